@@ -47,7 +47,7 @@ void AnswerThreads::Loop() {
     pending_.pop_front();
     lock.Unlock();
     work();
-    work = nullptr;  // What the work held is freed before the thread counts as idle.
+    work = nullptr;  // Frees what the work held before the thread counts as idle.
     lock.Lock();
     ++num_idle_;
   }

@@ -11,13 +11,13 @@
 
 namespace maxsim::batching {
 
-// This pool has no queue: it takes on only what an idle thread begins at once, so that no work ever waits for another.
+// The pool has no queue: it only takes work that an idle thread begins at once, so no work ever waits for other work.
 // Thread-safe.
 class AnswerThreads {
  public:
   using Work = absl::AnyInvocable<void()>;
 
-  // Throws std::system_error where the machine has no thread to give.
+  // Throws std::system_error if the system cannot start a thread.
   explicit AnswerThreads(int num_threads);
   // Returns when all work that was taken on is done.
   ~AnswerThreads();

@@ -302,8 +302,8 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   lane = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
-  // Where the device is well and no stop was asked for, the unavailable results are of jobs that want all of their
-  // candidates or none (Job::fail_on_unavailable).
+  // If the device is well and no stop was asked for, the unavailable results are of jobs that fail if any of their
+  // candidates is unavailable (Job::fail_on_unavailable).
   if (!health.ok()) {
     FailOnDeviceLoss(health);
   } else if (batch->stopped) {

@@ -1,5 +1,5 @@
-// What the scheduler decides, without its threads and without a clock: which job is admitted, what is scored next and
-// on which lane, what leaves the queue unscored, who has to be woken for it, and when it is over. The scheduler drives
+// The scheduler's decisions, without threads and without a clock: which job is admitted, what is scored next and on
+// which lane, what leaves the queue unscored, which threads to wake for it, and when all is done. The scheduler drives
 // it with threads and the steady clock; tests drive it with a virtual clock and an order of events of their own.
 #pragma once
 
@@ -31,8 +31,8 @@ struct Batch {
   absl::Time start;
   absl::Time end;
   bool stopped = false;  // stop_now() was set when the batch ended
-  // Finish fills this: the batch had better be answered by another thread, for there is more to score or much to
-  // answer.
+  // Finish sets this if another thread should answer the batch: more jobs wait to be scored, or the batch has more than
+  // one job to answer.
   bool hand_off = false;
 };
 
@@ -40,7 +40,7 @@ struct Batch {
 // of one clock that does not go back. No call blocks, and none calls a job's `done` but AnswerScored and AnswerDropped.
 //
 // The dispatcher decides for three kinds of threads, which belong to its owner:
-//   lanes    There is one thread a lane. It asks NextLaneAction what to do, scores the batch that it gets, calls Finish
+//   lanes    There is one per lane. It asks NextLaneAction what to do, scores the batch that it gets, calls Finish
 //            and answers the batch.
 //   reaper   There is one. It asks NextReaperAction what to do, and answers jobs that left the queue unscored.
 //   callers  Any number of threads call Submit, or SubmitOrTakeBatch, which may give the caller a batch to score,
@@ -72,7 +72,7 @@ class Dispatcher {
                                  Batch* batch);
   void CallerDone();
 
-  // What a lane's thread does next. It asks again once it has done that.
+  // The next step of a lane's thread, which asks again once it has done it.
   enum class LaneAction {
     kScore,       // Score `batch`, call Finish and answer it.
     kSleep,       // Sleep until woken, and call LaneWokeUp.
@@ -86,7 +86,7 @@ class Dispatcher {
   // where there is such a result `health` is Engine::Health as asked after it, else OK.
   void Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health);
 
-  // What the reaper does next. It asks again once it has done that.
+  // The next step of the reaper, which asks again once it has done it.
   enum class ReaperAction {
     kAnswer,  // Answer `dropped` with AnswerDropped.
     kSleep,   // Sleep until woken, for `*time` at most, and call ReaperWokeUp.

@@ -1,4 +1,4 @@
-// How jobs that stream a collection wait for each other.
+// Makes jobs that stream a collection wait for each other.
 #include <algorithm>
 
 #include "server/batching/dispatcher.h"

@@ -10,8 +10,8 @@
 namespace maxsim::batching {
 namespace {
 
-// TakeBatch looks at so many jobs at most. This bounds the time under the scheduler's lock when thousands of jobs on
-// another collection stand between two of this one; a batch that ends here is merely smaller.
+// The most jobs that TakeBatch looks at. It bounds the time under the scheduler's lock when thousands of jobs on
+// another collection stand between two of this one. A batch that ends here is merely smaller.
 constexpr int kMaxScan = 4096;
 
 size_t PriorityIndex(engine::Priority priority) { return std::min<size_t>(static_cast<size_t>(priority), 2); }
@@ -23,7 +23,7 @@ uint64_t Bytes(const QueueSize& size) { return size.bytes; }
 using Resource = uint64_t (*)(const QueueSize&);
 constexpr std::array<Resource, 3> kResources = {Jobs, Work, Bytes};
 
-// A streaming job is priced as if so many shared its stream.
+// A streaming job is priced as if this many jobs shared its stream.
 constexpr uint64_t kPricedSharers = 16;
 
 QueueSize SizeOfJob(const engine::Job& job) { return {1, PriceOf(job), job.bytes}; }
@@ -182,7 +182,7 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
     const QueuedJob& queued = *order.Current();
     const engine::Job& job = *queued.job;
     if (WaitsForStream(queued, limits) && CheckMayWait(queued, now).ok()) {
-      order.Skip();  // and is not counted: other jobs behind any number of these can be scored meanwhile
+      order.Skip();  // not counted: jobs after any number of these may be ready to be scored
       continue;
     }
     ++scanned;
@@ -192,7 +192,7 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
       continue;
     }
     if (batch.empty()) {
-      // A stream takes its time whatever is scored of it, and compute comes on top only beyond these tokens.
+      // A stream takes the same time for one query as for several. Computing adds to it only beyond these tokens.
       if (queued.streams) max_work = SaturatingMultiply(job.collection->num_tokens(), engine::kStreamedQueryTokens);
     } else {
       if (!engine::MayShareBatch(job, *batch.front().job) || queued.streams != batch.front().streams) {

@@ -58,8 +58,8 @@ class Scheduler::Impl {
   void Answer(Batch* batch) noexcept { unlocked_dispatcher_.AnswerScored(batch); }
   void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
 
-  // Lets go of the mutex and then wakes the threads that the dispatcher names: a thread that is notified while the
-  // mutex is held would sleep a second time. Clang cannot see that `lock` holds mutex_.
+  // Releases the mutex and then wakes the threads that the dispatcher names: a thread that is notified while the mutex
+  // is held would sleep a second time. Clang cannot see that `lock` holds mutex_.
   void UnlockAndWake(MutexLock& lock) ABSL_UNLOCK_FUNCTION(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void Wake(const Dispatcher::Wakeups& wakeups);
 
@@ -76,7 +76,7 @@ class Scheduler::Impl {
 
   Mutex shutdown_mutex_;
   bool joined_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
-  std::optional<AnswerThreads> answer_threads_;  // one a lane; none once the lanes have ended
+  std::optional<AnswerThreads> answer_threads_;  // one per lane; none once the lanes have ended
   std::vector<std::thread> lanes_;
   std::thread reaper_;
 };
@@ -146,7 +146,7 @@ void Scheduler::Impl::LaneLoop() {
         const bool hand_off = batch.hand_off;
         AnswerThreads::Work answer = [this, batch = std::move(batch)]() mutable { Answer(&batch); };
         if (!hand_off || !answer_threads_->TryStart(answer)) answer();
-        answer = nullptr;  // What the batch held is freed without the mutex.
+        answer = nullptr;  // Frees what the batch held before the mutex is taken.
         lock.Lock();
         break;
       }

@@ -43,8 +43,8 @@ bool TakeQueueFullMark(absl::Status& status);
 // times and batches.
 class Scheduler {
  public:
-  // Starts two threads a lane, one of which answers, and one that drops what must leave the queue. `engine` and
-  // `metrics` must outlive the scheduler.
+  // Starts two threads per lane, one to score and one to answer, and a thread that drops jobs which must leave the
+  // queue. `engine` and `metrics` must outlive the scheduler.
   Scheduler(engine::Engine* engine, Metrics* metrics, SchedulerOptions options);
   // Drains without a time limit if Shutdown was not called. No call of Submit or SubmitOrScore may be under way.
   ~Scheduler();

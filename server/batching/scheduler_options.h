@@ -1,4 +1,4 @@
-// Has the options and the statistics of the scheduler.
+// Options and statistics of the scheduler.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace maxsim::batching {
 
-// A job may hold up the thread that submits it for so long (Scheduler::SubmitOrScore).
+// The longest that a job may hold up the thread that submits it (Scheduler::SubmitOrScore).
 inline constexpr absl::Duration kShortJob = absl::Microseconds(500);
 
 struct SchedulerOptions {

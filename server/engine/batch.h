@@ -33,8 +33,8 @@ struct Lane::Scratch {
 // devices.
 absl::Status CandidatesLost(size_t query_idx, uint64_t count);
 
-// Prepares the queries, assigns every part of the collection that a query wants and every set of inline documents to a
-// device, lets the devices score in parallel, and merges their top-k lists. Where a device is lost meanwhile and the
+// Prepares the queries, assigns the parts of the collection that queries need and the sets of inline documents to
+// devices, lets the devices score in parallel, and merges their top-k lists. If a device is lost meanwhile and the
 // server goes on without it, its documents are assigned to devices that have replicas; documents without another
 // replica are counted as unavailable.
 class Lane::Batch {
@@ -73,7 +73,7 @@ class Lane::Batch {
   const store::Collection* collection_ = nullptr;  // the latest snapshot of the jobs'
   store::DeviceSet& devices_;
   bool scans_whole_collection_ = false;  // A whole-collection query is alive.
-  bool any_unavailable_ = false;         // A part that a query wants is kUnavailable.
+  bool any_unavailable_ = false;         // A part that a query needs is kUnavailable.
   DeviceChoice choice_;
 };
 

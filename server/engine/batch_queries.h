@@ -69,7 +69,7 @@ class BatchQueries {
   void Fail(size_t job_idx, const absl::Status& status);
   // Fails every job, also those that failed before with another status: nothing that the batch found can be trusted.
   void FailAll(const absl::Status& status);
-  // Fails jobs that nobody waits for any more. Called between backend calls.
+  // Fails jobs that were cancelled or are past their deadline, and all jobs when the server stops.
   void DropCancelledAndExpired();
   absl::Status StatusOf(size_t job_idx) const;
 

@@ -16,8 +16,8 @@ namespace maxsim::engine {
 // Keeps its memory from one list to the next. Not thread-safe.
 class CandidatesByPart {
  public:
-  // Replaces the contents by `set` (kOrdinals) of `collection`. Returns INVALID_ARGUMENT when an ordinal is beyond the
-  // collection, or the positions are not as many as the ordinals or do not increase.
+  // Replaces the contents by `set` (kOrdinals) of `collection`. Returns INVALID_ARGUMENT if an ordinal is beyond the
+  // collection, if there is not one position per ordinal, or if the positions do not increase.
   absl::Status Assign(const store::Collection& collection, const CandidateSet& set);
 
   // Return the candidates that lie in a part: their ordinals in the part, and their indices into set.ordinals. Both

@@ -35,7 +35,7 @@ class DeviceChoice {
   DeviceChoice(const DeviceChoice&) = delete;
   DeviceChoice& operator=(const DeviceChoice&) = delete;
 
-  // Forgets the device that was chosen for parts with replicas. Called before the parts are assigned, each time.
+  // Forgets the device that was chosen for parts with replicas. Called each time before the parts are assigned.
   void BeginRound() { replica_device_ = kUnassigned; }
   // Returns the device for a part of the jobs' collection, or kUnavailable. All parts with replicas get the same
   // device, the least busy one: a replicated collection has all of its parts on every device, and no other device is

@@ -24,7 +24,7 @@ class DeviceLoad {
   // Takes off work that was added, once it is done or given up.
   void Remove(uint32_t device, uint64_t work);
 
-  // Say that a lane begins, and ends, to work on the device.
+  // Record that a lane begins, and ends, to work on the device.
   void EnterLane(uint32_t device);
   void LeaveLane(uint32_t device);
   int lanes_busy(size_t device) const;

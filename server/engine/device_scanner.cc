@@ -35,7 +35,7 @@ void DeviceScanner::Scan() {
       for (const ScanTask& task : tasks_) queries_->Fail(task.query->job_idx, made.status());
     }
   }
-  // Tasks that stand together have the same candidates.
+  // Adjacent tasks have the same candidates.
   size_t next = 0;
   while (next < tasks_.size() && lost_.ok() && queries_->AnyAlive()) {
     const size_t group_idx = tasks_[next].query->group_idx;

@@ -33,17 +33,17 @@ struct ScannedCandidate {
   uint64_t position = 0;  // index into CandidateSet::ordinals; for the whole collection the document's ordinal
 };
 
-// An executor of scans with the memory that its lane keeps for it. It tells the set of devices how much of a device's
-// memory that is, which loads have reserved (DeviceSet::ScanBytesNeeded). BeginBatch begins a batch; then parts are
-// added and scanned, several times if need be. One thread at a time may call it; scanners of other devices may run in
+// An executor of scans with the memory that its lane keeps for it. Reports that memory to the DeviceSet;
+// loads have reserved it (DeviceSet::ScanBytesNeeded). BeginBatch begins a batch; then parts are added and
+// scanned, several times if need be. One thread at a time may call it; scanners of other devices may run in
 // parallel.
 class DeviceScanner {
  public:
-  // The most parts of one call. A GPU spends about 50 us on each, however small it is (kernels/codes/scan_cost.cc).
+  // The most parts per call. A GPU spends about 50 us on each, however small it is (kernels/codes/scan_cost.cc).
   static constexpr size_t kMaxCallParts = 256;
 
-  // `max_call_work` bounds the token pairs of one call, but for a single document against a single query, and
-  // `max_call_results` its results, but for a single query in a single part. `devices` must outlive this object.
+  // `max_call_work` bounds the token pairs of one call (more only for one document and one query), `max_call_results`
+  // its results (more only for one query in one part). `devices` must outlive this object.
   DeviceScanner(uint32_t device, store::DeviceSet* devices, uint64_t max_call_work,
                 int64_t max_call_results = kMaxScanCallResults)
       : device_(device), devices_(*devices), max_call_work_(max_call_work), max_call_results_(max_call_results) {}
@@ -51,30 +51,30 @@ class DeviceScanner {
 
   uint32_t device() const { return device_; }
 
-  // Both must stay valid until the next BeginBatch. Tasks whose candidates are the same stand together.
+  // Both must stay valid until the next BeginBatch. Tasks with the same candidates must be adjacent.
   void BeginBatch(BatchQueries* queries, absl::Span<const ScanTask> tasks);
-  // Drops the work, what was found and the device's loss of this batch.
+  // Drops the work, what was found, and the record that the device was lost in this batch.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
   bool has_work() const { return !parts_.empty(); }
-  // Scans every part that AddPart has added since the last call of Scan. Each must have codes on this device.
+  // Scans the parts that were added since the last Scan. Each must have codes on this device.
   void Scan();
 
-  // Returns OK, or the UNAVAILABLE with which the device was lost: then nothing that this scanner found may be used.
+  // Returns OK, or UNAVAILABLE if the device was lost: then nothing that this scanner found may be used.
   const absl::Status& lost() const { return lost_; }
-  // Returns the best num_results candidates of a task, among others, in no order.
+  // Returns what the scans found for a task: its best num_results candidates and others, in no order.
   const std::vector<ScannedCandidate>& found(size_t task_idx) const { return found_[task_idx]; }
   // Return the work of the calls that succeeded: their times, and query tokens x candidate tokens.
   const CallTimings& timings() const { return timings_; }
   uint64_t token_pairs() const { return token_pairs_; }
 
  private:
-  // Candidates of one part, that tasks which stand together have.
+  // The candidates in one part that adjacent tasks share.
   struct Candidates {
     const store::Part* part = nullptr;
-    const uint32_t* ordinals = nullptr;  // in the part; null: all documents
-    // The candidates' places in the list. Null where they are of the whole collection, or match a filter.
+    const uint32_t* ordinals = nullptr;  // in the part; null for all documents
+    // Indices into the list of candidates; null for candidates of the whole collection or of a filter.
     const uint32_t* indices = nullptr;
     int64_t count = 0;
     uint64_t num_tokens = 0;  // of these, without those that the mask leaves out
@@ -87,10 +87,10 @@ class DeviceScanner {
   Candidates CandidatesIn(const store::Part& part, uint32_t part_idx, const QueryGroup& group) const;
   // Scans the parts for members_, whose candidates are those of the group.
   void ScanParts(const QueryGroup& group, int64_t max_tokens);
-  // Adds a part's candidates in ranges of at most `max_tokens` tokens each, but for a single document.
+  // Adds a part's candidates in ranges of at most `max_tokens` tokens (a single document may have more).
   void AddInRanges(const Candidates& candidates, int64_t max_tokens);
-  // Adds candidates to pending_, so that one call scans several parts and waits for the GPU once. Scans pending_ first
-  // where the call would exceed `max_tokens`, max_call_results_ or kMaxCallParts.
+  // Adds candidates to pending_, so that one call scans several parts and waits for the GPU once. If the call would
+  // then exceed `max_tokens`, max_call_results_ or kMaxCallParts, scans pending_ first.
   void Add(const Candidates& candidates, int64_t max_tokens);
   // Scans pending_ for members_, and clears it.
   void ScanPending();

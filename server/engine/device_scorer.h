@@ -52,7 +52,7 @@ class DeviceScorer {
 
   // `queries` must stay valid until the next BeginBatch.
   void BeginBatch(BatchQueries* queries);
-  // Drops the work, the hits and the device's loss of this batch.
+  // Drops the work, the hits, and the record that the device was lost in this batch.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
@@ -63,7 +63,7 @@ class DeviceScorer {
   void Align();
   bool has_work() const { return !parts_.empty() || !inline_groups_.empty() || !hits_to_align_.empty(); }
 
-  // Returns OK, or the UNAVAILABLE with which the device was lost: then no hits of this scorer may be used.
+  // Returns OK, or UNAVAILABLE if the device was lost: then no hits of this scorer may be used.
   const absl::Status& lost() const { return lost_; }
   // Returns the hits of a query, which may be none.
   const DeviceHits& found(const BatchQuery& query) const { return found_[query.idx]; }
@@ -73,20 +73,20 @@ class DeviceScorer {
   // A task is one query against some candidates of one set of documents. A backend call runs one or more tasks.
   struct Task {
     const BatchQuery* query = nullptr;
-    const uint32_t* ordinals = nullptr;  // null: all documents
+    const uint32_t* ordinals = nullptr;  // null for all documents
     int64_t num_candidates = 0;
-    // Position p of the result is candidate indices[p] of the query's list or, where indices is null, document base +
-    // ordinals[p] (base + p where ordinals is null too).
+    // Position p of the result is candidate indices[p] of the query's list. If indices is null, it is document base +
+    // ordinals[p], and if ordinals is null too, base + p.
     const uint32_t* indices = nullptr;
     uint64_t base = 0;
     uint64_t num_tokens = 0;  // of the candidates
-    // Results that have a tombstone here are dropped; so many more than top_k are asked for. Null: none.
+    // The call asks for as many extra results as this has tombstones, and drops those that have one. May be null.
     const store::ScanFilter* filter = nullptr;
   };
 
   bool Alive(const BatchQuery& query) const { return lost_.ok() && queries_->Alive(query); }
   bool AnyAlive() const { return lost_.ok() && queries_->AnyAlive(); }
-  // Takes note that a call failed, because of one query or of the device.
+  // Handles a call that failed, because of one query or of the device.
   void FailCall(size_t job_idx, const absl::Status& status);
   static bool SameCandidates(const Task& a, const Task& b) {
     return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;
@@ -146,16 +146,16 @@ class DeviceScorer {
   std::deque<store::ScanFilter> filters_;  // of the part that is scored; tasks refer to them
 };
 
-// Returns the end of the longest range of listed documents (of all, where `ordinals` is null) that begins at `begin`,
-// ends at `last` at most and has no more than `max_tokens` tokens, but has one document at least. Sets its tokens.
+// Returns the end of the longest range of listed documents (of all, if `ordinals` is null) that begins at `begin`, ends
+// at most at `last`, and has at most `max_tokens` tokens or one document. Sets `num_tokens` to its tokens.
 int64_t EndOfListedRange(const DocumentsView& documents, const std::vector<uint32_t>* ordinals, int64_t begin,
                          int64_t last, int64_t max_tokens, uint64_t* num_tokens);
 
-// Returns the end of the longest range of documents that begins at `begin`, ends at `last` at most and has no more than
-// `max_tokens` tokens, but has one document at least.
+// Returns the end of the longest range of documents that begins at `begin`, ends at `last` at the latest and has at
+// most `max_tokens` tokens, or is a single document.
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens);
 
-// Keeps the best `top_k` hits, in rank order. Hits of one list are in order already.
+// Keeps the best `top_k` hits, in rank order. Hits from a single list must be in rank order already.
 void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits);
 
 }  // namespace maxsim::engine

@@ -60,7 +60,7 @@ int64_t DeviceScorer::NumSharing(const QueryGroup& group) const {
   return std::min<int64_t>(static_cast<int64_t>(group.num_queries), limits_.max_queries);
 }
 
-// Returns the query tokens of one call that has so many of the group's queries.
+// Returns the query tokens of one call with `num_sharing` of the group's queries.
 int64_t DeviceScorer::SharedTokens(const QueryGroup& group, int64_t num_sharing) const {
   const int64_t longest = queries_->LongestQuery(group);
   return std::max(longest, std::min(num_sharing * longest, limits_.max_query_tokens));
@@ -71,7 +71,7 @@ store::ScanFilter DeviceScorer::MatchingIn(const QueryGroup& group, uint32_t par
   return {.ordinals = matching.List(part_idx), .num_tokens = matching.num_tokens(part_idx), .tombstones = {}};
 }
 
-// Returns how many document tokens one call may score against so many query tokens.
+// Returns how many document tokens one call may score against `query_tokens` query tokens.
 int64_t DeviceScorer::MaxTokens(int64_t query_tokens) const {
   constexpr auto kMaxInt64 = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMaxInt64));

@@ -32,10 +32,10 @@ int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens);
 struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;
-  // Bounds the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work; scans of
-  // codes on a GPU may have four times as many. Calls
-  // cannot be interrupted, so that it bounds how late a cancellation, a deadline or a shutdown takes effect. A single
-  // document against a single query may pass it.
+  // Bounds the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work. Scans of
+  // codes on a GPU may have four times as many, and a single document against a single query may have more than the
+  // bound. Calls cannot be interrupted, so this bounds how late a cancellation, a deadline or a shutdown takes
+  // effect.
   uint64_t max_call_work = std::numeric_limits<uint64_t>::max();
 };
 
@@ -65,7 +65,7 @@ struct BatchStats {
   } refinements;
 };
 
-// A lane is what a batch in flight takes: an executor with its own workspace (and CUDA stream) on each device. It is
+// A lane scores one batch at a time. It has an executor with its own workspace (and CUDA stream) on each device. It is
 // used by one thread at a time.
 //
 // A batch whose documents lie on several devices is scored by all of them side by side: the caller's thread works for
@@ -88,8 +88,8 @@ class Lane {
   ~Lane();
 
   // Scores every query of every job. All jobs must be on the same collection generation (INTERNAL for those that are
-  // not on the first one's). Returns one result a job, in order; queue_time is left zero, copy_time and kernel_time are
-  // the batch's, of the device that took longest. Calls no `done`. `stats` (may be null) is overwritten.
+  // not on the first one's). Returns one result per job, in order; queue_time is left zero, copy_time and kernel_time
+  // are the batch's, of the device that took longest. Calls no `done`. `stats` (may be null) is overwritten.
   //
   // A job fails as a whole, with the error of its first query that fails, and does not fail its neighbours:
   // RESOURCE_EXHAUSTED beyond a limit, INVALID_ARGUMENT for fields that contradict each other, or whatever the executor

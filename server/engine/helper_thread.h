@@ -12,7 +12,7 @@ namespace maxsim::engine {
 // All calls come from one thread.
 class HelperThread {
  public:
-  // Throws std::system_error where the machine has no thread to give.
+  // Throws std::system_error if the system cannot start a thread.
   HelperThread();
   ~HelperThread();
   HelperThread(const HelperThread&) = delete;

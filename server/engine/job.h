@@ -1,4 +1,4 @@
-// Has rerank requests as they are inside the server: everything is validated, ids are resolved, values are converted.
+// Rerank requests as the server works on them: validated, with ids resolved and values converted.
 #pragma once
 
 #include <atomic>
@@ -31,14 +31,14 @@ struct CandidateSet {
   // kMatching has the documents, of the job's own snapshot.
   std::shared_ptr<const store::MatchingDocuments> matching;
 
-  // kOrdinals has collection ordinals without repeats, and for each its index in the list as the client sent it (so
-  // that missing and repeated ids leave gaps). Both have the same length, and positions strictly increase. A query
-  // whose lists are empty gets no hits.
+  // kOrdinals has collection ordinals without repeats, and for each its index in the list that the client sent (so that
+  // missing and repeated ids leave gaps). Both have the same length, and positions strictly increase. A query whose
+  // lists are empty gets no hits.
   std::vector<uint64_t> ordinals;
   std::vector<uint32_t> positions;
 
-  // kInline has documents in the collection's storage type, [inline_offsets.back(), dim] row-major. Document n owns
-  // rows inline_offsets[n] .. inline_offsets[n + 1], of which there is at least one. Documents for an i8 collection
+  // kInline has documents in the collection's storage type, [inline_offsets.back(), dim] row-major. Document n owns the
+  // rows from inline_offsets[n] up to, but without, inline_offsets[n + 1]: at least one. Documents for an i8 collection
   // have gone through its rotation and have a scale each; for other types inline_scales is empty.
   std::vector<std::byte> inline_tokens;
   std::vector<int64_t> inline_offsets;
@@ -56,8 +56,8 @@ struct RefinementOptions {
   // How many candidates are scored: those that the scan ranks highest. A query with no more candidates than this is not
   // scanned; all of its candidates are scored. 0: no query is scanned. Otherwise top_k .. kMaxScanResults.
   int32_t documents = 0;
-  // Scores more candidates where it takes more to prove that no other one is among the best top_k, `budget` at most:
-  // `documents` .. kMaxScanResults.
+  // Scores more candidates, at most `budget` (`documents` .. kMaxScanResults), if that is needed to prove that no other
+  // candidate is among the best top_k.
   bool require_proof = false;
   int32_t budget = 0;
 };
@@ -75,7 +75,7 @@ struct JobQuery {
 
 struct Hit {
   float score = 0;
-  // In the list as the client sent it; for the whole collection, or what matches of it, the document's ordinal.
+  // Index in the list that the client sent; for the whole collection, or what matches of it, the document's ordinal.
   uint64_t position = 0;
   uint64_t ordinal = 0;  // collection ordinal; for inline documents equal to position
 };
@@ -86,8 +86,8 @@ struct Refinement {
   uint64_t num_documents = 0;  // that were chosen, and scored
   // No candidate that was left out can be among the best top_k, but for those that are unavailable.
   bool is_proven = false;
-  // The largest score that the scan gave to a candidate that was left out; nullopt where none was. An upper bound of
-  // its score, or an estimate.
+  // The largest score that the scan gave to a candidate that was left out: an upper bound of its score, or an estimate.
+  // nullopt if no candidate was left out.
   std::optional<float> outside;
   bool outside_is_bound = false;
 };
@@ -101,7 +101,7 @@ struct JobQueryResult {
 
 struct JobResult {
   std::vector<JobQueryResult> queries;
-  // What answered, where that may be a later snapshot than the job's own; else null.
+  // The snapshot that whole-collection queries were scored on, if it is not the job's own; else null.
   std::shared_ptr<const store::Collection> collection;
   absl::Duration queue_time;
   absl::Duration copy_time;
@@ -110,19 +110,19 @@ struct JobResult {
 
 enum class Priority : uint8_t { kLow, kNormal, kHigh };
 
-// Holds one request on its way through the server. Whoever holds the unique_ptr owns it; `done` is called exactly once
-// by the scheduler that accepted it, from one of its threads, and must not block.
+// One request on its way through the server. The holder of the unique_ptr owns it. The scheduler that accepted it calls
+// `done` exactly once, on one of the threads that scheduler.h names; `done` must not block.
 struct Job {
   std::shared_ptr<const store::Collection> collection;
   std::vector<JobQuery> queries;
-  // Scores the job on its own snapshot of a live collection. A job that is not pinned may have its scans of the whole
-  // collection made on a later one of the same generation (JobResult::collection). For jobs that list candidates as
-  // or matching documents as well, so that all of their answers are of one snapshot.
+  // Scores the job on its own snapshot of a live collection. Otherwise its scans of the whole collection may be made on
+  // a later snapshot of the same generation (JobResult::collection). For jobs that also list candidates or matching
+  // documents, so that all of their answers are of one snapshot.
   bool pinned = false;
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
-  // Waits for longer than max_queue_time too. For jobs of the server itself, which nobody would send again.
+  // Lets the job wait for longer than max_queue_time. For jobs of the server itself, which no client would send again.
   bool ignores_max_queue_time = false;
   // The client, between which jobs of one priority are served fairly. 0 is a client like any other.
   uint64_t client = 0;

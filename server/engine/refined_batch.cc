@@ -10,7 +10,7 @@
 namespace maxsim::engine {
 namespace {
 
-// The order is that of upper bounds where these prove most answers, so that an answer is proven at no cost.
+// With this many planes a scan always orders by upper bounds: they prove most answers, so that proofs cost nothing.
 constexpr int kProvingPlanes = 4;
 
 // Returns the codes of some part on some device: all have the same shape.
@@ -34,7 +34,7 @@ bool AllHaveBounds(const store::Collection& collection, int planes) {
   return true;
 }
 
-// Returns the query's tokens as the originals are scored with them.
+// Returns the query's tokens in the form in which they score the originals.
 std::vector<float> Widened(const JobQuery& query, const store::Collection& collection) {
   std::vector<float> tokens(static_cast<size_t>(query.num_tokens) * static_cast<size_t>(collection.dim()));
   ConvertElements(QueryType(collection.storage()), query.tokens.data(), ScalarType::kF32, tokens.data(), tokens.size());
@@ -106,7 +106,7 @@ void Lane::RefinedBatch::AddTasks() {
     tasks_.push_back({.query = &query,
                       .codes = *std::move(codes),
                       .order = by_bound ? ScanOrder::kUpperBound : ScanOrder::kEstimate,
-                      // One more tells what is left out.
+                      // One more, to tell what is left out.
                       .num_results = std::min(wanted + 1, kMaxScanResults)});
   }
   choices_.resize(tasks_.size());
@@ -140,7 +140,7 @@ void Lane::RefinedBatch::RunScanners() {
   lane_.RunOnDevices(working, [this](uint32_t device) { lane_.scanners_[device]->Scan(); });
 }
 
-// Drops what lost devices found. Returns true when their parts are to be assigned anew.
+// Drops what lost devices found. Returns true if their parts must be assigned to other devices.
 bool Lane::RefinedBatch::DropLostDevices() {
   bool again = false;
   for (const std::unique_ptr<DeviceScanner>& scanner : lane_.scanners_) {

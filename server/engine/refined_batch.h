@@ -23,7 +23,7 @@ namespace maxsim::engine {
 // answer is not proven, candidates whose bounds reach its k-th score are scored too, until `budget` documents were
 // scored.
 //
-// Where a device is lost meanwhile and the server goes on without it, the batch begins again with those that are left.
+// If a device is lost meanwhile and the server goes on without it, the batch starts again on the remaining devices.
 class Lane::RefinedBatch {
  public:
   // Returns whether a query of the jobs is scanned.
@@ -38,8 +38,8 @@ class Lane::RefinedBatch {
  private:
   // The candidates that the scan found for one task.
   struct Choice {
-    // The first num_refined ones are the best, in no order, and the next one is the best of the others. Where there are
-    // no others the last one is the worst.
+    // The first num_refined ones are the best, in no order, and the next one is the best of the others. If there are no
+    // others, the last one is the worst.
     std::vector<ScannedCandidate> best;
     size_t num_refined = 0;
     uint64_t num_unavailable = 0;
@@ -57,13 +57,13 @@ class Lane::RefinedBatch {
   bool DropLostDevices();
   void FailIncompleteJobs();
   void Choose();
-  // Sets num_refined and orders `best` accordingly. The first `num_ordered` are among the best already.
+  // Sets num_refined and orders `best` as Choice says. The first `num_ordered` are known to be the best already.
   static void Refine(size_t num_refined, size_t num_ordered, Choice* choice);
   void Scan();
 
   // refined_scores.cc:
   std::shared_ptr<const CandidateSet> SetOf(const ScanTask& task, absl::Span<const ScannedCandidate> chosen) const;
-  // Scores jobs that have the given queries of the batch's jobs; what belongs to jobs that failed is left out.
+  // Scores copies of the batch's jobs that have the given queries instead. Leaves out queries of jobs that failed.
   std::vector<absl::StatusOr<JobResult>> Execute(std::vector<std::vector<JobQuery>> queries);
   std::vector<absl::StatusOr<JobResult>> ScoreChosen();
   // Returns whether a chosen candidate is on a device that was lost since the scan.

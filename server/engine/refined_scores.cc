@@ -171,7 +171,7 @@ Refinement Lane::RefinedBatch::RefinementOf(size_t task_idx, const JobQueryResul
   return refinement;
 }
 
-// Scores further candidates of the queries that want a proof and have none: those whose bounds reach the k-th score.
+// Scores further candidates for the queries that need a proof and have none: those whose bounds reach the k-th score.
 void Lane::RefinedBatch::Prove(std::vector<absl::StatusOr<JobResult>>* results) {
   std::vector<std::vector<JobQuery>> queries(jobs_.size());
   std::vector<size_t> asked;       // tasks

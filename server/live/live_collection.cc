@@ -18,7 +18,7 @@
 namespace maxsim::live {
 namespace {
 
-// Whoever waits for a compaction to end looks at its stop signal this often.
+// A thread that waits for Maintenance looks at its stop signal this often.
 constexpr std::chrono::milliseconds kStopPoll{20};
 
 // A compaction leaves at most half of the tombstones in kept shards that make one due, so that the next is not due at
@@ -31,7 +31,8 @@ CompactionResult ResultOf(const absl::Status& status) {
                                                                        : CompactionResult::kFailed;
 }
 
-// Says whether a log is one that writes are ordered for in this way. A log of the other kind has other sequences.
+// Checks that the log's sequences come from the source that live.log names: a log of the other kind has other
+// sequences.
 absl::Status CheckKind(const collection::CollectionLog& log, const std::string& folder, LogKind kind) {
   const std::optional<collection::LogStream> stream = log.stream();
   if (kind == LogKind::kLocal && stream.has_value()) {
@@ -47,7 +48,8 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
   return absl::OkStatus();
 }
 
-// A log that is made anew knows no versions of ids: its server would apply messages otherwise than the others.
+// Checks that a missing log may be created. If shards already hold writes of a stream, a new log would not know the
+// versions of their ids, so that this server would apply messages differently from the others.
 absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
   const uint64_t held = request.manifest.log_sequence.value_or(0);
   // If the collection was never compacted, its stream still has all writes. Without a stream, only the log has them.
@@ -70,7 +72,7 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
   absl::StatusOr<std::unique_ptr<LiveThreads::Place>> place = threads->Enter(request.name);
   if (!place.ok()) return place.status();
   const bool is_new = !collection::HasLog(request.path);
-  // One that is made holds the writes behind the generation: where it takes the place of a log that was lost, too.
+  // A new log begins after the writes that the generation holds, even if it replaces a log that was lost.
   const uint64_t begins_with = request.manifest.log_sequence.value_or(0);
   absl::StatusOr<std::unique_ptr<Log>> log =
       Log::Open(request.path, collection::LogFormat::Of(request.manifest),
@@ -180,7 +182,7 @@ void LiveCollection::Stop() {
   writing_task_.Stop();
   compactor_->Stop();
   std::shared_ptr<collection::CollectionLog> closed;
-  Publish publish;  // What it holds must not outlive the collection's name.
+  Publish publish;  // Freed at the end: what it holds must not outlive the collection's name.
   {
     MutexLock lock(&mutex_);
     while (maintained_ || paused_ || waiting_pauses_ > 0) changed_.Wait(lock);
@@ -261,9 +263,9 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
     ChangesWriter* const served = writer_.changes();
     if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
     through = served->sequence();
-    // Later writes go to segments that the next generation shares. One compaction after another that fails would leave
-    // a segment each, nearly empty, until there is room for no more: so those that follow a failure seal none, and the
-    // few documents that are written meanwhile are appended again.
+    // Sealing sends later writes to new segments, which the next generation shares. If compactions kept failing, each
+    // would leave a nearly empty segment, until there is room for no more. So after a failure compactions do not seal,
+    // and the next generation appends again the few documents that are written meanwhile.
     const bool has_more = through > served->generation().manifest().log_sequence.value_or(0);
     if (has_more && !compaction_failed_) served->Seal();
   }
@@ -280,7 +282,7 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
   compaction_failed_ = !status.ok();
   if (!status.ok()) {
     const WriterPause pause(this);
-    writer_.changes()->Unseal();  // or one that a reload brought meanwhile, which has taken over what is sealed
+    writer_.changes()->Unseal();  // after a reload this is another writer, which took over the seal
   }
   SetCompacting(false);
   *changed = result.ok() && result->changed;
@@ -314,8 +316,8 @@ void LiveCollection::ReportCompaction(std::string_view reason, const absl::Statu
   }
 }
 
-// Loads a generation that was published, unless it is served. That may be one of an earlier compaction that could not
-// be loaded then.
+// Loads the published generation unless it is served already. Even if this compaction changed nothing, an earlier one
+// may have published a generation that could not be loaded then.
 absl::Status LiveCollection::ServePublished(const collection::Manifest& published, const StopSignal* stop) {
   {
     const MutexLock lock(&mutex_);
@@ -333,7 +335,7 @@ absl::Status LiveCollection::Truncate() {
   return log->first_sequence() > first ? log->ReclaimSpace() : absl::OkStatus();
 }
 
-// Drops the records that the served generation holds, unless a later one was published.
+// Drops the records that the served generation holds, unless a later generation is published.
 absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   const uint64_t through = writer_.state().compacted_sequence;
   int64_t generation = 0;
@@ -343,18 +345,19 @@ absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   }
   std::optional<FolderLock> build_lock;
   if (through > log.first_sequence()) {
-    // A build has checked that the log still holds what its generation lacks, and has the lock until it has published.
+    // A build checks that the log still holds what its generation lacks, and keeps this lock until it has published.
     absl::StatusOr<FolderLock> acquired = FolderLock::Acquire(request_.path);
-    if (absl::IsFailedPrecondition(acquired.status())) return absl::OkStatus();  // with the next generation
+    if (absl::IsFailedPrecondition(acquired.status())) return absl::OkStatus();  // a build runs: next time
     if (!acquired.ok()) return acquired.status();
     build_lock.emplace(*std::move(acquired));
   }
-  // A generation that could not be loaded yet may be published behind the served one: its tombstones are needed, and
-  // the log goes once it is served.
+  // A later generation may be published that could not be loaded yet. It needs its tombstones, which Truncate would
+  // drop, so the log is truncated once that generation is served.
   const absl::StatusOr<collection::Manifest> published = collection::ReadManifest(request_.path);
   if (!published.ok()) return published.status();
   if (published->generation != generation) return absl::OkStatus();
-  // What the log drops must not come to be needed: after a power failure the manifest is this generation's.
+  // Makes the manifest durable before the log drops records. After a power failure the manifest could otherwise be an
+  // older one, which needs them.
   if (absl::Status status = SyncFolder(request_.path); !status.ok()) return status;
   return log.Truncate(through, generation);
 }

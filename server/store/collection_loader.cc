@@ -149,9 +149,10 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   return shared;
 }
 
-// What is to be loaded where some parts are shared, and how: as those are.
+// The shards that remain to be loaded when others are shared with the served generation. They are replicated, or not,
+// as the shared ones are.
 struct Remainder {
-  collection::Manifest manifest;  // with the shards alone that no part is shared of
+  collection::Manifest manifest;  // only the shards for which no part is shared
   LoadRequest request;
 };
 

@@ -27,17 +27,17 @@ struct LoadRequest {
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
   const Collection* served = nullptr;  // what a reload replaces, for messages; null for a first load
-  // Takes the parts of shards that `served` has as well from there, where they are whole and on devices that answer.
+  // Shares the parts of shards that `served` has as well, if they are whole and on devices that answer.
   bool share_parts = false;
   std::shared_ptr<FilterCache> filter_cache = {};  // for a collection with fields; may be null
   collection::Tombstones tombstones;               // of the manifest's shards, or empty
   const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
 };
 
-// Loads `manifest`, which was read from request.folder. Memory, descriptors and mappings are reserved, and every
-// shard's size is looked at, before the first shard is read; shards are opened and handed to the backends by
-// options.load_threads threads. The first error ends the load, except the loss of a device where others go on
-// (OnDeviceLoss::kDegrade): then the load begins again on those. Blocks.
+// Loads `manifest`, which was read from request.folder. Before the first shard is read, memory, descriptors and
+// mappings are reserved, and the size of every shard is checked. options.load_threads threads open the shards and hand
+// them to the backends. The first error ends the load, but if a device is lost and the others go on
+// (OnDeviceLoss::kDegrade), the load begins again on those. Blocks.
 absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadRequest& request,
                                                                  const collection::Manifest& manifest,
                                                                  DeviceSet* devices, const StoreOptions& options,

@@ -37,7 +37,8 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
       files_(std::make_unique<FileLedger>()) {}
 
-// A thread that publishes would free the entry, and so itself, were it the last to have it.
+// Otherwise a publishing thread could hold the last reference to an entry, and so destroy the collection that it
+// writes.
 CollectionStore::~CollectionStore() { StopLive(); }
 
 void CollectionStore::StopLive() {
@@ -58,7 +59,7 @@ std::shared_ptr<CollectionStore::Entry> CollectionStore::FindEntry(std::string_v
 }
 
 absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
-  // Collections that failed to load, or are loading, are no help to who asks.
+  // Collections that failed to load, or are loading, would not help the caller.
   size_t num_served = 0;
   std::string names;
   for (const auto& [known, entry] : entries_) {
@@ -107,7 +108,7 @@ absl::Status CollectionStore::Unload(const std::string& name, const StopSignal* 
       if (entry->removed) continue;
       closed = entry->live;
     }
-    // What was accepted is written before the name is free.
+    // Accepted writes must be on disk before the name is free.
     if (closed != nullptr) closed->Stop();
     const MutexLock lock(&mutex_);
     entry->removed = true;

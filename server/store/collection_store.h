@@ -44,30 +44,30 @@ struct StoreOptions {
   // payloads.
   size_t host_budget_bytes = 0;
   size_t host_reserve_bytes = size_t{2} << 30;
-  std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null: without bound
+  std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null for no bound
   // Collections that take less than this are replicated on every device, unless their configuration says otherwise.
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
   int load_threads = 4;          // shards read at the same time
-  // Bounds the documents of filters that are remembered, of all collections together. They are taken of the budget, of
-  // the first device (CPU backend) or of pinned host memory, while a collection with fields is loaded; of a
-  // configured budget an eighth at most (kFilterCacheShare). 0 remembers none.
+  // Bounds the documents that remembered filters match, for all collections together. Their memory is taken from the
+  // budget of the first device (CPU backend) or of pinned host memory, while a collection with fields is loaded: at
+  // most an eighth of a configured budget (kFilterCacheShare). 0 remembers none.
   uint64_t filter_cache_bytes = uint64_t{64} << 20;
   int max_code_planes = 4;  // planes of codes that are loaded at most: 0, 1, 2 or 4
   // This is the largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that
   // a collection on which no query could be scored fails when it is loaded.
   int32_t max_dim = kMaxDim;
-  // The slots that each collection must have, which are all for a whole one; nullopt: any.
+  // The slots that each collection must have: all of them if the server holds whole collections. nullopt allows any.
   std::optional<collection::SlotRange> partition = {};
 };
 
-// What a live collection is opened from, and what it may use of its store.
+// Describes a live collection that is to be opened, and what it may use of its store.
 struct LiveRequest {
   std::string name;
   std::string path;
   collection::Manifest manifest;  // as it is published
   Replication replication = Replication::kAuto;
-  bool create = false;             // make the log where there is none
+  bool create = false;             // make the log if there is none
   DeviceSet* devices = nullptr;    // outlives the result
   MemoryLedger* ledger = nullptr;  // outlives the result
   // Loads and serves the generation that is published now (CollectionStore::Reload). Not to be called from Serve.
@@ -143,15 +143,15 @@ class CollectionStore {
   // and UNAVAILABLE while the collection loads or when it failed.
   absl::StatusOr<std::shared_ptr<const Collection>> Find(std::string_view name) const;
 
-  // Returns what writes to a collection go to. Errors are those of Find, and FAILED_PRECONDITION for one that is not
-  // live.
+  // Returns the object that takes writes to a collection. Errors are those of Find, and FAILED_PRECONDITION for a
+  // collection that is not live.
   absl::StatusOr<std::shared_ptr<LiveDocuments>> FindLive(std::string_view name) const;
 
   // Lists all collections in name order.
   std::vector<CollectionStatus> List() const;
 
-  // Formats what loading the collection at `path` would take, as a table for people: a line a shard, totals, what is
-  // free.
+  // Formats the memory that loading the collection at `path` would take, as a table for people: one line per shard,
+  // totals, and free memory.
   absl::StatusOr<std::string> MemoryPlan(const std::string& path, Residency residency,
                                          Replication replication = Replication::kAuto) const;
 

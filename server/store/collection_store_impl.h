@@ -22,7 +22,7 @@ struct CollectionStore::Entry {
   std::string root;
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
-  bool wants_log = false;  // a log is made where there is none
+  bool wants_log = false;  // make a log if there is none
   CollectionStatus::State state = CollectionStatus::State::kLoading;
   std::string error;
   std::shared_ptr<const Collection> collection;

@@ -1,4 +1,4 @@
-// How collections are loaded and reloaded.
+// Loads and reloads collections.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -172,7 +172,7 @@ absl::StatusOr<std::shared_ptr<FilterCache>> CollectionStore::FilterCacheFor(con
   const MutexLock lock(&filter_cache_mutex_);
   std::shared_ptr<FilterCache> cache = filter_cache_.lock();
   if (cache != nullptr) return cache;
-  // A small budget is for the collections.
+  // Leaves most of a small budget to the collections.
   const uint64_t budget = devices_->is_gpu() ? options_.host_budget_bytes : options_.memory_budget_bytes;
   const uint64_t bytes =
       budget == 0 ? options_.filter_cache_bytes : std::min(options_.filter_cache_bytes, budget / kFilterCacheShare);
@@ -211,11 +211,12 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished
     const MutexLock lock(&mutex_);
     entry->live = *live;
   }
-  // The collection keeps no entry alive, and an entry that is gone nothing that is published late.
+  // A weak reference, so that the collection does not keep the entry alive. What is published once the entry is gone is
+  // dropped.
   const auto publish = [this, weak = std::weak_ptr<Entry>(entry)](std::shared_ptr<const Collection> snapshot) {
     const std::shared_ptr<Entry> known = weak.lock();
     if (known == nullptr) return;
-    // What it replaces is freed outside the lock.
+    // The snapshot that this replaces is freed after the lock is released.
     const MutexLock lock(&mutex_);
     if (!known->removed) known->collection.swap(snapshot);
   };

@@ -1,5 +1,5 @@
-// What a live collection has beside its generation: a log that writes go to, and a thread that applies them. The
-// implementation is server/live/'s; the store and the services know this interface.
+// The interface of a live collection for the store and the services: its log, which takes writes, and the thread that
+// applies them. The implementation is in server/live/.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,7 @@ struct WriteResult {
 };
 
 struct WriteResults {
-  std::vector<WriteResult> results;  // one a write, in order
+  std::vector<WriteResult> results;  // one per write, in order
   uint64_t sequence = 0;             // of the collection once they are visible
 };
 
@@ -64,13 +64,13 @@ struct WriteCaller {
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
 };
 
-// What people are told of the stream that a live collection follows.
+// The state of the stream that a live collection follows, for people.
 struct StreamState {
-  bool connected = false;      // its messages come
+  bool connected = false;      // its messages arrive
   uint64_t last_sequence = 0;  // of the stream, as far as it is known
 };
 
-// What people are told of a live collection.
+// The state of a live collection, for people.
 struct LiveState {
   uint64_t sequence = 0;
   uint64_t compacted_sequence = 0;
@@ -80,8 +80,8 @@ struct LiveState {
   uint64_t segment_bytes = 0;
   uint64_t segment_used_bytes = 0;
   uint64_t log_bytes = 0;
-  absl::Status status;      // why nothing can be written now
-  absl::Status compaction;  // why the last compaction in the background failed
+  absl::Status status;      // why nothing can be written now, or OK
+  absl::Status compaction;  // why the last compaction in the background failed, or OK
   bool is_compacting = false;
   std::optional<StreamState> stream;  // of a collection whose writes a stream orders
 
@@ -108,42 +108,42 @@ class LiveDocuments {
   // UNAVAILABLE if the log cannot be written or the collection is being unloaded.
   virtual void Submit(std::vector<Write> writes, const WriteCaller& caller, Done done) = 0;
 
-  // Compacts what was applied until now and serves the result. `changed` is false where there was nothing to do.
-  // Blocks; one that runs already is waited for first.
+  // Compacts the writes that were applied until now, and serves the result. Sets `changed` to false if there was
+  // nothing to do. Blocks; waits first for a compaction that runs already.
   virtual absl::Status Compact(const StopSignal* stop, bool* changed) = 0;
 
-  // Copies the collection as it is to a folder that is made, and returns the last sequence that it holds. Blocks.
+  // Copies the collection as it is now to a new folder, and returns the last sequence in the copy. Blocks.
   virtual absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) = 0;
 
   virtual LiveState state() const = 0;
 
-  // Returns the client's version of an id, whether it was written or deleted with it; 0 if it has none, or was deleted
-  // and is forgotten (CollectionLog::VersionOf). Only the
-  // function of the collection's id type may be called. Errors are those of the log.
+  // Returns the version that the client gave when it last wrote or deleted the id; 0 if it gave none, or if the id was
+  // deleted and is forgotten (CollectionLog::VersionOf). Only the function of the collection's id type may be called.
+  // Errors are those of the log.
   virtual absl::StatusOr<uint64_t> VersionOf(std::string_view id) const = 0;
   virtual absl::StatusOr<uint64_t> VersionOf(int64_t id) const = 0;
 
-  // Calls `visit` for each write behind `sequence`, also for one that no request sees yet: VersionOf, called before,
-  // may have returned what belongs to it. Where no id ever had a version, for none. DATA_LOSS where writes behind
-  // `sequence` were dropped since a generation holds them.
+  // Calls `visit` for each write after `sequence`, even if no request sees it yet (VersionOf, called before, may have
+  // returned the version of such a write). Visits none if no id ever had a version. Returns DATA_LOSS if writes after
+  // `sequence` were dropped because a generation holds them.
   virtual absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const = 0;
-  // Returns the version that a write had. DATA_LOSS where it was dropped since a generation holds it.
+  // Returns the version that a write had, or DATA_LOSS if the write was dropped because a generation holds it.
   virtual absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const = 0;
 
-  // The rest is the store's, which calls it while it holds the entry's lock.
+  // Only the store calls these: TombstonesOf and Serve with the entry's lock held, Stop with or without it.
 
-  // Returns the tombstones of a generation that is about to be loaded, or why it cannot be one of this log:
-  // FAILED_PRECONDITION for one that was built without it.
+  // Returns the tombstones of a generation that is about to be loaded. Returns an error if it cannot be one of this
+  // log: FAILED_PRECONDITION if it was built without it.
   virtual absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const = 0;
 
-  // Makes `generation` the one that is served: applies the log's writes behind its log_sequence and publishes the
-  // result, and every later one, through `publish` (which is called with no lock of this object that Find could wait
-  // for). Requests on the generation before finish on it. RESOURCE_EXHAUSTED when segments find no memory; then nothing
-  // has changed.
+  // Serves `generation`: applies the log's writes after its log_sequence, and publishes the result and every later
+  // snapshot through `publish` (which is called with no lock of this object that Find could wait for). Requests on
+  // the generation before finish on it. Returns RESOURCE_EXHAUSTED if segments find no memory; then nothing has
+  // changed.
   using Publish = std::function<void(std::shared_ptr<const Collection>)>;
   virtual absl::Status Serve(std::shared_ptr<const Generation> generation, Publish publish, const StopSignal* stop) = 0;
 
-  // Ends writing: what was accepted is written and answered, what comes is UNAVAILABLE. Blocks. The log is closed when
+  // Ends writing: accepted writes are written and answered, later ones get UNAVAILABLE. Blocks. The log is closed when
   // the object is destroyed.
   virtual void Stop() = 0;
 };

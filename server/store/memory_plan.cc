@@ -68,8 +68,8 @@ uint64_t AllFieldIndexBytes(const collection::Manifest& manifest) {
   return bytes;
 }
 
-// Returns the memory that the files of a shard's codes take on the CPU backend, which scans them where they lie: all of
-// them for kHost, all but planes and factors for kDisk.
+// Returns the memory that the files of a shard's codes take on the CPU backend, which scans them in place: all of them
+// for kHost, all but planes and factors for kDisk.
 uint64_t OwnCodeBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry, Residency tier,
                       int planes) {
   const auto bytes = static_cast<uint64_t>(std::max<int64_t>(collection::CodeFileBytes(entry, planes), 0));
@@ -157,8 +157,8 @@ std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden)
   return text;
 }
 
-// Returns the expected seconds of a scan of all codes for one query, which all devices do side by side. nullopt where
-// there are none, where no measurement says, and where the plan is for some of the shards: a reload keeps the others.
+// Returns the expected seconds of a scan of all codes for one query, by all devices side by side. Returns nullopt if
+// there are no codes, if there is no measurement, or if the plan only covers some shards (a reload keeps the others).
 std::optional<double> ScanSeconds(const DeviceSet& devices, const collection::Manifest& manifest,
                                   const MemoryPlan& plan) {
   if (plan.code_planes == 0) return std::nullopt;
@@ -200,7 +200,7 @@ bool MemoryPlan::fits() const {
 
 uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry) {
   if (manifest.fields.empty()) return 0;
-  // Entries may lie: no shard has so many documents, nor so large a file.
+  // A manifest may be wrong. No real shard has this many documents, or a file of this size.
   constexpr auto kMost = int64_t{1} << 56;
   return static_cast<uint64_t>(
       collection::MaxIndexBytes(manifest.fields, std::clamp<int64_t>(entry.num_documents, 0, kMost),
@@ -263,7 +263,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
   if (!tiers.ok()) return tiers.status();
   Capacity capacity{.device_bytes = {}, .host_bytes = memory.host.available_bytes};
   if (memory.host.budget_bytes == 0) {
-    // Ids, offsets, payloads and the id index take of the same memory.
+    // Ids, offsets, payloads and the id index are in the same memory.
     const uint64_t beside_bytes =
         SaturatingAdd(BytesBeside(manifest), IndexBytes(static_cast<uint64_t>(manifest.num_documents)));
     capacity.host_bytes -= std::min(capacity.host_bytes, beside_bytes);

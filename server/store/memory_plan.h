@@ -1,4 +1,4 @@
-// What loading a collection takes and where it goes, worked out before its first byte is read.
+// Plans the memory of a collection before its first byte is read: how much loading takes, and where it goes.
 #pragma once
 
 #include <cstddef>
@@ -25,15 +25,15 @@ struct MemoryPlan {
   bool fits() const;
 };
 
-// Returns the memory that one replica of a shard takes in `tier` (not kAuto). On GPUs it is what the backend says. On
-// the CPU backend, whose memory is the host's, it is the whole file for kHost and all of it but the tokens for kDisk.
-// `code_planes` planes of codes, of those that the collection has, come to that.
+// Returns the memory that one replica of a shard takes in `tier` (not kAuto). On GPUs the backend says how much. On the
+// CPU backend, whose memory is the host's, it is the whole file for kHost, and all of it but the tokens for kDisk.
+// `code_planes` planes of the collection's codes are added to that.
 MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
                      const collection::ShardEntry& entry, Residency tier, int code_planes = 0);
 
-// Returns a bound of the host memory that the index of a shard's fields takes, which is built while the shard loads. 0
-// where the collection has no fields. ShardNeed has it on the CPU backend; on GPUs it is the same for every number of
-// replicas, and MemoryPlan::placement.demand has it beside the shards' needs.
+// Returns an upper bound of the host memory for the index of a shard's fields, which is built while the shard loads; 0
+// if the collection has no fields. ShardNeed includes it on the CPU backend. On GPUs it does not depend on the number
+// of replicas, and MemoryPlan::placement.demand includes it in addition to the shards' needs.
 uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry);
 
 // Returns the memory of each device that all lanes together take for scans of a shard's codes
@@ -54,9 +54,9 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
                                       Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory);
 
-// Formats the plan as a table for people: a line a shard (documents, tokens, bytes, tier, device), totals, what is
-// free, and how long a scan of the codes is expected to take where a model says. Shards beyond `max_shards` are counted
-// in one line.
+// Formats the plan as a table for people: one line per shard (documents, tokens, bytes, tier, device), totals, free
+// memory, and how long a scan of the codes is expected to take if a model says so. Shards beyond `max_shards` are
+// counted in one line.
 std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifest& manifest, const MemoryPlan& plan,
                              size_t max_shards = SIZE_MAX);
 

@@ -92,15 +92,16 @@ MemoryDemand DemandOf(const ShardPlacement& placement, size_t num_devices) {
 }
 
 // Returns the descriptors and mappings that a loaded shard keeps. A shard that is scored from its file keeps it open,
-// to see whether it is written to. A mapped file is three mappings (the sections before the tokens, the tokens, the
-// sections behind them); the middle one remains reserved when a GPU has copied it. A file that is read whole is one
+// to see whether it is written to. A mapped file takes three mappings (the sections before the tokens, the tokens, the
+// sections after them); the middle one remains reserved after a GPU has copied it. A file that is read whole takes one
 // mapping.
 FileDemand FilesOf(Residency tier, bool is_gpu) {
   const bool is_mapped = is_gpu || tier == Residency::kDisk;
   return {.descriptors = tier == Residency::kDisk ? 1 : 0, .mappings = is_mapped ? 3 : 1};
 }
 
-// Returns what the files of a shard's codes take while they are open. GPUs copy them, and they are closed.
+// Returns the descriptors and mappings of a shard's code files while they are open. On GPUs they are closed once
+// copied.
 FileDemand CodeFilesOf(Residency tier, bool is_gpu, int planes) {
   if (planes == 0) return {};
   const auto num_files = static_cast<int64_t>(collection::NumCodeFiles(planes));
@@ -190,7 +191,7 @@ class PartLoader {
         options_.verify_checksums, stop_);
     if (!shard.ok()) return shard.status();
     // Values are checked whether or not the file is hashed: a checksum says that a file is what its writer wrote, not
-    // that it can be scored, and no code behind this point copes with NaN.
+    // that it can be scored, and later code does not cope with NaN.
     if (absl::Status status = CheckValues(**shard, stop_); !status.ok()) return status;
     for (const uint32_t device : placement.devices) {
       if (absl::Status status = StopStatus(stop_); !status.ok()) return status;
@@ -216,7 +217,7 @@ class PartLoader {
     return absl::OkStatus();
   }
 
-  // Builds the index of the shard's fields out of a copy of their file, which goes again.
+  // Builds the index of the shard's fields from a copy of their file, which is freed again.
   absl::Status LoadFields(const collection::ShardEntry& entry, Part* part) {
     if (manifest_.fields.empty()) return absl::OkStatus();
     const absl::StatusOr<std::unique_ptr<collection::ShardFields>> fields =

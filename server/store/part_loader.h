@@ -16,7 +16,7 @@
 
 namespace maxsim::store {
 
-// What parts are loaded from. The caller owns everything that the pointers name, and keeps it until LoadParts returns.
+// Input of LoadParts. The caller owns everything that the pointers name, and keeps it until LoadParts returns.
 struct PartLoadRequest {
   const Folder* folder = nullptr;                  // has the manifest's files
   const collection::Manifest* manifest = nullptr;  // names the shards that are loaded
@@ -25,21 +25,21 @@ struct PartLoadRequest {
   const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
 };
 
-// Returns the descriptors and mappings that LoadParts takes for shards that are placed so: those that the parts keep,
-// and what each thread takes besides, which opens one file at a time, or on GPUs those of a shard's codes.
+// Returns the descriptors and mappings that LoadParts needs for this placement: those that the parts keep, and those of
+// each thread, which opens one file at a time, or on GPUs those of a shard's codes.
 FileDemand FilesToLoad(const Placement& placement, int code_planes, bool is_gpu, const StoreOptions& options);
 
 // Returns the loaded parts, [shards] in the manifest's order, without their first ordinals. Works with up to
 // options.load_threads threads, the calling one among them; fewer where the system has no more. Blocks. May be called
 // from several threads at a time.
 //
-// `memory` holds placement->demand and `files` holds FilesToLoad, of which nothing may be committed yet. Each part
-// splits what it takes from `memory` and owns that share; both are committed as parts get ready. A part shares its
-// file and its replicas with its copies, and its replicas must not outlive the backends of `devices`.
+// `memory` must hold placement->demand and `files` FilesToLoad, with nothing committed yet. Each part splits what it
+// takes from `memory` and owns that share; both are committed as parts get ready. Copies of a part share its file and
+// its replicas, and its replicas must not outlive the backends of `devices`.
 //
-// The first error ends the load, and what was loaded is freed: an error of collection::Shard::Open or of a backend,
-// DATA_LOSS for a value that no backend can score, RESOURCE_EXHAUSTED where memory runs out, UNAVAILABLE where a device
-// fails, which `devices` counts as lost from then on, and the status of the stop signal.
+// The first error ends the load and frees what was loaded: an error of collection::Shard::Open or of a backend,
+// DATA_LOSS for a value that no backend can score, RESOURCE_EXHAUSTED if memory runs out, UNAVAILABLE if a device fails
+// (`devices` counts it as lost from then on), and the status of the stop signal.
 absl::StatusOr<std::vector<Part>> LoadParts(const PartLoadRequest& request, DeviceSet* devices,
                                             const StoreOptions& options, Reservation* memory,
                                             FileLedger::Reservation* files);

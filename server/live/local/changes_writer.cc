@@ -116,7 +116,7 @@ std::vector<LiveSegment> ChangesWriter::HeldWhenDone() const {
   std::vector<LiveSegment> present = Held();
   for (const Open& open : open_) {
     if (open.is_new) present.push_back(open.segment);
-    // The only one of them that is not new is the growing one.
+    // Only the growing segment is not new.
     const store::Segment& segment = *present.back().segment;
     present.back().used_bytes = allocator_->UsedBytes(segment.num_documents() + open.need.num_documents,
                                                       segment.num_tokens() + open.need.num_tokens);
@@ -209,7 +209,7 @@ absl::Status ChangesWriter::Commit() {
     status = AppendTo(open);
     if (!status.ok()) break;
     if (!open.is_new) {
-      // The next generation takes them over as they are, should Changes of this one never come to have them.
+      // The next generation takes these documents over even if Changes of this generation never gets them.
       if (segments_.back().first_sequence == 0) segments_.back().first_sequence = open.upserts.front().sequence;
       segments_.back().last_sequence = open.upserts.back().sequence;
     }
@@ -248,8 +248,8 @@ bool ChangesWriter::TakeNote(const LogRecord& record) {
   return true;
 }
 
-// Returns whether a Commit that had no memory left documents in segments that Changes does not have. Their records come
-// from the log then: what was planned may view memory that is gone.
+// Returns whether a Commit that ran out of memory left documents in segments that Changes does not have. Their records
+// must come from the log then: the planned records may view memory that is gone.
 bool ChangesWriter::HasUnnoted() const {
   size_t offset = next_offset_;
   for (size_t idx = next_open_; idx < num_appended_; ++idx) {

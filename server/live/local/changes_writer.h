@@ -1,4 +1,4 @@
-// Brings the changes of a generation up to what the log holds: documents go into segments, and Changes takes note.
+// Brings the changes of a generation up to date with the log: appends documents to segments, and notes them in Changes.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@
 
 namespace maxsim::live {
 
-// What it holds is the log's records behind the generation's log_sequence, up to and with sequence(), in their order.
+// Holds the log's records after the generation's log_sequence, up to and including sequence(), in their order.
 //
-// Two of them may share segments: that of the generation which is served, and that of the next, which is being made.
-// Only the first appends to a segment that both have, until the next one takes its place (TakeSegments).
+// Two writers may share segments: that of the served generation, and that of the next one, which is catching up. Only
+// the first appends to shared segments, until the next one takes its place (TakeSegments).
 //
 // For one thread at a time.
 class ChangesWriter {
@@ -38,36 +38,36 @@ class ChangesWriter {
   uint64_t used_bytes() const;  // of segments (SegmentAllocator::UsedBytes)
   uint64_t text_bytes() const;  // of ids and payloads in segments
 
-  // Writing goes on in three steps. Begin forgets what was planned. Plan finds room for the records of one call, which
-  // follow those planned before, and takes memory where that needs a new segment: all or, on RESOURCE_EXHAUSTED, none.
-  // INVALID_ARGUMENT, with id, field and value, for a payload that does not fit the fields, which those who write have
-  // checked. The records, and what they view, must stay until Commit, which appends all that was planned to segments.
-  // When a device is lost it goes on without. On an error of Commit, or when memory runs out in it (std::bad_alloc),
-  // the first few records may have been taken over, as sequence() says, and CatchUp has to follow.
+  // Writing takes three steps. Begin discards the previous plan. Plan finds room for the records of one call, which
+  // follow those planned before, and makes new segments if needed; on an error it plans none of them. The error is
+  // RESOURCE_EXHAUSTED, or INVALID_ARGUMENT with id, field and value for a payload that does not fit the fields
+  // (callers have checked that). The records, and what they view, must stay until Commit, which appends all of them. If
+  // a device is lost, Commit goes on without it. If Commit fails or memory runs out in it (std::bad_alloc), the first
+  // few records may have been taken over, as sequence() says; then call CatchUp.
   void Begin(SegmentAllocator::Bound bound = SegmentAllocator::Bound::kConfigured);
   absl::Status Plan(absl::Span<const collection::LogRecord> records);
   absl::Status Commit();
-  // Frees what was planned, where no Commit follows.
+  // Discards the plan. Call it if no Commit follows.
   void Forget();
 
-  // Reads the log up to `through` and takes over its records. A document that a shared segment holds stays there; the
-  // others are appended to own ones. On an error, or std::bad_alloc, some records may have been taken over. Errors are
-  // the log's, RESOURCE_EXHAUSTED, and the status of `stop`.
+  // Reads the log up to `through` and takes over its records. A document that is in a shared segment stays there; the
+  // others are appended to segments of this writer. On an error, or std::bad_alloc, some records may have been taken
+  // over. Errors are the log's, RESOURCE_EXHAUSTED, and the status of `stop`.
   absl::Status CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop);
 
-  // Says which segments the generation before has now, in their order. A segment is shared if all of its documents come
+  // Passes the current segments of the served generation, in order. A segment is shared if all of its documents come
   // after this generation's log_sequence, a device that answers has it, its fields are this generation's, and either
   // this generation has no codes or the segment's codes have the same format.
   void ShareSegments(absl::Span<const LiveSegment> segments);
-  // From now on this writer appends to the segments that it shares with the one before, which must not any more.
+  // Takes over from `before`, which must append no more: this writer now appends to the segments that both share.
   void TakeSegments(const ChangesWriter& before);
 
-  // What comes next goes into a new segment.
+  // Makes later documents go to a new segment.
   void Seal();
-  // Takes the last Seal back: what comes next goes into the segment that was sealed, unless there is a later one.
+  // Takes the last Seal back: later documents go to the sealed segment, unless a newer segment exists by now.
   void Unseal();
 
-  // Returns the collection as it is now, for which requests may be scored.
+  // Returns a snapshot of the collection as it is now, which requests may be scored on.
   std::shared_ptr<const store::Collection> Snapshot() { return changes_->Snapshot(sequence_); }
 
  private:
@@ -86,7 +86,7 @@ class ChangesWriter {
     size_t idx = 0;  // in Changes
   };
 
-  // Return the segments with what each holds: now, and once what is planned is done, with the new ones.
+  // Return the segments with their used bytes: as they are now, and as they will be after Commit, with the new ones.
   std::vector<LiveSegment> Held() const;
   std::vector<LiveSegment> HeldWhenDone() const;
   absl::StatusOr<SegmentNeed> NeedOf(const collection::LogRecord& upsert);
@@ -107,11 +107,11 @@ class ChangesWriter {
   uint64_t sequence_;
   std::vector<LiveSegment> segments_;  // [Changes::num_segments()]
   bool growing_ = false;               // the last of them may be appended to
-  bool sealed_ = false;                // and could be, were it not sealed
-  bool last_is_shared_ = false;        // and could be, were it not for the generation before
+  bool sealed_ = false;                // the last one was sealed; otherwise it could be appended to
+  bool last_is_shared_ = false;        // the last one is shared, and `before` may append to it until TakeSegments
 
   SegmentAllocator::Bound bound_ = SegmentAllocator::Bound::kConfigured;
-  std::vector<Open> open_;  // the growing segment, where there is one, and new ones behind it
+  std::vector<Open> open_;  // the growing segment, if there is one, then new ones
   std::vector<collection::LogRecord> planned_;
   size_t num_appended_ = 0;  // of open_, by Commit
   // The first appended document that Changes does not have yet.

@@ -13,10 +13,10 @@ namespace {
 constexpr absl::Duration kFirstWait = absl::Milliseconds(500);
 constexpr absl::Duration kMaxWait = absl::Minutes(2);
 
-// Age is looked at this often. What else makes a compaction due is looked at once it changes.
+// The age of writes is checked this often. The other reasons for a compaction are checked whenever they change.
 constexpr absl::Duration kPoll = absl::Seconds(1);
 
-// Keeps the list of marks short, whatever LiveOptions::compact_after is.
+// Bounds the list of marks, whatever LiveOptions::compact_after is.
 constexpr int kMarksPerPeriod = 64;
 
 }  // namespace
@@ -116,7 +116,7 @@ void Compactor::CompactIfDue() {
   mutex_.Lock();
   if (stopping_) return;
   status_ = status;
-  // The usage that the result leaves has been observed by now. One that moved nothing is not repeated at once either.
+  // By now the trigger has observed the usage that the compaction left. One that moved nothing is not repeated at once.
   const bool moved = status.ok() && trigger_.compacted_sequence() > before;
   backoff_ = moved ? kFirstWait : std::min(2 * backoff_, kMaxWait);
   not_before_ = moved ? absl::InfinitePast() : MonotonicNow() + backoff_;
@@ -128,7 +128,7 @@ void Compactor::TruncateIfAsked() {
   mutex_.Unlock();
   const absl::Status status = work_.truncate();
   if (!status.ok()) {
-    // What is left costs disk space only, and goes with the next generation.
+    // The records that are left only cost disk space. The next generation that is served requests truncation again.
     log::Write(spdlog::level::warn, "log_not_truncated", {{"name", name_}, {"error", status.ToString()}});
   }
   mutex_.Lock();

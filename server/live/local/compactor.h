@@ -17,7 +17,7 @@
 
 namespace maxsim::live {
 
-// What a collection holds beside its shards.
+// Usage of a collection, from which CompactionTrigger decides.
 struct LiveUsage {
   uint64_t sequence = 0;            // of the last write
   uint64_t compacted_sequence = 0;  // of the last one that the generation holds
@@ -29,15 +29,15 @@ struct LiveUsage {
 // Decides when a compaction is due. For one thread at a time.
 class CompactionTrigger {
  public:
-  // Fewer tombstones than this make none, whatever their share: a small collection whose documents are replaced again
-  // and again would be compacted every few writes.
+  // With fewer tombstones than this, their share is ignored: otherwise a small collection whose documents are replaced
+  // again and again would be compacted every few writes.
   static constexpr uint64_t kMinTombstones = 1024;
 
   explicit CompactionTrigger(const LiveOptions& options) : options_(options) {}
 
-  // Takes note of the usage at a time that never goes back.
+  // Records the usage at the time `now`, which must not go back.
   void Observe(const LiveUsage& usage, absl::Time now);
-  // A segment found no memory.
+  // Records that no memory was found for a segment.
   void NeedMemory() { needs_memory_ = true; }
 
   // Returns why a compaction is due, or "".
@@ -56,7 +56,7 @@ class CompactionTrigger {
 
   const LiveOptions options_;
   LiveUsage usage_;
-  std::deque<Mark> marks_;  // of writes behind compacted_sequence
+  std::deque<Mark> marks_;  // of writes after compacted_sequence
   bool needs_memory_ = false;
 };
 

@@ -10,11 +10,11 @@
 //  - A generation takes the place of the one before, and is published, during a pause. So snapshots are published in
 //    the order of their sequences.
 //
-// Locks: `mutex_` is held for moments and never while something else is called. The store holds its entry (not its
-// mutex) when it calls Serve and Stop; compaction waits for the entry in LiveRequest::reload, and gives up when Stop
-// asks it to. `publish` takes the store's mutex, under which nobody waits for this object. Maintenance (compaction,
-// truncation, copying to a folder) excludes itself and waits for pauses; a pause waits for the group that is written,
-// and for nothing else.
+// Locks: `mutex_` is held for moments, never while the store, the log or the compactor is called. The store holds its
+// entry (not its mutex) while it calls Serve, and Stop for an unload. Compaction waits for the entry in
+// LiveRequest::reload, and gives up when Stop asks it to. `publish` takes the store's mutex; no thread waits for this
+// object with that mutex held. Maintenance (compaction, truncation, copying to a folder) runs one operation at a time,
+// which waits for pauses; a pause waits for the group that is being written, and for nothing else.
 #pragma once
 
 #include <cstdint>
@@ -55,11 +55,11 @@ class LiveCollection final : public store::LiveDocuments {
   ~LiveCollection() override;
 
   void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override;
-  // Applies messages of a stream, the first of which has the sequence behind state().sequence, and calls `done` as
-  // Submit does. An answer has the results of all of them, or of the first few where segments have no room for more;
-  // an error is that of the first one, and nothing was applied. One call at a time, and none of Submit beside.
+  // Applies messages of a stream and calls `done` as Submit does. The first message must have sequence state().sequence
+  // + 1. An answer has the results of all messages, or of the first few if segments have no room for more. An error is
+  // that of the first message; then nothing was applied. One call at a time, and no call of Submit meanwhile.
   void ApplyMessages(uint64_t first_sequence, std::vector<store::Write> messages, Done done);
-  // Return the stream that the log follows, and have it follow one (CollectionLog::Follow).
+  // Return the stream that the log follows, and make the log follow one (CollectionLog::Follow).
   std::optional<collection::LogStream> stream() const;
   absl::Status Follow(const collection::LogStream& stream);
   // Returns the threads for the collection's calls to a stream. They are not started yet.
@@ -82,7 +82,7 @@ class LiveCollection final : public store::LiveDocuments {
   void Stop() override;
 
  private:
-  // Keeps the thread that writes between two groups while it lives. Whoever holds one must not wait for anybody.
+  // Stops the writing thread between two groups while this lives. The holder must not wait for another thread.
   class WriterPause {
    public:
     explicit WriterPause(LiveCollection* live);
@@ -93,7 +93,7 @@ class LiveCollection final : public store::LiveDocuments {
    private:
     LiveCollection* const live_;
   };
-  // Excludes others that read or drop files of generations while it lives. Begin waits, until `stop` or Stop.
+  // While held, no other holder reads or drops files of generations. Begin waits for that, until `stop` or Stop.
   class Maintenance {
    public:
     explicit Maintenance(LiveCollection* live) : live_(live) {}
@@ -153,7 +153,7 @@ class LiveCollection final : public store::LiveDocuments {
 
   LiveWriter writer_;  // belongs to the thread that writes and to pauses
 
-  bool compaction_failed_ = false;  // the last one; belongs to whoever holds Maintenance
+  bool compaction_failed_ = false;  // the last one; belongs to the holder of Maintenance
 
   SharedTask writing_task_;  // last, because its steps use the other members
 };

@@ -42,8 +42,8 @@ class LiveThreads {
   // so running many of them at a time only makes each take longer.
   static constexpr size_t kMaxWriters = 8;
   static constexpr size_t kMaxCompactors = 4;
-  // A step hands messages to the library of NATS, which writes them to the connection. It waits where the connection
-  // takes no more, so that one thread would hold up all collections.
+  // A step hands messages to the library of NATS, which writes them to the connection. The step blocks while the
+  // connection takes no more, so a single thread would let one connection hold up all collections.
   static constexpr size_t kMaxPublishers = 4;
 
   const int max_collections_;

@@ -18,8 +18,8 @@ using collection::LogRecord;
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(10);
 
-// Clients repeat a write after this delay where memory or the disk is full, since a compaction or an operator has to
-// make room first.
+// The retry delay that clients are told when memory or the disk is full: a compaction or an operator has to make room
+// first.
 constexpr absl::Duration kFullRetryDelay = absl::Seconds(2);
 
 absl::Status WithRetry(absl::Status status, absl::Duration delay) {
@@ -27,7 +27,7 @@ absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   return status;
 }
 
-// Does what nothing depends on, or not where there is no memory for it.
+// Does work that nothing depends on. Gives up if memory runs out.
 template <typename Work>
 void TryTo(Work work) {
   Guarded([&] {
@@ -72,7 +72,7 @@ void LiveWriter::Write(std::vector<WriteCall>& calls) {
   }
 }
 
-// An error is that of all calls, of which nothing is written.
+// Returns the answer to each call. An error is the answer to all calls; then nothing of them is written.
 absl::StatusOr<std::vector<LiveWriter::Answer>> LiveWriter::WriteAsOneGroup(const std::vector<WriteCall>& calls) {
   ChangesWriter& writer = *served_.changes;
   full_ = absl::OkStatus();
@@ -129,15 +129,15 @@ absl::StatusOr<LiveWriter::Planned> LiveWriter::PlanGroup(const std::vector<Writ
   return planned;
 }
 
-// Decides about a call, and finds room for what it writes. Each call fits by itself or not: one that does not keeps
-// none behind it waiting, and nothing of it is written.
+// Decides about a call, and finds room for all of its writes. If they do not fit, nothing of the call is written, and
+// the calls after it are planned all the same.
 LiveWriter::Answer LiveWriter::PlanCall(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   absl::StatusOr<std::vector<store::WriteResult>> results = PlanWrites(call.writes, group, records);
   if (!results.ok()) return results.status();
   return store::WriteResults{.results = *std::move(results), .sequence = 0};
 }
 
-// Decides about each message by itself: those behind one that finds no room wait for it.
+// Decides about each message by itself. If one finds no room, it and the messages after it are left for another call.
 LiveWriter::Answer LiveWriter::PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   if (call.first_sequence != group.last_sequence() + 1) {
     return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the stream up to sequence ",
@@ -158,7 +158,7 @@ LiveWriter::Answer LiveWriter::PlanMessages(const WriteCall& call, WriteGroup& g
   return answer;
 }
 
-// All of the writes are planned, or none.
+// Plans all of the writes, or none.
 absl::StatusOr<std::vector<store::WriteResult>> LiveWriter::PlanWrites(absl::Span<const store::Write> writes,
                                                                        WriteGroup& group,
                                                                        std::vector<LogRecord>& records) {
@@ -184,7 +184,7 @@ absl::Status LiveWriter::NoMemory(const absl::Status& status) {
 }
 
 absl::Status LiveWriter::AppendAndPublish(const std::vector<LogRecord>& records, absl::Time* durable) {
-  // Without memory nobody knows how far each of these came: recovering finds it out.
+  // If memory runs out in Append or Commit, it is unknown how far they came. TryToRecover finds out.
   if (absl::Status status = Guarded([&] { return log_->Append(records); }); !status.ok()) {
     Fail(status, /*of_log=*/true);
     if (absl::IsResourceExhausted(status)) return WithRetry(std::move(status), kFullRetryDelay);

@@ -31,7 +31,7 @@ namespace maxsim::live {
 // appends the group to the log (the group exists from this moment on), appends it to segments
 // (ChangesWriter::Commit), publishes the snapshot, and answers the calls.
 //
-// Where the log has records that are not applied (an append failed, a segment found no memory after the append),
+// If the log holds records that are not applied (an append failed, or a segment got no memory after the append),
 // nothing is written until TryToRecover has applied them.
 //
 // For one thread at a time, except state().
@@ -39,7 +39,7 @@ class LiveWriter {
  public:
   using Publish = store::LiveDocuments::Publish;
 
-  // What requests are answered from, and how they come to see it.
+  // The changes that requests are answered from, and the function that makes their snapshots visible.
   struct Served {
     std::unique_ptr<ChangesWriter> changes;
     Publish publish;
@@ -51,14 +51,14 @@ class LiveWriter {
              Metrics* metrics)
       : name_(std::move(name)), compacts_(compacts), compactor_(compactor), metrics_(metrics), log_(std::move(log)) {}
 
-  // Publishes `next`, which has every record of the log, in place of what is served. Returns that, to be freed where
-  // nobody waits.
+  // Publishes `next`, which must have every record of the log, in place of what is served. Returns what was served, for
+  // the caller to free after the writer's pause.
   Served Serve(Served next);
   // Releases the log: nothing is written or published any more. Returns the function that published, for the caller to
-  // free where nobody waits.
+  // free after the writer's pause.
   Publish Close();
 
-  // What is served; null before the first Serve.
+  // Returns the changes that are served; null before the first Serve.
   ChangesWriter* changes() const { return served_.changes.get(); }
 
   // Writes the calls as one group and answers each.
@@ -66,17 +66,17 @@ class LiveWriter {
 
   // After a failure, finds out what the log holds and applies it, whether or not it was acknowledged.
   void TryToRecover(const StopSignal* stop);
-  // Returns when TryToRecover is due; InfiniteFuture unless nothing can be written.
+  // Returns when TryToRecover is due; InfiniteFuture while nothing has failed.
   absl::Time retry_at() const { return retry_at_; }
   bool has_failed() const { return !failure_.ok(); }
 
-  // Returns what was served after the last group, with everything but the log's size and compaction.
+  // Returns the state after the last group, without log_bytes, is_compacting and compaction.
   store::LiveState state() const;
 
  private:
   using Answer = absl::StatusOr<store::WriteResults>;
 
-  // What a group of calls writes, and what each is answered; the records view the calls.
+  // The plan of a group: the records to write, which view the calls, and each call's answer.
   struct Planned {
     std::vector<collection::LogRecord> records;
     std::vector<Answer> answers;
@@ -105,7 +105,7 @@ class LiveWriter {
   bool log_failed_ = false;
   absl::Duration backoff_;
   absl::Time retry_at_ = absl::InfiniteFuture();
-  absl::Status full_;  // of the last group, where a call found no room in segments
+  absl::Status full_;  // of the last group, if a call found no room in segments
 
   mutable Mutex mutex_;
   store::LiveState state_ ABSL_GUARDED_BY(mutex_);

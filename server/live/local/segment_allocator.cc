@@ -14,13 +14,13 @@
 namespace maxsim::live {
 namespace {
 
-// A segment has room for documents of so many bytes of token vectors on the average: four tokens of 128 FP16 columns.
-// Offsets take 8 bytes of the device's memory for each, codes of 4 planes 36 more, and ids and lengths 48 of the
-// host's.
+// A segment has room for one document per this many bytes of token vectors: four tokens of 128 FP16 columns. Each takes
+// 8 bytes of the device's memory for offsets, 36 more for codes of 4 planes, and 48 bytes of the host's for ids and
+// lengths.
 constexpr uint64_t kBytesPerDocument = 1024;
 
-// Texts are in host memory, which is taken as they come; the bound keeps a few tokens with large payloads from taking
-// more of it than the tokens take of the device.
+// Bounds the ids and payloads of a small segment. They are in host memory, which is allocated as they come; the bound
+// keeps a few tokens with large payloads from taking more memory of the host than the tokens take of the device.
 constexpr int64_t kMinTextBytes = int64_t{64} << 20;
 
 // A segment reserves this many bytes for each field of each document, but for all fields at most 1 / kFieldShare of the
@@ -34,7 +34,7 @@ int64_t MaxFieldBytes(const store::Segment::Shape& shape, uint64_t capacity_byte
   return std::max(std::min(values, static_cast<int64_t>(capacity_bytes) / kFieldShare), needed);
 }
 
-// Returns the largest sum of segments' bytes, of one or the other kind, that one of the devices has.
+// Returns the largest sum of the segments' `kind` bytes (a member of LiveSegment) on any of the chosen devices.
 uint64_t MostBytesOn(const std::vector<uint32_t>& chosen, absl::Span<const LiveSegment> present,
                      uint64_t LiveSegment::*kind) {
   uint64_t most = 0;
@@ -163,7 +163,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   }
   const uint64_t reserved_bytes = demand.device_bytes[chosen.front()];
   if (!shape.fields.empty()) {
-    // The index of fields is in the host's memory, once for all devices: that of the first one on the CPU backend.
+    // The index of fields is in the host's memory, once for all devices. On the CPU backend the first device counts it.
     const auto field_bytes = static_cast<uint64_t>(
         store::PartFields::MaxSegmentBytes(shape.fields.size(), shape.tokens.max_documents, shape.max_field_bytes));
     uint64_t& held = devices_->is_gpu() ? demand.host_bytes : demand.device_bytes[chosen.front()];
@@ -204,7 +204,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
                                                 ", and live.max_segment_bytes is ", FormatBytesExactly(limit)));
       }
     }
-    // The largest one that memory allows, of three.
+    // Makes the largest of the three sizes that memory allows.
     absl::Status status;
     for (const uint64_t bytes : {most, std::min(most, configured), needed}) {
       absl::StatusOr<LiveSegment> made = Make(chosen, kind, std::max(bytes, row_bytes_), need);
@@ -212,7 +212,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
       status = made.status();
       if (!absl::IsResourceExhausted(status)) break;
     }
-    // A device that was lost meanwhile is passed over, and another one may have more memory.
+    // If a device was lost meanwhile, tries again without it. Otherwise another device may have more memory.
     const bool lost = std::any_of(chosen.begin(), chosen.end(), [&](uint32_t idx) { return !devices_->alive(idx); });
     if (lost) return Allocate(present, kind, need, bound);
     if (!absl::IsResourceExhausted(status)) return status;

@@ -17,7 +17,7 @@
 
 namespace maxsim::live {
 
-// A segment, and what whoever appends to it has to know of it.
+// A segment, and what its writer must know to append to it.
 struct LiveSegment {
   std::shared_ptr<store::Segment> segment;
   std::vector<uint32_t> devices;  // that hold it
@@ -30,7 +30,7 @@ struct LiveSegment {
   bool IsAvailable(const store::DeviceSet& devices) const;
 };
 
-// What must have room in a segment that is made for it.
+// The room that a new segment must have.
 struct SegmentNeed {
   int64_t num_documents = 1;
   int64_t num_tokens = 0;
@@ -54,26 +54,26 @@ class SegmentAllocator {
 
   enum class Bound {
     kConfigured,  // live.max_segment_bytes
-    // What the log holds must be served, whatever the configuration said when it was written; memory is the only bound.
+    // Memory alone: records in the log must be served even if the configured limit was higher when they were written.
     kMemory,
   };
 
-  // Makes a segment beside those that there are: on every device that answers when it is `kind.replicated`, else on the
-  // one with the fewest bytes of these that has memory for it. It is as large as what they hold together there, but not
-  // smaller than live.segment_bytes or than `need`. Where memory does not allow that, live.segment_bytes is tried, and
-  // then `need` alone. Each size is cut to what kConfigured leaves. (What they have room for says nothing of how much
-  // is written: a sealed one may be nearly empty.) RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where no device is
-  // left.
+  // Makes a segment in addition to `present`: on every device that answers if `kind.replicated`, else on one device
+  // that has the memory, trying those first where `present` takes the fewest bytes. Its size is the sum of the used
+  // bytes of `present` there, but at least live.segment_bytes and `need`. If memory does not allow that,
+  // live.segment_bytes is tried, and then `need` alone. kConfigured limits each size to what live.max_segment_bytes
+  // leaves. (Capacity would be the wrong measure of what is written: a sealed segment may be nearly empty.) Returns
+  // RESOURCE_EXHAUSTED with the numbers, or UNAVAILABLE if no device is left.
   absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, const SegmentKind& kind,
                                        const SegmentNeed& need, Bound bound);
 
   store::DeviceSet& devices() const { return *devices_; }
   uint64_t row_bytes() const { return row_bytes_; }
-  // Returns how much of a segment so many documents take, where few tokens each would run out of offsets first.
+  // Returns the bytes that documents use up in a segment. With few tokens each, they run out of offsets first.
   uint64_t UsedBytes(int64_t num_documents, int64_t num_tokens) const;
 
  private:
-  // Returns which devices may hold a segment, those that are tried first in front.
+  // Returns the sets of devices that may hold a segment, in the order in which to try them.
   std::vector<std::vector<uint32_t>> ChooseDevices(absl::Span<const LiveSegment> present, bool replicated) const;
   absl::StatusOr<LiveSegment> Make(const std::vector<uint32_t>& chosen, const SegmentKind& kind,
                                    uint64_t capacity_bytes, const SegmentNeed& need);

@@ -1,4 +1,4 @@
-// How a generation comes to be served.
+// Makes a generation the served one.
 #include <string>
 #include <utility>
 
@@ -11,9 +11,9 @@
 namespace maxsim::live {
 namespace {
 
-// Writes are paused for the last records of the log, once there are this few: some milliseconds' work.
+// The last records of the log are applied while writes are paused, once they are this few: some milliseconds of work.
 constexpr uint64_t kFewRecords = 256;
-// A writer that is faster than the reading of its log would be followed for ever.
+// Bounds the attempts to get there: writes may come faster than their log is read.
 constexpr int kMaxRounds = 8;
 
 }  // namespace
@@ -64,8 +64,8 @@ absl::StatusOr<collection::Tombstones> LiveCollection::TombstonesOf(const collec
   return log->TombstonesOf(manifest);
 }
 
-// Has the manifest of a collection whose log never had a write say so, before there is one: afterwards nobody could
-// tell it from one that was built without knowing of the log.
+// Publishes log_sequence 0 in the manifest before the log has its first write. Without it, the manifest could not be
+// told afterwards from one of a generation that was built without knowing of the log.
 absl::Status LiveCollection::NameLogSequence(const collection::Manifest& manifest) {
   if (manifest.log_sequence.has_value()) return absl::OkStatus();
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(request_.path);
@@ -81,7 +81,7 @@ absl::Status LiveCollection::NameLogSequence(const collection::Manifest& manifes
   return synchronised;
 }
 
-// Makes a writer that has all but the last few records of the log, while writing goes on.
+// Makes a writer that has all but the last few records of the log. Writing goes on meanwhile.
 absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
     const std::shared_ptr<const store::Generation>& generation, const StopSignal* stop) {
   auto writer =
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
       const WriterPause pause(this);
       through = log->last_sequence();
       if (writer_.changes() != nullptr) {
-        // Those of the log that the segments lack, after a failure, are left for the pause.
+        // After a failure the segments may lack records that the log has. TakeOver applies those, in its pause.
         through = std::min(through, writer_.changes()->sequence());
         writer->ShareSegments(writer_.changes()->segments());
       }

@@ -57,7 +57,7 @@ absl::Status CopyFile(const std::string& from, const std::string& to, const Stop
 
 absl::Status LinkOrCopy(const std::string& from, const std::string& to, const StopSignal* stop) {
   if (::link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  // Another file system, one without hard links, a file that has as many as it may, or one of somebody else.
+  // Links fail across file systems, without support, beyond the limit of links of a file, and for files of other users.
   if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) return CopyFile(from, to, stop);
   if (errno == ENOENT) return absl::FailedPreconditionError(Cat(from, ": is gone, two generations came after it"));
   return ErrnoStatus(errno, "cannot link", from);
@@ -65,11 +65,11 @@ absl::Status LinkOrCopy(const std::string& from, const std::string& to, const St
 
 absl::Status AlreadyExists(const std::string& path) { return absl::AlreadyExistsError(Cat(path, ": exists already")); }
 
-// Makes a folder beside `target`, of a name that nobody else makes.
+// Makes a temporary folder beside `target`, under a name that is not taken.
 absl::StatusOr<std::string> MakeUnfinished(const std::string& parent, const std::string& target) {
   static std::atomic<uint64_t> num_made{0};
   while (true) {
-    // Another process of the same number may have died, or be one of another container.
+    // A dead process that had the same number, or one in another container, may have made a folder of this name.
     const std::string path =
         JoinPath(parent, Cat(".", target, ".", ::getpid(), "-", num_made.fetch_add(1), kTemporarySuffix));
     if (::mkdir(path.c_str(), 0777) == 0) return path;
@@ -77,12 +77,13 @@ absl::StatusOr<std::string> MakeUnfinished(const std::string& parent, const std:
   }
 }
 
-// Gives a folder its name, which nothing may have.
+// Renames a folder. The new name must not exist yet.
 absl::Status RenameToNew(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
   if (errno == EEXIST) return AlreadyExists(to);
   if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, "cannot rename", from);
-  // The file system does not know the flag: whoever makes the empty folder may replace it.
+  // The file system does not know the flag. rename may replace an empty folder, so this makes one: mkdir fails if the
+  // name exists.
   if (::mkdir(to.c_str(), 0777) != 0) {
     return errno == EEXIST ? AlreadyExists(to) : ErrnoStatus(errno, "cannot create folder", to);
   }

@@ -19,14 +19,14 @@ namespace maxsim::live {
 // Returns the record of an upsert or a delete, without a sequence; it views the write.
 collection::LogRecord RecordOf(const store::Write& write);
 
-// Numbers the writes and knows, for each id, what the calls before in the group did to it, since neither the log nor
-// the changes know that yet. The writes must stay where they are as long as the group lives. For one thread.
+// Numbers the writes and tracks what earlier calls of the group did to each id, since neither the log nor the changes
+// know that yet. The writes must stay where they are as long as the group lives. For one thread.
 class WriteGroup {
  public:
-  // What is known beside the group.
+  // Queries to the collection that the group depends on.
   struct Known {
     std::function<bool(const collection::LogRecord&)> holds;  // whether the collection has a document of the id
-    // Returns the version that the log will have for the id once it has deletes of the group that count `pending_bytes`
+    // Returns the version that the log will have for the id after deletes of the group that count `pending_bytes`
     // (version_memory.h).
     std::function<absl::StatusOr<uint64_t>(const collection::LogRecord&, uint64_t pending_bytes)> version_of;
     uint64_t remembered_bytes = collection::kRememberedBytes;  // the log's
@@ -35,26 +35,26 @@ class WriteGroup {
     kOfThoseThatTakePlace,
     kOfAll,  // as in a stream: a write that does not take place has a record of kind kSkipped
   };
-  // The group's first write gets the sequence behind `last_sequence`.
+  // The group's first write gets the sequence `last_sequence` + 1.
   WriteGroup(collection::IdType id_type, uint64_t last_sequence, Known known,
              Numbering numbering = Numbering::kOfThoseThatTakePlace);
 
-  // What becomes of one call.
+  // The outcome of one call.
   struct Decision {
     std::vector<collection::LogRecord> records;  // to be written to the log, of consecutive sequences; may be none
     std::vector<store::WriteResult> results;     // [writes]
   };
-  // Decides about the next call. A write with a version takes place where the id has none that is as new; a delete
-  // where there is a document, or a version to be remembered. Errors are those of version_of.
+  // Decides about the next call. A write with a version takes place if the id has no version that is as new; a delete
+  // takes place if there is a document, or if it has a version to be remembered. Errors are those of version_of.
   absl::StatusOr<Decision> Decide(absl::Span<const store::Write> writes);
-  // Exactly one of these follows: the call's writes take place, or none of them does.
+  // Call exactly one of these next: Keep if the call's writes take place, Drop if none of them does.
   void Keep();
   void Drop();
 
   uint64_t last_sequence() const { return last_sequence_; }
 
  private:
-  // An id as the writes before left it.
+  // The state of an id after the writes so far.
   struct State {
     bool exists = false;
     uint64_t version = 0;
@@ -67,7 +67,7 @@ class WriteGroup {
   // Returns whether the write is stale.
   absl::StatusOr<bool> IsStale(const store::Write& write, const collection::LogRecord& record,
                                const State* state) const;
-  // Gives a message that changes nothing its place in the log, where all writes are numbered.
+  // Adds a kSkipped record for a message that changes nothing, if all writes are numbered.
   void Skip(collection::SkipReason reason, Decision& decision);
 
   const collection::IdType id_type_;

@@ -16,7 +16,7 @@ class Metrics;
 
 namespace maxsim::live {
 
-// How a group went.
+// The size and the times of a group.
 struct GroupTimes {
   size_t num_records = 0;  // in the log
   absl::Time begin;        // of writing the log
@@ -24,11 +24,11 @@ struct GroupTimes {
   absl::Time visible;
 };
 
-// Counts a call that did not come to the queue, and calls that nothing was written of.
+// Count a call that did not come to the queue, and calls whose writes all failed.
 void CountRefused(Metrics* metrics, const std::string& collection, const WriteCall& call);
 void CountFailed(Metrics* metrics, const std::string& collection, const std::vector<WriteCall>& calls);
 
-// Counts the calls of a group, each with what it is answered.
+// Counts the calls of a group with their answers.
 void ObserveGroup(Metrics* metrics, const std::string& collection, const std::vector<WriteCall>& calls,
                   const std::vector<absl::StatusOr<store::WriteResults>>& answers, const GroupTimes& times);
 

@@ -163,7 +163,7 @@ void WriteQueue::TakeExpired(absl::Time now, std::vector<Expired>* expired) {
   waiting_.RemoveIf([&](const WriteCall& call) { return !MayWait(call, now); }, &removed);
   num_waiting_ -= count;
   for (WriteCall& call : removed) {
-    absl::Status reason(absl::StatusCode::kResourceExhausted, "");  // for want of memory; it takes none
+    absl::Status reason(absl::StatusCode::kResourceExhausted, "");  // memory has run out; this takes none
     try {
       reason = CheckMayWait(call, now);
     } catch (const std::bad_alloc&) {

@@ -22,8 +22,8 @@ struct WriteCall {
   uint64_t num_bytes = 0;
   absl::Time arrived;  // MonotonicNow()
   store::WriteCaller caller = {};
-  // The writes are messages of a stream, all of them, and the first one has this sequence there; 0: they are of
-  // clients, and get their sequences here.
+  // If not 0, all of the writes are messages of a stream, and the first one has this sequence there. If 0, they are
+  // writes of clients, and get their sequences here.
   uint64_t first_sequence = 0;
 
   // For DeficitRoundRobin.

@@ -1,4 +1,4 @@
-// How calls of a live collection come to its writer, and pauses of the writer.
+// Queues the calls of a live collection, and runs and pauses its writer.
 #include <utility>
 
 #include "base/guard.h"
@@ -10,11 +10,11 @@
 namespace maxsim::live {
 namespace {
 
-// Bounds the memory of a group, of which the log and the device are handed copies. Larger ones are slower: these copies
-// would be in memory that is fresh from the kernel each time, and would leave the caches.
+// Bounds the memory of a group. The log and the device get copies of it; the copies of a larger group would need fresh
+// memory from the kernel each time and would not fit the caches, which is slower.
 constexpr uint64_t kMaxGroupBytes = uint64_t{8} << 20;
 
-// The calls wait as long as there is no memory even for a list of them.
+// If there is no memory even for a list of the calls, they wait this long until the next attempt.
 constexpr absl::Duration kNoMemoryPoll = absl::Milliseconds(10);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How the messages of the stream come into the collection.
+// Applies the messages of the stream to the collection.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -23,12 +23,13 @@ using collection::LogRecord;
 // Receive returns this often, so that the thread sees that it is to end.
 constexpr absl::Duration kReceivePoll = absl::Milliseconds(500);
 
-// A stream that cannot be followed is tried again at growing intervals, the last of which bounds how long a collection
-// takes no writes after JetStream has come back.
+// The intervals at which a stream that cannot be followed is tried again. They grow to the maximum, which bounds how
+// long a collection takes no writes after JetStream has come back.
 constexpr absl::Duration kFirstFollowWait = absl::Milliseconds(50);
 constexpr absl::Duration kMaxFollowWait = absl::Seconds(2);
 
-// A message that finds no room in segments is tried again: a compaction takes from a second on.
+// The intervals at which a message that finds no room in segments is tried again. A compaction, which makes room, takes
+// a second or more.
 constexpr absl::Duration kFirstApplyWait = absl::Milliseconds(20);
 constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
 
@@ -83,7 +84,7 @@ void StreamedCollection::RunFollower() {
     const absl::Status status = Guarded([&] { return FollowStream(); });
     if (leaving()) return;
     NoteLost(status);
-    // One that was followed for a while is not one that could not be.
+    // Begins with the first wait again if the stream was followed for a while.
     wait = MonotonicNow() - begin > kMaxFollowWait ? kFirstFollowWait : std::min(2 * wait, kMaxFollowWait);
     WaitUnlessLeaving(wait);
   }
@@ -114,7 +115,7 @@ void StreamedCollection::NoteBlocked(const absl::Status& status) {
   changed_.NotifyAll();
 }
 
-// Says whether the stream is the one that the collection has applied `position` messages of, and has the next one.
+// Checks that the `position` messages that the collection has applied are of this stream, and that it has the next one.
 absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t position) const {
   const std::optional<collection::LogStream> followed = collection_->stream();
   const std::string here = Cat("collection ", name_, " has applied the messages up to sequence ", position);
@@ -211,7 +212,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
     NoteBlocked(results.status());
     WaitUnlessLeaving(wait);
     wait = std::min(2 * wait, kMaxApplyWait);
-    // A log that failed may have some of them after all.
+    // If the log failed, it may have some of the messages after all.
     const uint64_t applied = position();
     size_t num_applied = 0;
     while (num_applied < rest.size() && rest[num_applied].sequence <= applied) ++num_applied;
@@ -223,7 +224,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
   return absl::OkStatus();
 }
 
-// The outcomes are those of messages that are skipped, and kApplied for all that the collection decides about.
+// Returns the outcomes of messages that are skipped, and kApplied for all that the collection decides about.
 std::vector<store::Write> StreamedCollection::Decode(absl::Span<const StreamMessage> messages,
                                                      std::vector<StreamOutcome>* outcomes) const {
   std::vector<store::Write> writes;
@@ -260,7 +261,7 @@ void StreamedCollection::CountMessages(absl::Span<const StreamOutcome> decoded, 
   metrics_->live().CountMessages(name_, counts);
 }
 
-// Answers the calls of which the last message was applied.
+// Answers the calls whose writes are all applied with these messages.
 void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const store::WriteResults& results) {
   const absl::Time now = MonotonicNow();
   std::vector<std::unique_ptr<PendingCall>> finished;
@@ -293,7 +294,7 @@ void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const
   }
 }
 
-// Answers the calls of messages that were applied, nobody knows how.
+// Fails the calls of messages that were applied, but whose outcomes are unknown.
 void StreamedCollection::ResolveUnknown(absl::Span<const StreamMessage> messages) {
   MutexLock lock(&mutex_);
   for (const StreamMessage& message : messages) {

@@ -91,13 +91,14 @@ absl::StatusOr<Options> MakeOptions(const NatsOptions& options, const std::strin
   natsOptions_SetTimeout(made, std::max<int64_t>(absl::ToInt64Milliseconds(call_timeout), 1));
   natsOptions_SetMaxReconnect(made, -1);
   natsOptions_SetReconnectWait(made, absl::ToInt64Milliseconds(kReconnectWait));
-  // The least that there is: what a client was told is not written must not be sent later.
+  // The smallest size. A message must not be sent after a reconnect: its client may have been told that it is not
+  // written.
   natsOptions_SetReconnectBufSize(made, 1);
-  // Answers of all connections come on one thread of the library (OnAnswer), not on one each; and messages are sent by
-  // the thread that publishes them, not by one for each connection.
+  // One thread of the library delivers the answers of all connections (OnAnswer), and messages are sent by the thread
+  // that publishes them. Otherwise each connection would have threads for both.
   natsOptions_UseGlobalMessageDelivery(made, true);
   natsOptions_SetSendAsap(made, true);
-  // A server that has gone without a word is noticed within the time of a write or two.
+  // A server that vanished without closing the connection is noticed within the time limit of a write or two.
   natsOptions_SetPingInterval(made, absl::ToInt64Milliseconds(std::max(options.timeout, absl::Seconds(1))));
   natsOptions_SetMaxPingsOut(made, 1);
   return created;
@@ -196,7 +197,8 @@ absl::StatusOr<Subscription> ListenForAnswers(natsConnection* connection, const 
   natsStatus status = natsConnection_Subscribe(&made, connection, subject.c_str(), OnAnswer, closure.get());
   if (status != NATS_OK) return absl::UnavailableError(Cat(to->server, ": no subscription: ", LastError(status)));
   Subscription subscription(made);
-  // Now a thread of the library has it: OnAnswersEnd deletes it, and nobody does where that cannot be arranged.
+  // From here on a thread of the library owns the closure, and OnAnswersEnd deletes it. If that callback cannot be set,
+  // the closure is never deleted.
   status = natsSubscription_SetOnCompleteCB(made, OnAnswersEnd, closure.release());
   if (status != NATS_OK) return absl::UnavailableError(Cat(to->server, ": no subscription: ", LastError(status)));
   natsSubscription_SetPendingLimits(made, -1, -1);

@@ -1,4 +1,4 @@
-// What the C library of NATS hands out, owned; and what JetStream says in messages, taken apart. Internal to
+// Owning types for objects of the C library of NATS, and parsers for what JetStream says in messages. Internal to
 // nats_stream.cc.
 #pragma once
 
@@ -37,31 +37,31 @@ using Info = std::unique_ptr<jsStreamInfo, Destroyer<jsStreamInfo_Destroy>>;
 using Connection = std::unique_ptr<natsConnection, Destroyer<CloseConnection>>;
 using Subscription = std::unique_ptr<natsSubscription, Destroyer<EndSubscription>>;
 
-// Returns the options of a connection of that name, which comes back by itself however often it is lost, and keeps
-// nothing that is sent meanwhile. FAILED_PRECONDITION, which names the key, where they cannot be had.
+// Returns the options of a connection of that name, which reconnects by itself however often it is lost, and buffers
+// nothing that is sent meanwhile. Returns FAILED_PRECONDITION, naming the key, if the library refuses an option.
 absl::StatusOr<Options> MakeOptions(const NatsOptions& options, const std::string& name, absl::Duration call_timeout);
 
-// Returns a status of the library in words, with what it says beside.
+// Returns a status of the library as text, with the detail that the library gives.
 std::string LastError(natsStatus status);
 
 // Returns the value of a header, or "". It lives as long as the message.
 std::string_view HeaderOf(natsMsg* message, const char* key);
 
-// Returns a number of digits alone.
+// Parses a number. Returns nullopt unless the text consists of digits alone.
 std::optional<uint64_t> ParseNumber(std::string_view text);
 
 // The header with the message id that the sender chose.
 inline constexpr char kIdHeader[] = "Nats-Msg-Id";
 
-// What the server says of a message in the subject of its answer.
+// Data about a message that the server puts into its reply subject.
 struct Delivery {
   uint64_t sequence = 0;           // in the stream
-  uint64_t consumer_sequence = 0;  // 1, 2, ... without a gap where nothing was lost on the way
-  uint64_t num_pending = 0;        // messages behind it
+  uint64_t consumer_sequence = 0;  // 1, 2, ...; a gap means that messages were lost on the way
+  uint64_t num_pending = 0;        // messages after this one
 };
 
 // Parses "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.CONSUMER_SEQUENCE.TIME.PENDING"; servers of several domains put
-// two tokens behind ACK, and one at the end. nullopt for anything else.
+// two more tokens after ACK, and one at the end. Returns nullopt for anything else.
 std::optional<Delivery> ParseDelivery(std::string_view subject);
 
 // A parsed message from a subscription to a stream: a message of the stream, a status message of the server, or a
@@ -79,10 +79,10 @@ struct Arrival {
 };
 Arrival ReadArrival(natsMsg* message);
 
-// Takes the stream's answer to a message apart: {"stream":..,"seq":..}, whose sequence is returned, or
-// {"error":{"code":..,"err_code":..,"description":..}}. UNAVAILABLE where the message may be sent again,
-// RESOURCE_EXHAUSTED where the stream has no room for it, FAILED_PRECONDITION where it does not take it. `server` is
-// for messages.
+// Parses the stream's answer to a message. Returns the sequence of {"stream":..,"seq":..}. Returns an error for
+// {"error":{"code":..,"err_code":..,"description":..}}: UNAVAILABLE if the message may be sent again,
+// RESOURCE_EXHAUSTED if the stream has no room for it, FAILED_PRECONDITION if the stream refuses it. `server` is for
+// error texts.
 absl::StatusOr<uint64_t> ParseAcknowledgement(std::string_view data, std::string_view server);
 
 // Listens for answers to messages, on PREFIX.ID, in a thread of the library. It outlives the subscription.

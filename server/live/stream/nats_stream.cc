@@ -17,24 +17,24 @@ namespace {
 
 using nats::LastError;
 
-// What a message has beside its data: the header with its id.
+// Bytes of a message that are left for everything but its data: the header with its id.
 constexpr int64_t kHeaderBytes = 128;
 
-// The server says this often that it is there; the subscription is made anew after so many times without.
+// The server sends a heartbeat this often. After this many without one, the subscription is made anew.
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 constexpr int kMissedHeartbeats = 4;
 
-// The consumer goes by itself so long after nobody has listened to it.
+// The server removes the consumer after this time without a listener.
 constexpr absl::Duration kConsumerLife = absl::Seconds(30);
 
 constexpr absl::Duration kMaxConnectWait = absl::Seconds(2);
 constexpr absl::Duration kInterruptPoll = absl::Milliseconds(100);
 
-// A batch of Receive: what one commit of the log takes well.
+// Limits of what Receive returns at once: as much as one commit of the log takes well.
 constexpr size_t kMaxReceivedBytes = size_t{8} << 20;
 constexpr size_t kMaxReceivedMessages = 4096;
 
-// The window in which the server drops a message of an id that it has had.
+// The server drops a message if it has had one with the same id within this time.
 constexpr absl::Duration kDuplicateWindow = absl::Minutes(2);
 
 int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
@@ -93,10 +93,11 @@ class NatsStream final : public OrderedStream {
   std::atomic<int64_t> max_message_bytes_{std::numeric_limits<int64_t>::max()};
   std::atomic<uint64_t> last_sequence_{0};
 
-  // `mutex_` guards the connection's life: Publish uses it beside the thread that follows, which alone changes it.
+  // Guards the connection's life. The following thread alone changes the connection; Publish uses it from other
+  // threads.
   mutable std::mutex mutex_;
   nats::Connection connection_;
-  std::string answers_;  // the subject of acknowledgements, with a dot behind it, before the id
+  std::string answers_;  // the subject of acknowledgements up to the id, with the dot
 
   // The following belong to the thread that follows.
   nats::JetStream jet_stream_;
@@ -151,7 +152,7 @@ absl::Status NatsStream::ListenForAnswers() {
   const std::string prefix = Cat(std::string(inbox), ".");
   natsInbox_Destroy(inbox);
   {
-    // A message of the connection before may be answered still.
+    // An answer to a message of the previous connection may still arrive.
     const std::lock_guard lock(acknowledgements_->mutex);
     acknowledgements_->prefix_bytes = prefix.size();
   }
@@ -236,7 +237,7 @@ absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
     return absl::FailedPreconditionError(
         Cat(server_, ": stream ", name_, " has other subjects than ", subjects_, ": it is not a collection's"));
   }
-  // What would leave gaps, or write twice what is sent twice.
+  // Other settings would leave gaps in the stream, or store a message twice that is sent twice.
   if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {
     return absl::FailedPreconditionError(
         Cat(server_, ": stream ", name_,
@@ -292,7 +293,7 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
   return absl::OkStatus();
 }
 
-// Answers what the server asks beside the messages: heartbeats and flow control.
+// Answers the server's status messages: heartbeats and flow control.
 absl::Status NatsStream::TakeStatus(const nats::Arrival& status) {
   if (!status.answer_to.empty()) natsConnection_Publish(connection_.get(), status.answer_to.c_str(), nullptr, 0);
   if (status.last_consumer_sequence.has_value() && *status.last_consumer_sequence != consumer_sequence_) {
@@ -324,7 +325,7 @@ absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration ti
     const absl::Time now = MonotonicNow();
     if (messages.empty() && now >= until) break;
     natsMsg* next = nullptr;
-    // What is there already comes with the first message; nothing more is waited for.
+    // Waits for the first message only. The others are those that have arrived by then.
     const int64_t wait_ms = messages.empty() ? Milliseconds(std::min(until - now, kInterruptPoll)) : 0;
     const natsStatus status = natsSubscription_NextMsg(&next, messages_.get(), wait_ms);
     if (status == NATS_OK) {

@@ -1,4 +1,4 @@
-// A stream of NATS JetStream. What knows NATS is behind this file: nats_stream.cc and nats_library.h.
+// A stream of NATS JetStream. Only nats_stream.cc and nats_library.* know NATS.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ std::string SubjectsOf(std::string_view prefix, std::string_view collection);
 // Returns the servers without the passwords that the urls may have, for messages.
 std::string WithoutSecrets(std::string_view url);
 
-// Makes the stream of a collection, without connecting. The stream itself is made by Open: on disk, with
-// options.replicas copies, without limits, so that nothing leaves it but by an operator.
+// Makes the stream object of a collection, without connecting. Open creates the stream on the server: on disk, with
+// options.replicas copies, and without limits, so that only an operator removes messages.
 std::unique_ptr<OrderedStream> MakeNatsStream(const NatsOptions& options, const std::string& collection);
 
 }  // namespace maxsim::live

@@ -1,5 +1,5 @@
-// A stream of messages that several servers apply in its order: what a live collection wants of it. NATS JetStream's is
-// in nats_stream.h; the rest of server/live/ knows this interface alone.
+// A stream that orders the writes of a live collection: several servers apply its messages in the same order.
+// nats_stream.h implements it with NATS JetStream; the rest of server/live/ knows this interface alone.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace maxsim::live {
 // A message as the stream has it.
 struct StreamMessage {
   uint64_t sequence = 0;  // 1, 2, ... over the stream's life
-  std::string id;         // as Publish got it; "" for a message of somebody else that has none
+  std::string id;         // as passed to Publish; "" if another program sent the message without one
   std::string data;
 };
 
-// What the stream says of itself.
+// The state of a stream.
 struct StreamInfo {
   collection::LogStream stream;
-  uint64_t first_sequence = 0;  // of the first message that it still holds; of the next one, where it holds none
+  uint64_t first_sequence = 0;  // of the first message that it still holds, or of the next one if it holds none
   uint64_t last_sequence = 0;   // of the last message that it ever got
 };
 
@@ -38,32 +38,32 @@ class OrderedStream {
   // Returns the stream's server for messages, with the key that names it.
   virtual std::string server() const = 0;
 
-  // Connects, where there is no connection, and asks for the stream, which it makes where there is none and `create`
-  // says so. Blocks for the time limit of a call at most. NOT_FOUND; UNAVAILABLE when the server does not answer;
-  // FAILED_PRECONDITION, which names the key or the stream, where it refuses.
+  // Connects if there is no connection, and looks up the stream. If there is none and `create` is set, makes it. Blocks
+  // for a call's time limit at most per request to the server. Returns NOT_FOUND, UNAVAILABLE if the server does not
+  // answer, or FAILED_PRECONDITION, naming the key or the stream, if it refuses.
   virtual absl::StatusOr<StreamInfo> Open(bool create) = 0;
 
-  // Has Receive return the messages behind `after`, in their order and each once. What was subscribed to before ends.
+  // Makes Receive return the messages after `after`, in order and each once. Ends the subscription before.
   virtual absl::Status Subscribe(uint64_t after) = 0;
-  // Returns the messages that are there, at least one, or none when the time is over or Interrupt was called. On an
-  // error (the connection was lost, messages were lost on the way) Open and Subscribe have to follow.
+  // Waits for a message, and returns all that have arrived; none if the time is over or Interrupt was called. After an
+  // error (the connection was lost, or messages were lost on the way) call Open and Subscribe again.
   virtual absl::StatusOr<std::vector<StreamMessage>> Receive(absl::Duration timeout) = 0;
-  // Has Receive return soon, from now on.
+  // Makes the running Receive and all later ones return soon.
   virtual void Interrupt() = 0;
 
-  // Sends a message to the stream, which takes it once: one of an `id` that it has taken in the last two minutes is
-  // dropped. Messages of one thread are taken in their order, or not at all. `id` is of the letters A-Z a-z 0-9 and -.
-  // What became of it is told by the listener. UNAVAILABLE where there is no connection: then it was not sent.
+  // Sends a message. `id` consists of A-Z, a-z, 0-9 and -. The stream drops a message if it has taken one with that id
+  // within its window for duplicates (two minutes, unless an operator set another). Messages of one thread are taken in
+  // order, or not at all. The listener gets the outcome. Returns UNAVAILABLE without a connection: nothing was sent.
   virtual absl::Status Publish(int32_t slot, std::string_view id, std::string_view data) = 0;
 
-  // Is told of the messages that were published, from a thread of the stream's, which it must not hold up: the sequence
-  // of one that is in the stream, durably; UNAVAILABLE for one that may be published again; RESOURCE_EXHAUSTED and
-  // others where the stream refuses it. Some are never told of.
+  // Gets the outcome of a published message, on a thread of the stream that it must not block: its sequence once it is
+  // durable in the stream, UNAVAILABLE if it may be published again, or RESOURCE_EXHAUSTED or another error if the
+  // stream refuses it. For some messages it is never called.
   using Listener = std::function<void(std::string_view id, absl::StatusOr<uint64_t> sequence)>;
-  // Is called once, before anything else.
+  // Must be called once, before any other function.
   virtual void SetListener(Listener listener) = 0;
 
-  // Returns how many bytes the data of a message may have, as the server says; INT64_MAX where it has said nothing yet.
+  // Returns the most bytes that a message's data may have, as the server says; INT64_MAX before it has said so.
   virtual int64_t max_message_bytes() const = 0;
   // Returns the sequence of the stream's last message, as far as it is known.
   virtual uint64_t last_sequence() const = 0;

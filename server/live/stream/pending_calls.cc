@@ -107,7 +107,7 @@ bool PendingCalls::NoteApplied(const Found& found, const store::WriteResult& res
   if (write.is_applied) return false;
   write.is_applied = true;
   write.result = result;
-  // What came back is in the stream, whether or not it has said so.
+  // A message that came back is in the stream, even if its acknowledgement did not arrive.
   NoteInStream(found, sequence, now);
   return ++call.num_applied == call.writes.size();
 }

@@ -1,4 +1,4 @@
-// How the writes of calls come into the stream.
+// Sends the writes of calls to the stream.
 #include <algorithm>
 #include <utility>
 
@@ -14,23 +14,23 @@
 namespace maxsim::live {
 namespace {
 
-// So much may be sent that the stream has not answered: a server that is slow is not handed more than it can take, and
-// one that is as far away as 100 ms still gets 160 MB/s.
+// Bytes that may be on their way without an answer. A slow server is not handed more than it can take, and one that is
+// 100 ms away still gets 160 MB/s.
 constexpr uint64_t kMaxBytesInFlight = uint64_t{16} << 20;
 
-// Calls are taken from the queue as long as they are no more than this.
+// The most bytes of calls that are taken from the queue at once.
 constexpr uint64_t kMaxTakenBytes = uint64_t{8} << 20;
 
-// A message of which nothing was heard is sent again after this part of the time that its call has.
+// A message without an answer is sent again after this fraction of nats.timeout: a quarter.
 constexpr int kSendAgainParts = 4;
 
-// One that the stream's server could not hand on, for want of a leader, after this.
+// A message is sent again after this time if the server could not pass it on because the stream has no leader.
 constexpr absl::Duration kNoResponderDelay = absl::Milliseconds(100);
 
 // The rate at which calls leave the queue is measured over at least this time: the first ones leave in a burst.
 constexpr absl::Duration kRateInterval = absl::Milliseconds(200);
 
-// What takes too long is looked for this often.
+// Overdue calls and messages without an answer are looked for this often.
 constexpr absl::Duration kCheckInterval = absl::Milliseconds(20);
 
 constexpr absl::Duration kUnavailableRetryDelay = absl::Seconds(1);
@@ -42,7 +42,7 @@ absl::Status RetryLater(absl::Status status, absl::Duration delay) {
 
 }  // namespace
 
-// Returns why no write is accepted now; OK where there is no reason that lasts.
+// Returns why writes are not accepted or not applied now, or OK.
 absl::Status StreamedCollection::Refusal() const {
   if (!blocked_.ok()) return blocked_;
   return lost_;
@@ -63,7 +63,7 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, const store::W
     } else if (!blocked_.ok()) {
       refused = blocked_;
     } else if (!absl::IsUnavailable(lost_) && !lost_.ok()) {
-      refused = lost_;  // another stream than the collection's: time does not mend it
+      refused = lost_;  // this is not the collection's stream: waiting does not help
     } else {
       refused = queue_.Admit(call, call.arrived);
     }
@@ -83,7 +83,7 @@ absl::Time StreamedCollection::PublishOnce() {
   MutexLock lock(&mutex_);
   publishing_ = true;
   bool worked = false;
-  // Without memory it comes back; nothing throws while the lock is released.
+  // If memory runs out, the step ends early, and is repeated. Nothing throws while the lock is released.
   const absl::Status status = Guarded([&] {
     mutex_.AssertHeld();
     worked = TakeCalls(lock);
@@ -104,7 +104,7 @@ absl::Time StreamedCollection::PublishOnce() {
   return worked && status.ok() ? absl::InfinitePast() : MonotonicNow() + kCheckInterval;
 }
 
-// Tells the queue at what rate calls are taken from it, by which it estimates how long a new one will wait. Only time
+// Tells the queue at what rate calls are taken from it, so that it can estimate how long a new one will wait. Only time
 // in which calls waited counts.
 void StreamedCollection::ObserveRate(absl::Time now) {
   if (!is_backlogged_) {
@@ -117,7 +117,7 @@ void StreamedCollection::ObserveRate(absl::Time now) {
   }
 }
 
-// Answers calls of which nothing was written. Called without the lock.
+// Refuses calls before anything of them was written. Called without the lock.
 void StreamedCollection::Refuse(std::vector<WriteQueue::Expired> expired) {
   for (WriteQueue::Expired& one : expired) {
     CountRefused(metrics_, name_, one.call);
@@ -126,7 +126,7 @@ void StreamedCollection::Refuse(std::vector<WriteQueue::Expired> expired) {
   }
 }
 
-// Refuses calls that have waited for too long while no room for them comes free on the way to the stream.
+// Refuses calls that have waited too long while too many bytes were on their way to the stream.
 void StreamedCollection::RefuseExpired(MutexLock& lock) {
   if (queue_.empty()) return;
   std::vector<WriteQueue::Expired> expired;
@@ -138,7 +138,7 @@ void StreamedCollection::RefuseExpired(MutexLock& lock) {
   lock.Lock();
 }
 
-// Takes calls from the queue and encodes their messages. Returns whether there were some.
+// Takes calls from the queue and encodes their messages. Returns whether it could take any.
 bool StreamedCollection::TakeCalls(MutexLock& lock) {
   if (queue_.empty() || pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
   std::vector<WriteQueue::Expired> expired;
@@ -173,7 +173,7 @@ bool StreamedCollection::TakeCalls(MutexLock& lock) {
   return true;
 }
 
-// The call is taken where there is memory for its messages, and left as it is where not.
+// Encodes the call's messages and moves the call into the result. If memory runs out, the call stays as it was.
 std::unique_ptr<PendingCall> StreamedCollection::Encode(WriteCall& call) const {
   auto pending = std::make_unique<PendingCall>();
   pending->deadline = call.arrived + options_.nats.timeout;
@@ -183,7 +183,7 @@ std::unique_ptr<PendingCall> StreamedCollection::Encode(WriteCall& call) const {
     pending->writes[idx].data = std::make_shared<const std::string>(EncodeMessage(call.writes[idx], rules_));
   }
   pending->call = std::move(call);
-  // What the messages have need not be kept twice.
+  // The messages have the rows and payloads, so this frees the call's own.
   for (store::Write& write : pending->call.writes) {
     write.rows = std::vector<std::byte>();
     write.payload = std::string();
@@ -204,7 +204,7 @@ absl::Status StreamedCollection::CheckSize(const PendingCall& call) const {
   return absl::OkStatus();
 }
 
-// Sends one message for the first time, the next in the order of the calls. Returns whether there was one to be sent.
+// Sends the next message, in the order of the calls, for the first time. Returns whether there was one to send.
 bool StreamedCollection::SendNext(MutexLock& lock) {
   if (!following_ || applied_sequence_ < catch_up_sequence_) return false;
   if (pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
@@ -228,12 +228,12 @@ void StreamedCollection::Send(PendingCall& call, size_t idx, MutexLock& lock) {
   const std::shared_ptr<const std::string> data = call.writes[idx].data;
   pending_.NoteSent(call, idx, MonotonicNow());
   lock.Unlock();
-  // Where there is no connection it is as if it had been lost on the way.
+  // A message that is published without a connection counts as lost on the way.
   Guarded([&] { return stream_->Publish(slot, id, *data); }).IgnoreError();
   lock.Lock();
 }
 
-// Sends what the stream has not answered again. It takes a message once.
+// Sends again what the stream has not answered in time. The stream drops what it has already.
 void StreamedCollection::SendAgain(MutexLock& lock) {
   if (!following_) return;
   const absl::Time before = MonotonicNow() - options_.nats.timeout / kSendAgainParts;
@@ -274,7 +274,7 @@ void StreamedCollection::FailOverdue(MutexLock& lock) {
   const absl::Time now = MonotonicNow();
   while (true) {
     PendingCall* overdue = nullptr;
-    // All have the same time, so that the first one is the first to come to its end.
+    // All calls have the same time limit, so the first one is due first.
     pending_.Visit([&](PendingCall& call) {
       if (call.deadline <= now) overdue = &call;
       return false;

@@ -71,7 +71,7 @@ std::string ProblemWith(const Write& write, const MessageRules& rules) {
   return status.ok() ? "" : Cat("payload: ", ForStrCat(std::string(status.message())));
 }
 
-// Returns what writer and reader of a message must agree about, in words.
+// Describes in words what writer and reader of a message must agree about.
 std::string DescribeForm(const MessageRules& rules) {
   std::string words = Describe(rules.format);
   if (!rules.fields.empty()) words += Cat(", fields ", collection::FormatFields(rules.fields));
@@ -123,7 +123,7 @@ Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRu
     return Skipped(collection::SkipReason::kUnreadable);
   }
   Write write = WriteOf(*record);
-  // Before the values are looked at, which all other partitions need not do.
+  // Checked before the values, which the servers of other partitions need not look at.
   if (!rules.slots.contains(SlotOf(write, rules.format.id_type))) {
     return Skipped(collection::SkipReason::kOtherPartition);
   }

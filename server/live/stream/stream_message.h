@@ -1,4 +1,4 @@
-// What a write is as a message of a stream.
+// Encodes writes as messages of a stream, and decodes them.
 #pragma once
 
 #include <cstdint>

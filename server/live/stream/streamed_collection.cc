@@ -11,7 +11,7 @@
 namespace maxsim::live {
 namespace {
 
-// Returns digits that no other process has: what they are of does not matter, and the time has no part in it.
+// Returns random digits, so that no other process has the same ones.
 std::string MakeNonce() {
   std::random_device device;
   const uint64_t high = device();

@@ -5,12 +5,12 @@
 //
 // The publisher, a task on threads that all collections share, sends each write of a call as a message, in order. The
 // follower, a thread of the collection, takes the messages of all servers in the order of the stream and has the
-// collection apply them; the local log holds them under the stream's sequences, so that it is this server's position as
-// well. A write's outcome is what applying gave: it depends on the messages before it alone. A call is answered when
-// its own messages have come back and are applied; what the stream itself says of them (Listener) only tells how far a
-// call got that failed, and what must be sent again.
+// collection apply them. The local log stores them under the stream's sequences, so its last one is this server's
+// position. The outcome of a write is that of applying it, which depends on the messages before it alone. A call is
+// answered when its own messages have come back and are applied. Acknowledgements (Listener) only tell what must be
+// sent again, and how far a failed call got.
 //
-// Locks: `mutex_` is held for moments. The collection, `done` and what the stream does are called without it.
+// Locks: `mutex_` is held for moments. The collection, `done` and the stream are called without it.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class StreamedCollection final : public store::LiveDocuments {
   // The first call begins to follow the stream.
   absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
                      const StopSignal* stop) override;
-  // Calls that were accepted are answered, or come to their time limit, before the stream is left.
+  // Answers the calls that were accepted, or waits for their time limit, before it leaves the stream.
   void Stop() override;
 
  private:
@@ -86,7 +86,7 @@ class StreamedCollection final : public store::LiveDocuments {
   absl::Status CheckSize(const PendingCall& call) const;
   absl::Status Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnAcknowledged(std::string_view id, const absl::StatusOr<uint64_t>& sequence);
-  // Takes a call out and answers it, with the lock released.
+  // Removes a call and answers it, with the lock released.
   void Fail(const PendingCall& call, absl::Status status, MutexLock& lock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -118,7 +118,7 @@ class StreamedCollection final : public store::LiveDocuments {
   ConditionVariable changed_;
   WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool is_backlogged_ ABSL_GUARDED_BY(mutex_) = false;  // calls were left in the queue when the last ones were taken
-  absl::Time next_check_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // of what takes too long
+  absl::Time next_check_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // for overdue calls
   bool publishing_ ABSL_GUARDED_BY(mutex_) = false;  // a step runs, which may hold calls that are in no list
   absl::Time rate_since_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t taken_work_ ABSL_GUARDED_BY(mutex_) = 0;  // since rate_since_
@@ -127,14 +127,14 @@ class StreamedCollection final : public store::LiveDocuments {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is accepted any more
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;   // the follower is to end
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  bool following_ ABSL_GUARDED_BY(mutex_) = false;          // the stream is this collection's, and its messages come
+  bool following_ ABSL_GUARDED_BY(mutex_) = false;          // it is this collection's stream, and messages arrive
   uint64_t catch_up_sequence_ ABSL_GUARDED_BY(mutex_) = 0;  // of the stream when the collection began to follow it
   uint64_t applied_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // why it does not follow the stream
   absl::Status blocked_ ABSL_GUARDED_BY(mutex_);  // why the next message cannot be applied
 
   SharedTask publisher_;  // its steps have ended when Stop returns
-  // After what its listener uses, so that it goes before that.
+  // Declared after the members that its listener uses, so that it is destroyed before them.
   const std::unique_ptr<OrderedStream> stream_;
 
   std::thread follower_;

@@ -10,8 +10,8 @@
 
 namespace maxsim::store {
 
-// Elements stay where they are. A reader may look at those below a size() that it has seen, or that the appending
-// thread handed to it.
+// Elements do not move. A reader may access those below a size() that it has read, or below one that the appending
+// thread has passed to it.
 template <typename T>
 class AppendOnlyList {
  public:
@@ -22,7 +22,7 @@ class AppendOnlyList {
   AppendOnlyList(const AppendOnlyList&) = delete;
   AppendOnlyList& operator=(const AppendOnlyList&) = delete;
 
-  // The appending thread's. The reference stays valid.
+  // For the appending thread. The reference stays valid.
   T& Append(T value) {
     Reserve();
     const size_t idx = size_.load(std::memory_order_relaxed);
@@ -33,7 +33,7 @@ class AppendOnlyList {
     return elements[offset];
   }
 
-  // The appending thread's. Takes the memory that the next Append needs.
+  // For the appending thread. Allocates the memory that the next Append needs.
   void Reserve() {
     const auto [chunk, offset] = Locate(size_.load(std::memory_order_relaxed));
     if (chunks_[chunk].load(std::memory_order_relaxed) != nullptr) return;
@@ -45,7 +45,7 @@ class AppendOnlyList {
     const auto [chunk, offset] = Locate(idx);
     return chunks_[chunk].load(std::memory_order_acquire)[offset];
   }
-  // The appending thread's.
+  // For the appending thread.
   T& at(size_t idx) {
     const auto [chunk, offset] = Locate(idx);
     return chunks_[chunk].load(std::memory_order_relaxed)[offset];

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kNoDocument = IdIndex::kUnknown;  // the ordinal of a delete
 constexpr size_t kFirstTableSlots = 1024;
-// So many ids are looked up together, so that their slots are fetched at the same time (id_index.cc).
+// Number of ids looked up together, so that their slots are fetched at the same time (id_index.cc).
 constexpr size_t kResolveBatch = 32;
 
 template <typename Id>
@@ -62,8 +62,7 @@ struct Changes::Table {
   const int shift;
   const std::unique_ptr<std::atomic<const Entry*>[]> slots;
 
-  // Takes the high bits: the lowest ones are those that decide about a partition (collection/slots.h), where the ids of
-  // one agree.
+  // Uses the high bits of the hash. The low ones choose the partition (collection/slots.h), so within one they agree.
   size_t Home(uint64_t hash) const { return static_cast<size_t>(hash >> shift); }
 
   // Returns the id's slot, or the empty one where it would be.
@@ -251,7 +250,7 @@ void Changes::ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<ui
     size_t num_asked = 0;
     for (size_t i = begin; i < end; ++i) {
       const uint64_t ordinal = ordinals[i];
-      // A document of the shards whose id was never written is what it was.
+      // A document of the shards whose id was not written since is still at this ordinal.
       if (ordinal != IdIndex::kUnknown &&
           (touched_[ordinal / 64].load(std::memory_order_acquire) >> (ordinal % 64) & 1) == 0) {
         continue;

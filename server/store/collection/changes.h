@@ -1,5 +1,5 @@
-// What happened to a live collection since its generation was written: segments, an index of the ids that were written
-// or deleted, and tombstones.
+// The changes of a live collection since its generation was written: segments, an index of the ids that were written or
+// deleted, and tombstones.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@
 
 namespace maxsim::store {
 
-// One thread changes it, in the order of the sequences; every other function may be called from any thread meanwhile,
-// with the sequence of a snapshot, and takes no lock but for a moment in Filter and Mask. Everything that is added
-// stays, so that snapshots of any age find what they had.
+// One thread makes changes, in the order of their sequences. Meanwhile any thread may call every other function, with
+// the sequence of a snapshot; they take no lock but for a moment in Filter and Mask. Nothing that was added is removed,
+// so that snapshots of any age find what they had.
 class Changes : public std::enable_shared_from_this<Changes> {
  public:
   // Begins with the generation's documents, those with a tombstone of the generation left out.
@@ -34,20 +34,20 @@ class Changes : public std::enable_shared_from_this<Changes> {
 
   const Generation& generation() const { return *generation_; }
 
-  // The changing thread's. When memory runs out in one of these (std::bad_alloc) nothing has changed:
+  // For the changing thread. If memory runs out in one of these (std::bad_alloc), nothing has changed:
 
-  // Adds a segment that was appended to, or will be. From then on only the last segment may grow. Documents that it has
-  // already count for nothing until Upsert names them.
+  // Adds a segment that was appended to, or will be. From then on only the last segment may grow. Documents that are in
+  // it already do not count until Upsert names them.
   void AddSegment(std::shared_ptr<Segment> segment);
   size_t num_segments() const { return segments_.size(); }
   const std::shared_ptr<Segment>& segment(size_t idx) const { return segments_[idx].segment; }
 
   // Returns whether there is a document of the record's id now.
   bool Holds(const collection::LogRecord& record) const;
-  // Takes note that the record's document is document `ordinal` of the segment now. What had the id before gets a
-  // tombstone.
+  // Records that the record's document is now document `ordinal` of the segment. The document that had the id before
+  // gets a tombstone.
   void Upsert(const collection::LogRecord& record, size_t segment_idx, uint32_t ordinal);
-  // Gives the document of the id, if there is one, a tombstone.
+  // Gives the document with this id a tombstone, if there is one.
   void Delete(const collection::LogRecord& record);
   // Returns the collection with everything up to now, whose last sequence is `sequence`.
   std::shared_ptr<const Collection> Snapshot(uint64_t sequence);
@@ -55,10 +55,10 @@ class Changes : public std::enable_shared_from_this<Changes> {
   uint64_t num_tombstones() const { return num_tombstones_; }  // of shards and segments
   uint64_t num_changed() const { return num_changed_; }        // documents of segments that are alive
 
-  // Everybody's:
+  // For any thread:
 
-  // Finds a list of ids as a snapshot of `sequence` has them, where `ordinals` has what the generation's index says
-  // of each (IdIndex::FindAll).
+  // Finds ids as of the snapshot with this `sequence`. The caller fills `ordinals` with what the generation's index
+  // says (IdIndex::FindAll); entries of ids that were written or deleted since are replaced.
   void Resolve(uint64_t sequence, absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void Resolve(uint64_t sequence, absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
@@ -72,7 +72,7 @@ class Changes : public std::enable_shared_from_this<Changes> {
   // Returns how a scan of the part's codes leaves out the documents that have a tombstone.
   ScanMask Mask(size_t part_idx, const Part& part, uint64_t sequence) const;
 
-  // Returns the host memory that it takes beside segments, about: entries, ids, tables, tombstones, lists and masks.
+  // Returns about how much host memory it takes, without segments: entries, ids, tables, tombstones, lists and masks.
   uint64_t num_bytes() const;
 
  private:

@@ -43,7 +43,7 @@ enum class FilterUse : uint8_t { kRepeated, kOnce };
 // ordinals that both have, so that a later one can stand in for an earlier one where ordinals are scored.
 class Collection {
  public:
-  // What one tier of one device holds of the collection.
+  // The part of the collection that is in one tier on one device.
   struct TierUsage {
     Residency tier = Residency::kHost;
     uint32_t device = 0;
@@ -62,9 +62,9 @@ class Collection {
     ResidualCodebook codebook = {};  // for residual codes; points into the collection
   };
 
-  // A collection that is not live.
+  // Makes a collection that is not live.
   explicit Collection(std::shared_ptr<const Generation> generation);
-  // A live one, with the changes up to `sequence`; Changes::Snapshot makes it.
+  // Makes a live collection with the changes up to `sequence`; Changes::Snapshot calls this.
   struct Change {
     std::shared_ptr<const Changes> changes;
     uint64_t sequence = 0;
@@ -107,9 +107,9 @@ class Collection {
   size_t num_tombstones(size_t part_idx) const;
   // Returns these documents without the first `begin` of them (Changes::Tombstones).
   std::vector<uint32_t> tombstones(size_t part_idx, size_t begin) const;
-  // Returns how a scan of a part leaves them out (Changes::Filter). Only where num_tombstones is not 0.
+  // Returns how a scan of a part leaves them out (Changes::Filter). Call it only if num_tombstones is not 0.
   ScanFilter scan_filter(size_t part_idx, size_t max_extra) const;
-  // Returns how a scan of a part's codes leaves them out (Changes::Mask). Only where num_tombstones is not 0.
+  // Returns how a scan of a part's codes leaves them out (Changes::Mask). Call it only if num_tombstones is not 0.
   ScanMask scan_mask(size_t part_idx) const;
 
   // Returns the usage by tier, best first, and device, of shards and segments.
@@ -118,8 +118,8 @@ class Collection {
   std::string tiers() const;
   // Sums up the device memory and the pinned host memory of all replicas; on the CPU backend, the shards' own memory.
   size_t resident_bytes() const;
-  // Sums up the host memory beside resident_bytes: the id index, documents' lengths, the indexes of fields, and on GPUs
-  // ids, offsets and payloads.
+  // Sums up the host memory that resident_bytes does not count: the id index, documents' lengths, the indexes of
+  // fields, and on GPUs ids, offsets and payloads.
   size_t index_bytes() const;
   // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
   bool is_resident() const { return generation_->is_resident(); }
@@ -142,10 +142,10 @@ class Collection {
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
-  // Returns the documents that match a filter and are alive. The store's cache of filters gives them if it has them for
-  // this snapshot, and what it has for another one is used for the parts that have not changed since. INVALID_ARGUMENT,
-  // naming field, value and what there is, where the filter does not suit the collection's fields (CanonicalFilter),
-  // and the error of `check` (may be null), which is called now and then.
+  // Returns the documents that match a filter and are alive. Takes them from the store's cache of filters if it has
+  // them for this snapshot; if it has those of another snapshot, reuses them for the parts that have not changed since.
+  // Returns INVALID_ARGUMENT, naming field, value and what there is, if the filter does not suit the collection's
+  // fields (CanonicalFilter), and the error of `check` (may be null), which is called now and then.
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter,
                                                                         const StopCheck& check = nullptr) const;
   // As FindMatching, for a filter that is in its canonical form, of any size.
@@ -158,8 +158,8 @@ class Collection {
   int64_t int_id(uint64_t ordinal) const;
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const;
-  // Returns a document's position in the order of the whole collection, by which ranks that tie are ordered: its
-  // ordinal, unless the collection is a partition. Positions ascend with ordinals, and those of a partition do not
+  // Returns a document's position in the order of the whole collection, which orders documents of equal score. It is
+  // the ordinal, unless the collection is a partition. Positions ascend with ordinals, and those of a partition do not
   // change when it is compacted.
   uint64_t position(uint64_t ordinal) const;
   // Sums up the tokens of the documents.
@@ -167,7 +167,7 @@ class Collection {
   // Sums up the tokens of documents of one part, which are given by their ordinals in the part.
   uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const;
   // Returns the document as it is stored, from memory, a file or a device. Errors as collection::Shard::ReadDocument,
-  // and UNAVAILABLE where it lies on devices that are lost.
+  // and UNAVAILABLE if all devices that hold it are lost.
   absl::StatusOr<StoredDocument> ReadDocument(uint64_t ordinal) const;
   // Returns the sequence of the write that brought the document; 0 for one of the shards.
   uint64_t sequence_of(uint64_t ordinal) const;

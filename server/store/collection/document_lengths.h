@@ -11,8 +11,8 @@
 
 namespace maxsim::store {
 
-// Holds the number of tokens of every document, in two bytes each where a shard's offsets take eight: summing up a
-// list of candidates reads less memory. Nothing is stored where all documents are known to have equally many tokens.
+// Holds the number of tokens of every document, in two bytes each (a shard's offsets take eight), so that summing up a
+// list of candidates reads less memory. Stores nothing if all documents are known to have equally many tokens.
 // The object is immutable and thread-safe.
 class DocumentLengths {
  public:
@@ -28,7 +28,7 @@ class DocumentLengths {
   uint64_t Sum(uint64_t first, absl::Span<const uint32_t> ordinals) const { return SumFrom(first, ordinals); }
 
   size_t num_bytes() const { return lengths_minus_one_.capacity() * sizeof(uint16_t); }  // host memory it takes
-  // Returns the most memory that the lengths of so many documents take, known before they are read.
+  // Returns the most memory that the lengths of this many documents take, known before they are read.
   static uint64_t NumBytes(uint64_t num_documents) { return num_documents * sizeof(uint16_t); }
 
  private:

@@ -1,5 +1,5 @@
-// Remembers the documents that filters match, for requests with filters that were asked before. Bounded in bytes; the
-// least recently used go first.
+// Remembers which documents filters match, so that a repeated filter is not evaluated again. Bounded in bytes; the
+// least recently used entries are dropped first.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,18 @@ class FilterCache {
 
   uint64_t max_bytes() const { return max_bytes_; }
 
-  // Returns a number that no other generation has: entries are told apart by it.
+  // Returns a number that no other generation has, for the keys of its entries.
   uint64_t AddGeneration();
   // Forgets all filters of a generation.
   void DropGeneration(uint64_t generation);
 
-  // Returns the documents of the latest snapshot of the generation that were added, or null where there are none.
-  // `filter` is the text of its canonical form.
+  // Returns the documents that were added for the generation's latest snapshot, or null if there are none. `filter` is
+  // the text of its canonical form.
   std::shared_ptr<const MatchingDocuments> Find(uint64_t generation, const std::string& filter);
   // Keeps the documents unless they alone are larger than the cache, or it has those of a later snapshot.
   void Add(uint64_t generation, const std::string& filter, std::shared_ptr<const MatchingDocuments> documents);
 
-  // Returns the memory of the entries, with a flat allowance for what holds them.
+  // Returns the memory of the entries, with a flat allowance for list and map nodes.
   uint64_t num_bytes() const;
 
  private:

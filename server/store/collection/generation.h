@@ -23,7 +23,7 @@ class FilterCache;
 // The object is immutable and thread-safe.
 class Generation {
  public:
-  // The members that a generation is constructed from.
+  // The values that a generation is constructed from.
   struct Contents {
     std::string name;
     std::string path;
@@ -63,8 +63,8 @@ class Generation {
   // Counts the documents of all shards, those with a tombstone included: the bound of ordinals.
   uint64_t num_ordinals() const { return static_cast<uint64_t>(manifest().num_documents); }
 
-  // Returns where a document of a collection lies that has these shards and behind them `segments`: a list whose
-  // elements have a first_ordinal each, ascending. One of the shards or segments must hold the ordinal.
+  // Locates a document of a collection that has these shards followed by `segments`, a list whose elements have a
+  // first_ordinal each, ascending. One of the shards or segments must hold the ordinal.
   template <typename Segments>
   Location Locate(uint64_t ordinal, const Segments& segments) const {
     if (ordinal < num_ordinals()) {

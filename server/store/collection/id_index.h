@@ -16,9 +16,9 @@
 
 namespace maxsim::store {
 
-// The index is immutable and thread-safe. Ids are not copied: the index is an open-addressing table of 12 bytes a
-// document that refers to the shards' own bytes, and holds on to the shards. Integer ids that lie close together are
-// looked up in a table of the same size by their value, and those that count up from the first document's need none.
+// The index is immutable and thread-safe. It does not copy ids: it is an open-addressing table of 12 bytes per document
+// that refers to the shards' own bytes, and it keeps the shards alive. Integer ids that lie close together are looked
+// up by value in a table of the same size, and those that count up from the first document's need no table.
 class IdIndex {
  public:
   // Stands for an ordinal where no document has the id.
@@ -37,8 +37,8 @@ class IdIndex {
   std::optional<uint64_t> Find(std::string_view id) const;  // string collections
   std::optional<uint64_t> Find(int64_t id) const;           // int64 collections
 
-  // Find each id of a list: `ordinals`, of the same length, gets the ordinal or kUnknown. This is several times as fast
-  // as Find one by one, because the memory that many ids need is fetched at the same time.
+  // Find each id of a list: `ordinals`, of the same length, gets the ordinal or kUnknown. Several times as fast as Find
+  // one by one, because the memory for many ids is fetched at the same time.
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;  // string collections
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;             // int64 collections
 
@@ -46,7 +46,7 @@ class IdIndex {
 
   size_t num_bytes() const;  // host memory it takes
 
-  // Returns the most host memory that the index of so many documents takes, known before it is built.
+  // Returns the most host memory that the index of this many documents takes, known before it is built.
   static uint64_t NumBytes(uint64_t num_documents);
 
  private:

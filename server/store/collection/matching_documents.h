@@ -18,19 +18,19 @@ struct Part;
 
 // Immutable and thread-safe. Requests and the cache of filters share it.
 //
-// Where less than one document of kSparseShare in a shard matches, it has a list of ordinals, else a mask. A scan of
-// codes takes either. Scoring takes lists: the shards of a collection without codes have a list beside each mask, and
-// those of others make one when it is asked for. Segments have lists alone: they grow, and a mask must have a bit for
-// each document of the part as later snapshots have it, which a batch may score.
+// For a shard in which less than one document in kSparseShare matches, this holds a list of ordinals, else a mask. A
+// scan of codes takes either. Scoring takes lists: in collections without codes a shard has a list in addition to a
+// mask, in others it makes one on demand. Segments only have lists: they grow, and a batch may score a later snapshot
+// of the part, for whose documents a mask would have no bits.
 class MatchingDocuments {
  public:
-  // A list of so few documents takes no more memory than a mask.
+  // A list of one document in this many takes as much memory as a mask.
   static constexpr uint64_t kSparseShare = 32;
 
-  // Finds the documents that are alive. `filter` is in its canonical form for the fields of the collection; every part
-  // must have fields. `known` (may be null) has what matches it in another snapshot of the generation: parts that have
-  // not changed are taken over from it, and from those that only lost documents since, these are removed.
-  // INVALID_ARGUMENT where the filter names another field, and the error of `check` (collection::EvaluateFilter).
+  // Finds the documents that match and are alive. `filter` is in its canonical form for the fields of the collection;
+  // every part must have fields. `known` (may be null) has the matches in another snapshot of the generation: parts
+  // that have not changed are taken from it, and if a part only lost documents since, these are removed. Returns
+  // INVALID_ARGUMENT if the filter names another field, and the error of `check` (collection::EvaluateFilter).
   static absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Find(const Collection& collection,
                                                                        const collection::Filter& filter,
                                                                        const MatchingDocuments* known,
@@ -40,7 +40,7 @@ class MatchingDocuments {
   uint64_t sequence() const { return sequence_; }
   uint64_t num_documents() const { return num_documents_; }
   uint64_t num_tokens() const { return num_tokens_; }
-  // Count what matches of a part: nothing of a part that was added to the collection since.
+  // Count the matches in a part; 0 for a part that was added to the collection since.
   uint64_t num_documents(size_t part) const { return part < parts_.size() ? parts_[part].num_documents : 0; }
   uint64_t num_tokens(size_t part) const { return part < parts_.size() ? parts_[part].num_tokens : 0; }
   bool Contains(Location location) const { return Contains(parts_[location.part], location.ordinal); }
@@ -48,7 +48,7 @@ class MatchingDocuments {
   // Both take a part of the collection in which the documents were found.
   // Returns the documents of a part that match, as ordinals in the part, ascending.
   std::shared_ptr<const std::vector<uint32_t>> List(size_t part) const;
-  // Returns the mask of a part (ScanMask), null where there is none. The part has a list then.
+  // Returns the mask of a part (ScanMask), or null if it only has a list.
   const std::shared_ptr<const std::vector<uint64_t>>& mask(size_t part) const { return parts_[part].mask; }
 
   uint64_t memory_bytes() const { return memory_bytes_; }

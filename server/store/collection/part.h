@@ -30,9 +30,9 @@ struct Replica {
 struct Part {
   std::shared_ptr<const collection::Shard> shard;  // null for a segment
   std::shared_ptr<const Segment> segment;          // null for a shard
-  // The files of codes that are scanned where they lie; null where a part has no codes, or each device has its own.
+  // The files of codes that are scanned in place; null if the part has no codes, or if each device has its own.
   std::shared_ptr<const collection::ShardCodes> codes;
-  std::shared_ptr<const PartFields> fields;  // null where the collection has none
+  std::shared_ptr<const PartFields> fields;  // null if the collection has none
   std::shared_ptr<const void> reservation;   // holds the memory that the replicas take; may be null
   Residency tier = Residency::kHost;         // never kAuto
   std::vector<Replica> replicas;             // by device, at least one
@@ -42,9 +42,9 @@ struct Part {
 
   int64_t num_documents() const { return view.num_documents; }
   int64_t num_tokens() const { return view.num_tokens(); }
-  // Returns null where `device` has no replica.
+  // Returns null if `device` has no replica.
   const Documents* DocumentsOn(uint32_t device) const;
-  // Returns null where `device` has no codes of the part.
+  // Returns null if `device` has no codes of the part.
   const LoadedCodes* CodesOn(uint32_t device) const;
   // Returns how many planes of codes every replica has: 1, 2 or 4, or 0.
   int code_planes() const;
@@ -53,14 +53,14 @@ struct Part {
 };
 
 // How a scan of a part leaves out documents: those that have a tombstone, or that do not match a filter. It scores
-// `ordinals` (all documents, where that is null) and asks for as many results more than it wants as there are
-// `tombstones`, which it then drops from them.
+// `ordinals` (all documents if that is null), asks for one extra result for each of `tombstones`, and then drops the
+// results that have one.
 struct ScanFilter {
-  std::shared_ptr<const std::vector<uint32_t>> ordinals;  // in the part, ascending; null: all
+  std::shared_ptr<const std::vector<uint32_t>> ordinals;  // in the part, ascending; null for all
   uint64_t num_tokens = 0;                                // of these
   std::vector<uint32_t> tombstones;                       // in the part, ascending; kMaxExtraResults at most
 
-  // So many results are asked for beyond those that are wanted; with more tombstones the list of ordinals is made anew.
+  // The most extra results that a scan asks for. With more tombstones than this, a new list of ordinals is made.
   static constexpr size_t kMaxExtraResults = 256;
 
   bool HasTombstone(uint32_t ordinal) const;

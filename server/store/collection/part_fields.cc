@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const PartFields>> PartFields::With(
   int64_t first = num_documents_;
   while (first < end) {
     int64_t block_end = std::min(end, first + kMaxBlockDocuments);
-    // Takes in the blocks before that are small beside it.
+    // Joins the new block with the blocks before it that are small compared to it.
     while (!blocks.empty()) {
       const int64_t before = blocks.back().index->num_documents();
       const int64_t size = block_end - first;

@@ -26,12 +26,12 @@ class PartFields {
   // The fields of a shard. Copies what it needs out of the columns, one for each field, which all have `num_documents`.
   PartFields(std::vector<collection::Field> fields, const std::vector<collection::FieldColumn>& columns,
              int64_t num_documents);
-  // Those of a segment without documents.
+  // Makes the fields of a segment without documents.
   explicit PartFields(std::vector<collection::Field> fields);
 
-  // Returns the fields with those of the next `count` documents, whose payloads `payload_of` returns by ordinal.
-  // `payload_of` is called for earlier documents as well, whose blocks are joined. INVALID_ARGUMENT, naming field and
-  // value, where a payload does not fit (FieldReader::Read).
+  // Returns the fields with those of the next `count` documents added. `payload_of` returns payloads by ordinal; it is
+  // also called for earlier documents, whose blocks are joined. Returns INVALID_ARGUMENT, naming field and value, if a
+  // payload does not fit (FieldReader::Read).
   absl::StatusOr<std::shared_ptr<const PartFields>> With(
       int64_t count, absl::FunctionRef<std::string_view(uint32_t)> payload_of) const;
 
@@ -43,8 +43,8 @@ class PartFields {
   void ForEachBlock(absl::FunctionRef<void(const collection::ShardIndex& index, uint32_t first)> take) const;
   int64_t memory_bytes() const { return memory_bytes_; }
 
-  // Returns a bound of the memory_bytes of a segment's fields, where the documents' collection::MaxIndexBytes sum up to
-  // `document_bytes`.
+  // Returns an upper bound of the memory_bytes of a segment's fields, if its documents' collection::MaxIndexBytes sum
+  // up to `document_bytes`.
   static int64_t MaxSegmentBytes(size_t num_fields, int64_t num_documents, int64_t document_bytes);
 
  private:

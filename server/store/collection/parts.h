@@ -13,10 +13,10 @@ struct Location {
   uint32_t ordinal = 0;  // in the part
 };
 
-// The last part that begins at or before `ordinal`, by the parts' first ordinals: ascending, the first of them 0, and
-// at least one. A part without documents shares its first ordinal with the part behind it, which is the one this finds.
+// Returns the index of the last part that begins at or before `ordinal`. `first_ordinals` must not be empty, must begin
+// with 0, and must ascend. Parts without documents share the first ordinal of the part after them, which is found.
 //
-// Without branches: those of ordinals in any order could not be foreseen.
+// Without branches: for ordinals in any order the processor could not predict them.
 inline size_t PartOf(absl::Span<const uint64_t> first_ordinals, uint64_t ordinal) {
   const uint64_t* first = first_ordinals.data();
   for (size_t count = first_ordinals.size(); count > 1; count -= count / 2) {

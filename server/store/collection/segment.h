@@ -45,7 +45,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   struct Memory {
     uint32_t device = 0;  // index in the server's DeviceSet
     std::shared_ptr<AppendableDocuments> documents;
-    std::shared_ptr<AppendableCodes> codes = {};  // of Shape::codes; null: none
+    std::shared_ptr<AppendableCodes> codes = {};  // of Shape::codes; null if it has none
   };
 
   // Makes a segment in `memory`, of that shape and at least one device, by device. `reservation` (may be null) holds
@@ -53,14 +53,14 @@ class Segment : public std::enable_shared_from_this<Segment> {
   Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr<const void> reservation,
           uint64_t reserved_bytes);
 
-  // The writing thread's:
+  // For the writing thread:
 
   // Returns whether this many more documents, tokens, bytes of ids and payloads, and bytes of field values fit.
   bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes, int64_t field_bytes = 0) const;
-  // Appends upserts (no deletes), for which there is room, on every device, with their codes; the first gets the
-  // ordinal that num_documents() was. UNAVAILABLE when a device was lost: then nothing is appended, and nothing can be
-  // from then on; `lost_device` is its index. The same holds when memory runs out (std::bad_alloc). `field_bytes` is
-  // the sum of the documents' collection::MaxIndexBytes. Payloads must fit the fields.
+  // Appends upserts (no deletes), for which there must be room, on every device, with their codes. The first gets the
+  // ordinal num_documents(). Returns UNAVAILABLE if a device was lost, whose index is `lost_device`: then nothing is
+  // appended, and nothing can be from then on. The same holds if memory runs out (std::bad_alloc). `field_bytes` is the
+  // sum of the documents' collection::MaxIndexBytes. Payloads must fit the fields.
   absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device, int64_t field_bytes = 0);
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
@@ -68,7 +68,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   // Returns the documents as they are now. The first document's ordinal in the collection is `first_ordinal`.
   Part MakePart(uint64_t first_ordinal) const;
 
-  // Everybody's:
+  // For any thread:
 
   std::string_view string_id(uint32_t ordinal) const { return string_ids_[ordinal].view(); }
   int64_t int_id(uint32_t ordinal) const { return int_ids_[ordinal]; }
@@ -76,8 +76,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   uint64_t sequence(uint32_t ordinal) const { return sequences_[ordinal]; }
   int64_t document_tokens(uint32_t ordinal) const { return offsets_[ordinal + 1] - offsets_[ordinal]; }
   float scale(uint32_t ordinal) const { return scales_ == nullptr ? 0 : scales_[ordinal]; }
-  // Copies the rows of tokens that were appended, packed, out of the memory of a device that answers. UNAVAILABLE where
-  // none does.
+  // Copies rows of appended tokens, packed, out of the memory of a device that answers. Returns UNAVAILABLE if none
+  // does.
   absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const;
   const Shape& shape() const { return shape_; }
   uint64_t reserved_bytes() const { return reserved_bytes_; }  // on each device
@@ -85,7 +85,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   uint64_t host_bytes() const;  // of ids, payloads, offsets and the index of fields, about
 
  private:
-  // A text in a block. Unlike a std::string_view it is not written when an array of it is made.
+  // A text in a block. Unlike a std::string_view, its memory is not written when an array of it is made.
   struct Text {
     const char* begin;
     size_t size;
@@ -107,7 +107,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   std::shared_ptr<const PartFields> fields_;  // of these documents; null where the shape has no fields
   int64_t field_bytes_ = 0;
   bool broken_ = false;  // Append failed: devices may hold different documents
-  // Arrays of their largest size, whose memory the system gives when it is first touched.
+  // Arrays of their largest size. The system provides their memory when it is first touched.
   std::unique_ptr<int64_t[]> offsets_;     // [max_documents + 1]
   std::unique_ptr<uint64_t[]> sequences_;  // [max_documents]
   std::unique_ptr<float[]> scales_;        // [max_documents] of i8; else null

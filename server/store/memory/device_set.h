@@ -13,7 +13,7 @@
 
 namespace maxsim::store {
 
-// What happens to a server that loses a device.
+// How a server behaves when it loses a device.
 enum class OnDeviceLoss {
   kExit,     // It answers nothing any more.
   kDegrade,  // It goes on with the devices that are left, and answers nothing once there is none.

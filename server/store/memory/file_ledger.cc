@@ -17,7 +17,7 @@
 namespace maxsim::store {
 namespace {
 
-constexpr int64_t kKeptShare = 8;  // One in so many of a limit is kept free.
+constexpr int64_t kKeptShare = 8;  // 1 / kKeptShare of a limit is kept free.
 constexpr int64_t kMaxDescriptorsKept = 64;
 
 // A limit of the system and how much of it is in use.

@@ -1,5 +1,5 @@
-// How many file descriptors and memory mappings loads may take: a load that used up all of them would keep clients from
-// connecting, and the process from getting memory.
+// Limits how many file descriptors and memory mappings loads take. A load that used up all of them would keep clients
+// from connecting, and the process from getting memory.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class FileLedger {
   class Reservation {
    public:
     virtual ~Reservation() = default;
-    // Says that `opened` of them are open and mapped now, and stay so: from here on they are counted as used by the
+    // Records that `opened` of them are open and mapped now, and stay so: from here on they are counted as used by the
     // process.
     virtual void Commit(const FileDemand& opened) = 0;
   };
@@ -30,10 +30,10 @@ class FileLedger {
   FileLedger();
   ~FileLedger();
 
-  // Reserves the demand. Returns RESOURCE_EXHAUSTED, with the numbers and what raises the limit, when the process's
-  // soft limit of descriptors, or the system's of mappings (vm.max_map_count), does not hold the demand and what is
-  // kept free: an eighth of the limit, but of descriptors at most 64. `purpose` opens the message. Where the system
-  // does not tell what is in use, nothing is refused.
+  // Reserves the demand. Returns RESOURCE_EXHAUSTED, with the numbers and how to raise the limit, if the process's soft
+  // limit of descriptors, or the system's limit of mappings (vm.max_map_count), has no room for the demand and for what
+  // is kept free: an eighth of the limit, but at most 64 descriptors. `purpose` opens the message. If the system does
+  // not tell how many are in use, nothing is refused.
   absl::StatusOr<std::unique_ptr<Reservation>> Reserve(const FileDemand& demand, std::string_view purpose);
 
  private:

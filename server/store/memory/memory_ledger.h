@@ -1,5 +1,5 @@
-// Who holds how much of the devices' memory, and of the host's for them: reservations that collections take before they
-// load.
+// Accounts for the devices' memory, and for the host memory that serves them: collections reserve what they need before
+// they load.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,11 @@ struct MemoryDemand {
 class Reservation {
  public:
   virtual ~Reservation() = default;
-  // Says that `allocated` of it is allocated now, so that what is reported as free shows it already. What lanes
-  // allocate for scans is not said here: their set of devices knows it.
+  // Records that `allocated` of it is allocated now, so that what is reported as free shows it already. Memory that
+  // lanes allocate for scans is not recorded here: the DeviceSet knows it.
   virtual void Commit(const MemoryDemand& allocated) = 0;
-  // Takes `part` out of this reservation, which must hold as much that is not committed yet, into one that is freed
-  // by itself. Memory for scans, which is shared, is held by both.
+  // Moves `part`, which must not be committed yet, out of this reservation into a new one that is freed on its own.
+  // Memory for scans, which is shared, is held by both.
   virtual std::shared_ptr<Reservation> Split(const MemoryDemand& part) = 0;
 };
 
@@ -63,22 +63,22 @@ class MemoryLedger {
     std::vector<Availability> devices;
     Availability host;
 
-    // Returns what a demand takes of a device: its own bytes, and what memory for scans it needs beyond that which is
-    // held already. Saturating.
+    // Returns how much a demand would take of a device: its own bytes, and the memory for scans that it needs beyond
+    // what is held already. Saturating.
     uint64_t Needed(const MemoryDemand& demand, size_t device) const;
   };
 
   // With a budget, reservations together stay below it and below what is free; without one, below what is free less the
-  // reserve. The budget `device` holds for each device. `devices` must outlive the ledger. `free_host_bytes` returns
-  // what is free of the host's memory, and is called from any thread; null means without bound.
+  // reserve. Each device has the budget `device`. `devices` must outlive the ledger. `free_host_bytes` returns how much
+  // of the host's memory is free, and is called from any thread; null means no bound.
   MemoryLedger(const DeviceSet* devices, MemoryBudget device, MemoryBudget host,
                std::function<uint64_t()> free_host_bytes);
   ~MemoryLedger();
 
   Memory Available() const;
 
-  // Reserves the demand. Returns RESOURCE_EXHAUSTED with the numbers of the first memory that does not hold it, where
-  // `purpose` opens the message, or a lost device's status where some of its memory is asked for.
+  // Reserves the demand. Returns RESOURCE_EXHAUSTED with the numbers of the first memory that is too small for it
+  // (`purpose` opens the message), or a lost device's status if the demand includes memory of it.
   absl::StatusOr<std::shared_ptr<Reservation>> Reserve(const MemoryDemand& demand, std::string_view purpose);
 
  private:

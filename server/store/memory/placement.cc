@@ -139,8 +139,7 @@ std::vector<ShardPlacement> PlaceOnOneDeviceEach(absl::Span<const ShardToPlace> 
   return placements;
 }
 
-// Places shards as on one device with the capacity of the smallest, where each device takes its part of the host's
-// memory.
+// Places shards as on one device with the capacity of the smallest. Each device gets its part of the host's memory.
 std::vector<ShardPlacement> PlaceReplicas(absl::Span<const ShardToPlace> shards, const Capacity& capacity) {
   std::vector<uint32_t> devices;
   std::optional<uint64_t> least;

@@ -1,5 +1,5 @@
-// Decides on device placement, that is which tier and which devices each shard of a collection goes to. It computes
-// with numbers and touches no device.
+// Decides which tier and which devices each shard of a collection goes to. It only computes with numbers, and touches
+// no device.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace maxsim::store {
 Tier TierOf(Residency tier);
 
 // A tier that a shard may go to, and the memory that one replica takes there: of the device that scores it, and of the
-// host beside that.
+// host in addition.
 struct TierChoice {
   Residency tier = Residency::kHost;  // never kAuto
   MemoryNeed need;
@@ -46,10 +46,10 @@ struct Placement {
 };
 
 // Places the shards, larger ones first, each on the device that has the fewest bytes of this collection so far (of
-// equals on the one with more space). A shard without a choice of tiers goes to a device that has space for it, if one
-// does. Then shards with a choice move, in their order, to the best tier that has space, on another device where need
-// be, as long as the space that is left holds the other shards in their last choice. With `replicate` each shard goes
-// to every device, in one tier.
+// equals on the one with more space). A shard that has only one tier to choose goes to a device with space for it, if
+// there is one. Then the other shards move, in their order, to the best tier that has space, if need be on another
+// device, as long as the space that is left holds the remaining shards in their last choice. With `replicate` each
+// shard goes to every device, in one tier.
 //
 // Deterministic. At least one device must not be lost.
 Placement PlaceShards(absl::Span<const ShardToPlace> shards, const Capacity& capacity, bool replicate);
