@@ -34,8 +34,8 @@ class AppendedLength {
   Value value_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Writes where `count` documents end that are appended after `first_token` tokens. `offsets` are those of the
-// documents' own view, [count + 1]. The offset where the first one begins is there already: a scan may be reading it.
+// Writes the ends of `count` documents that are appended after `first_token` tokens. `offsets` are those of the
+// documents' own view, [count + 1]. The offset where the first one begins exists already: a scan may be reading it.
 inline void WriteEnds(const int64_t* offsets, int64_t count, int64_t first_token, int64_t* ends) {
   for (int64_t n = 0; n < count; ++n) ends[n] = first_token + offsets[n + 1];
 }

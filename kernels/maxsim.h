@@ -49,9 +49,9 @@ class MemorySource {
     std::memcpy(to, from, num_bytes);
     return absl::OkStatus();
   }
-  // Returns OK when every byte that was read so far was one that was loaded; otherwise, and as long as that is so,
-  // DATA_LOSS saying what happened. Thread-safe and cheap, since it is called after each scoring call, before the
-  // results are believed.
+  // Returns OK if every byte read so far was the byte that was loaded. Otherwise returns DATA_LOSS, saying what
+  // happened, for as long as that is so. Thread-safe and cheap, since it is called after each scoring call, before the
+  // results are used.
   virtual absl::Status Check() const = 0;
 };
 
@@ -68,8 +68,8 @@ struct DocumentsView {
   const float* scales = nullptr;         // kI8: [num_documents], finite, 0 or more; other types: null
   uint64_t rotation_seed = 0;            // kI8: seed of the rotation that came before quantising the rows
   ResidualCodebook codebook = {};        // residual codes: what they are decoded with; other types: none
-  const MemorySource* source = nullptr;  // vouches for `tokens`, as long as they are valid; null: nothing changes them
-  int64_t document_tokens = 0;  // tokens of every document, where all are known to have equally many; 0: see offsets
+  const MemorySource* source = nullptr;  // detects changes of `tokens`; null if they never change
+  int64_t document_tokens = 0;  // tokens of every document, if all are known to have equally many; 0 in other cases
 
   int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
 };
@@ -95,7 +95,7 @@ struct Query {
   const void* tokens = nullptr;        // [num_tokens, dim] in QueryType(documents' type), row-major, aligned to 2 bytes
   const float* weights = nullptr;      // [num_tokens]; null means every weight is 1
   int32_t num_tokens = 0;              // 1 .. kMaxQueryTokens
-  const uint32_t* ordinals = nullptr;  // [num_candidates], each < num_documents, repeats allowed; null: all documents
+  const uint32_t* ordinals = nullptr;  // [num_candidates], each < num_documents, repeats allowed; null means all
   int64_t num_candidates = 0;          // ignored when ordinals is null
   int32_t top_k = 0;                   // 1 .. kMaxTopK; more than there are candidates returns all of them
 };
@@ -114,8 +114,8 @@ struct TokenMatch {
   float similarity = 0;        // <q_i, d_j>, before the weight
 };
 
-// Where the time of one call went, and which documents were brought to the device for it. A backend that has no such
-// stage leaves zero.
+// How long the stages of one call took, and how much was brought to the device for it. A backend without such a stage
+// leaves zero.
 struct CallTimings {
   double copy_seconds = 0;    // host to device and back
   double kernel_seconds = 0;  // scoring and selection
@@ -163,7 +163,7 @@ class Documents {
   virtual MemoryNeed memory() const = 0;
 };
 
-// How much room documents that grow have. Made once; it does not change.
+// The room of documents that grow. It is set when they are made and does not change.
 struct AppendableShape {
   ScalarType type = ScalarType::kF16;
   int32_t dim = 0;
@@ -172,7 +172,7 @@ struct AppendableShape {
   uint64_t rotation_seed = 0;  // kI8
 };
 
-// Documents in a backend's memory that further ones are appended to. What was appended stays where it is and as it is.
+// Documents in a backend's memory that more documents can be appended to. Appended documents neither move nor change.
 // One thread at a time may append; the other functions may be called from any thread meanwhile. Must not outlive the
 // Backend that made them.
 class AppendableDocuments {
@@ -182,8 +182,8 @@ class AppendableDocuments {
   // memory, and the view is not used any more. On an error nothing was appended: RESOURCE_EXHAUSTED, with the numbers,
   // beyond max_documents or max_tokens; UNAVAILABLE when the device is lost.
   virtual absl::Status Append(const DocumentsView& documents) = 0;
-  // Returns the documents that were appended so far, ordinals in their order, which any Executor of the backend scores.
-  // The result is immutable and keeps the memory alive.
+  // Returns the documents that were appended so far, with ordinals in the order of appending. Any Executor of the
+  // backend can score them. The result is immutable and keeps the memory alive.
   virtual std::shared_ptr<const Documents> Snapshot() const = 0;
   // Copies rows back, [num_tokens, dim] packed, of tokens that were appended. UNAVAILABLE when the device is lost.
   virtual absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const = 0;
@@ -200,8 +200,8 @@ struct ExecutorOptions {
   int64_t max_staged_documents = int64_t{1} << 16;  // documents passed to Stage
 };
 
-// Runs scoring calls one after another with its own workspace (on a GPU, with its own CUDA stream). Not thread-safe: a
-// thread has an executor of its own, and a backend has several. Must not outlive its Backend.
+// Runs scoring calls one after another with its own workspace (on a GPU, with its own CUDA stream). Not thread-safe:
+// use one executor per thread; a backend can have several. Must not outlive its Backend.
 class Executor {
  public:
   virtual ~Executor() = default;

@@ -58,7 +58,7 @@ void Rotate(uint64_t seed, absl::Span<float> row);
 // Rotates every row of `rows`, [rows.size() / dim, dim], in place: faster than calling Rotate for each. Thread-safe.
 void RotateRows(uint64_t seed, int32_t dim, absl::Span<float> rows);
 
-// Undoes Rotate, but for the rounding to FP32. Thread-safe.
+// Undoes Rotate, except for the rounding to FP32. Thread-safe.
 void Unrotate(uint64_t seed, absl::Span<float> row);
 
 // Quantises values that share a scale, rounding to nearest even, into `target` [values.size()]. Returns the scale:

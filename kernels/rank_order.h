@@ -1,4 +1,4 @@
-// The rank order: the one order of a query's candidates, in every selection and every merge.
+// The rank order: the only order of a query's candidates, used by every selection and every merge.
 #pragma once
 
 namespace maxsim {

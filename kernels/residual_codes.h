@@ -62,7 +62,7 @@ class ResidualDecoder {
   struct Format {
     ScalarType type = ScalarType::kF16;  // of centroids, and what weights and sums are rounded to: F32, F16 or BF16
     int nbits = 0;                       // of a bucket: 1, 2, 4 or 8
-    // False: the first column has the highest bits of a byte, and the bits of a bucket stand in reverse, as ColBERT
+    // False: the first column has the highest bits of a byte, and the bits of a bucket are in reverse order, as ColBERT
     // writes them. True: the first column has the lowest bits, and a bucket's lowest bit is lowest.
     bool low_bits_first = false;
     bool normalize = true;
@@ -76,8 +76,8 @@ class ResidualDecoder {
   // Decodes rows of documents.
   ResidualDecoder(ScalarType type, int32_t dim, const ResidualCodebook& codebook);
 
-  // Writes the vector, [dim], of a centroid and the codes of a token's columns, [dim * nbits / 8]. A number that is
-  // none of a centroid is taken for the nearest one.
+  // Writes the vector, [dim], of a centroid and the codes of a token's columns, [dim * nbits / 8]. A number outside the
+  // centroids' range is taken for the nearest one in it.
   void Decode(int64_t number, const uint8_t* codes, float* vector) const;
 
   // Writes the vector, [dim], of a row of documents (RowBytes).

@@ -13,8 +13,8 @@
 namespace maxsim {
 namespace {
 
-// So many elements are handled at a time: conversions through F32 keep their intermediate values on the stack, and the
-// search for unusable elements examines elements one by one only in a batch that has one.
+// Elements handled at a time: conversions through F32 keep their intermediate values on the stack, and the search for
+// unusable elements examines elements one by one only in a batch that has one.
 constexpr size_t kElementBatch = 512;
 
 // Loads an element by copying its bytes, since it may lie at any address. Compilers turn loops over it into vector

@@ -19,8 +19,8 @@ class SharedItems {
  public:
   explicit SharedItems(size_t num_items) : num_items_(num_items) {}
 
-  // Calls work(item) for one unclaimed item after the other until none is left. If `work` throws std::bad_alloc, no
-  // thread gets a further item, and the exception is kept here: it would end the process on a thread of a pool.
+  // Calls work(item) for one unclaimed item after another until none is left. If `work` throws std::bad_alloc, no
+  // thread gets a further item, and the exception is kept here, because it would end the process on a pool's thread.
   template <typename Work>
   void ForEach(const Work& work) {
     try {
@@ -47,7 +47,7 @@ class SharedItems {
 class ThreadPool {
  public:
   // Starts parallelism - 1 threads. `parallelism` >= 1 counts the threads of one call, and one of them is the caller's.
-  // Where the system refuses a thread, the pool has those that it started before.
+  // If the system refuses a thread, the pool keeps those that it started before.
   explicit ThreadPool(int parallelism);
 
   // Ends the threads. No call may be running.
@@ -55,7 +55,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Returns the threads of one call that there are: as many as the constructor was asked for, or fewer.
+  // Returns the number of threads that one call has: as many as the constructor was asked for, or fewer.
   int parallelism() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls work(slot) on this thread with slot 0, and on as many of the workers as are free before this thread's call

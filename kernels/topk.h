@@ -19,7 +19,7 @@ void SelectTopK(int32_t k, std::vector<Scored>* scored);
 // with them to the next power of two. Push is amortised O(1). Not thread-safe.
 class TopKSelector {
  public:
-  // Forgets everything and selects the best `k` >= 1 from here on.
+  // Forgets everything and starts to select the best `k` >= 1.
   void Reset(int32_t k);
 
   void Push(const Scored& scored) {
@@ -35,7 +35,7 @@ class TopKSelector {
   // Overwrites `best` with the best k of everything pushed, in rank order.
   void Finish(std::vector<Scored>* best);
 
-  // Forgets everything. Memory for 1,024 results is kept for the next use, more is given back.
+  // Forgets everything. Keeps memory for 1,024 results for the next use, and frees the rest.
   void Clear();
 
  private:

@@ -224,7 +224,7 @@ CodeBound BoundOf(const CodeShape& shape, const std::vector<TokenMeasures>& toke
       length = std::max(length, step * std::sqrt(squared_length));
       left = std::max(0.0, squared_norm - product * product / squared_length);
     }
-    // The difference above is of numbers that have relative errors below 2^-40.
+    // The numbers subtracted above have relative errors below 2^-40.
     residual = std::max(residual, left + squared_norm * 0x1p-38);
     norm = std::max(norm, token.norm);
   }

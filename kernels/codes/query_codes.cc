@@ -146,7 +146,7 @@ class QueryEncoder {
     return code_;
   }
 
-  // Returns the rotated row that the originals are scored with, exactly, of the last call of Encode.
+  // Returns the rotated row of the last call of Encode, with which the originals are scored exactly.
   absl::Span<const double> exact() const { return exact_; }
 
  private:

@@ -40,10 +40,10 @@ constexpr int64_t DefaultRefinedDocuments(int64_t top_k) { return 1000 + 20 * to
 // A query of a scan. All pointers are borrowed for the length of the call.
 struct ScanQuery {
   const QueryCodes* codes = nullptr;
-  const uint32_t* ordinals = nullptr;  // [num_candidates], each < num_documents, repeats allowed; null: all documents
+  const uint32_t* ordinals = nullptr;  // [num_candidates], each < num_documents, repeats allowed; null means all
   int64_t num_candidates = 0;          // ignored when ordinals is null
   // A bit for each document, [ceil(num_documents / 64)]: bit n % 64 of word n / 64 says whether document n may be
-  // selected. It also holds for documents of a list. Null: all may.
+  // selected. It also applies to the documents in `ordinals`. Null means that every document may be selected.
   const uint64_t* mask = nullptr;
   int32_t num_results = 0;  // 1 .. kMaxScanResults
   ScanOrder order = ScanOrder::kEstimate;

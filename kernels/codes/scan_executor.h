@@ -35,8 +35,8 @@ struct ScanCall {
   absl::Span<std::vector<Scored>> results;  // one element per query; overwritten
 };
 
-// Runs scans one after another with its own workspace, which grows with the scans. Not thread-safe: a thread has an
-// executor of its own, and a backend has several. Must not outlive its Backend.
+// Runs scans one after another with its own workspace, which grows with the scans. Not thread-safe: use one executor
+// per thread; a backend can have several. Must not outlive its Backend.
 class ScanExecutor {
  public:
   virtual ~ScanExecutor() = default;

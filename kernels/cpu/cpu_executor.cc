@@ -22,20 +22,20 @@ constexpr size_t kMaxStackLanes = 1024;
 // more is packed and scored in several waves.
 constexpr size_t kMaxWaveSteps = size_t{1} << 22;
 
-// Multiply-adds of one item of work. They take one core about 50 us, which is much more than claiming an item costs,
-// and little enough for all threads to end at about the same time.
+// Multiply-adds in one work item. They take one core about 50 us: much longer than claiming an item takes, but short
+// enough that all threads finish at about the same time.
 constexpr double kItemWork = 2e6;
 
-// So many multiply-adds of integers take about as long as one of floats.
+// One integer multiply-add takes about 1 / kIntegerSpeed of the time of a floating-point one.
 constexpr double kIntegerSpeed = 4;
 
 // A call of fewer multiply-adds is done before another thread has woken up.
 constexpr double kMinParallelWork = 1e6;
 
-// Merging one selected result takes as long as so many multiply-adds: some nanoseconds.
+// Merging one selected result takes about as long as this many multiply-adds: some nanoseconds.
 constexpr double kMergeWork = 50;
 
-// Returns an error when the documents' memory has changed, so that what was computed from it is not to be believed.
+// Returns an error if the documents' memory has changed. Results that were computed from it cannot be trusted then.
 absl::Status CheckSource(const DocumentsView& view) {
   return view.source == nullptr ? absl::OkStatus() : view.source->Check();
 }

@@ -33,7 +33,7 @@ class CpuExecutor final : public Executor {
   absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) override;
 
  private:
-  // What one thread works with.
+  // The working memory of one thread.
   struct Slot {
     StepBuffer rows;
     StepBuffer decoded;  // rows of residual codes in FP32

@@ -18,7 +18,7 @@
 namespace maxsim::cpu {
 namespace {
 
-// Returns a word of a file, counted from 0, as a number; nullopt when there is no such file or the word is no number
+// Returns a word of a file, counted from 0, as a number; nullopt if there is no such file or the word is not a number
 // ("max").
 std::optional<int64_t> ReadNumber(const std::string& path, int word = 0) {
   std::ifstream file(path);
@@ -31,7 +31,7 @@ std::optional<int64_t> ReadNumber(const std::string& path, int word = 0) {
   return value;
 }
 
-// Returns the number behind `key` in a file of "key number" lines; 0 when `key` is not there.
+// Returns the number that follows `key` in a file of "key number" lines, or 0 if `key` is not there.
 int64_t ReadEntry(const std::string& path, absl::string_view key) {
   std::ifstream file(path);
   std::string name;
@@ -82,9 +82,9 @@ void ReadCpus(std::optional<int64_t> quota, std::optional<int64_t> period, Cgrou
 
 // Calls read(folder) for the group `path` below the mount point `mount` and for every group it lies in.
 void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<void(const std::string&)> read) {
-  // A path with ".." lies outside of what this process sees of the hierarchy. A path that does not exist below the
-  // mount is that of a container whose mount shows the container's own group as the root: reading nothing there does no
-  // harm.
+  // A path with ".." lies outside of the part of the hierarchy that this process sees. If the path does not exist below
+  // the mount, it is that of a container whose mount shows the container's own group as the root; reading nothing there
+  // does no harm.
   if (absl::StrContains(path, "..")) path.clear();
   while (true) {
     while (!path.empty() && path.back() == '/') path.pop_back();

@@ -1,5 +1,5 @@
-// What the process may use of the machine that it runs on. It is read from Linux, and the limits of containers and
-// units (cgroup v1 and v2) are respected. All functions are thread-safe.
+// The resources of this machine that the process may use. They are read from Linux, and the limits that containers and
+// units set (cgroup v1 and v2) are respected. All functions are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace maxsim::cpu {
 // Returns the processor's name as its vendor gives it, or "unknown".
 std::string CpuModelName();
 
-// What the process's control groups allow: the tightest limits of its own group and the groups that this one lies in. A
-// member is nullopt where none of them has a limit.
+// The limits that control groups set for the process: for each resource the tightest limit among its own group and the
+// groups above it. A member is nullopt if no group sets that limit.
 struct CgroupLimits {
   std::optional<size_t> memory_bytes;
   // The bytes that may still be allocated. Page cache that the kernel drops under pressure counts as free, as in

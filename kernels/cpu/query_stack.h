@@ -16,7 +16,7 @@ namespace maxsim::cpu {
 struct QueryStack {
   std::vector<size_t> query_indices;   // into the call's queries
   std::vector<size_t> first_lanes;     // [query_indices.size()]: each query's first lane
-  const uint32_t* ordinals = nullptr;  // null: every document
+  const uint32_t* ordinals = nullptr;  // null if every document is a candidate
   size_t num_candidates = 0;
   PanelLayout layout;
   size_t panel_offset = 0;  // where this stack's panels begin in the executor's buffer, in steps

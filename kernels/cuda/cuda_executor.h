@@ -38,11 +38,11 @@ class CudaExecutor final : public Executor {
   // Gives access to the knobs, for tests and measurements, between calls.
   ExecutorTuning& tuning() { return tuning_; }
 
-  // Returns what was noted of the last call of TopK or Align that passed its checks.
+  // Returns the record of the last call of TopK or Align that passed its checks.
   const CallTrace& trace() const { return trace_; }
 
-  // Starts what the last call started on the device once more, if that was a zero-copy or single-launch call over
-  // `documents`, and does not wait for it: for measurements. A CUDA stream that is being captured takes it down as a
+  // Starts on the device once more what the last call started there, if that was a zero-copy or single-launch call over
+  // `documents`, and does not wait for it: for measurements. A CUDA stream that is being captured records it as a
   // graph. FAILED_PRECONDITION after other calls.
   absl::Status StartAgain(const Documents& documents);
 

@@ -22,41 +22,42 @@ constexpr TilePace kTilePaces[] = {
     {ScoreTile::kStream32, 1.05},     {ScoreTile::kDeep128, 1.45}, {ScoreTile::kDeep256, 1.9},
 };
 
-// Wide and deep kernels begin and end later than the stream kernel by kLaterStartBytes, and take kClaimingBytes longer
-// where thread blocks have to claim what they score. Both are the bytes that the memory sends meanwhile: 4.6 MB are a
-// microsecond.
+// Wide and deep kernels begin and end later than the stream kernel, by kLaterStartBytes, and take kClaimingBytes longer
+// if thread blocks have to claim what they score. Both are given as the bytes that the memory delivers in that time,
+// 4.6 MB per microsecond.
 constexpr double kLaterStartBytes = 17e6;
 constexpr double kClaimingBytes = 9e6;
-// A document costs the stream kernel so many bytes beside its tokens, however narrow its rows are.
+// A document costs the stream kernel this many bytes beside its tokens, however narrow its rows are.
 constexpr double kDocumentBytes = 3500;
 // The pace of the stream kernel for several query tiles depends on where it keeps query rows. Most of what it reads
 // lies in the L2 cache then; query rows in shared memory are fetched for every tile.
 constexpr double kStreamPaceOfRegisterRows = 0.9;
 constexpr double kStreamPaceOfSharedRows = 1.2;
 
-// These paces are in bytes a microsecond: that of the memory, and that of one thread block with its query rows in
+// These paces are in bytes per microsecond: that of the memory, and that of one thread block with its query rows in
 // registers or in shared memory.
 constexpr double kMemoryPace = 4466e3;
 constexpr double kBlockPaceOfRegisterRows = 40e3;
 constexpr double kBlockPaceOfSharedRows = 35e3;
-// Teams begin and end so many microseconds later than thread blocks on their own.
+// Teams begin and end this many microseconds later than thread blocks on their own.
 constexpr double kTeamsLater = 2;
-// The largest share is so many standard deviations of a share from the mean share. Of claimed candidates, the longest
-// document at the end is so many standard deviations of a document from the mean document.
+// How far the largest share is above the mean share, in standard deviations of a share. With claimed candidates, how
+// far the longest document at the end is above the mean document, in standard deviations of a document.
 constexpr double kShareDeviations = 1.5;
 constexpr double kClaimDeviations = 3;
 
-// Documents count as unequal where they are spread by so many bytes and a thread block has so many of them.
+// Documents count as unequal if their spread is at least this many bytes and a thread block has at least this many of
+// them.
 constexpr int64_t kUnequalBytes = 64 << 10;
 constexpr int64_t kUnequalCandidates = 7;
 
-// Ordering takes so many cycles (some 5 us), and one more for every candidate of a row tile.
+// Ordering takes this many cycles (some 5 us), and one more for every candidate of a row tile.
 constexpr int64_t kOrderingCycles = 7000;
-// A row tile of 256 rows takes one cycle for so many bytes of a token, and at least so many cycles for a token's
-// maxima.
+// A row tile of 256 rows takes one cycle per kBytesOfCycle bytes of a token, and at least kLeastCyclesOfToken cycles
+// for the token's maxima.
 constexpr int64_t kBytesOfCycle = 16;
 constexpr int64_t kLeastCyclesOfToken = 7;
-// Ordering is worthwhile only where the longest document is more than this part of a thread block's share.
+// Ordering is worthwhile only if the longest document is more than 1 / kLongestOfShare of a thread block's share.
 constexpr int64_t kLongestOfShare = 25;
 
 double PaceOf(ScoreTile tile) {
@@ -105,8 +106,8 @@ bool TeamsAreSooner(const ScorePlan& plan, const StreamCandidates& candidates) {
   return most_tokens * plan.row_bytes / pace > all_tokens * plan.row_bytes / kMemoryPace + kTeamsLater;
 }
 
-// OrderingIsWorthwhile compares what ordering takes with what it saves: without it a thread block may end later than
-// the others by what the longest document has more than the mean one, or by twice that.
+// OrderingIsWorthwhile compares the time that ordering takes with the time that it saves: without it a thread block may
+// end later than the others by once or twice the difference between the longest document and the mean one.
 bool OrderingIsWorthwhile(const ScorePlan& plan, int64_t total, int64_t mean_tokens, int64_t longest_tokens) {
   const int64_t share = total * std::max<int64_t>(mean_tokens, 1) / plan.grid();
   const int64_t cycles_of_token = std::max<int64_t>(plan.row_bytes / kBytesOfCycle, kLeastCyclesOfToken);

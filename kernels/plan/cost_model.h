@@ -1,5 +1,5 @@
-// The cost model of the planners: all measured paces, and the comparisons that are made of them. Its functions are
-// pure; they choose among kernels and never affect results.
+// The cost model of the planners: all measured paces, and the comparisons that use them. Its functions are pure; they
+// choose among kernels and never affect results.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace maxsim {
 
-// Returns the estimated time of a call over `groups` with the tiling. The unit is the time in which the memory sends
-// one candidate.
+// Returns the estimated time of a call over `groups` with the tiling. The unit is the time that the memory takes to
+// deliver one candidate.
 double EstimatedReads(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
-// Returns whether the stream kernel, which reads documents anew for every query tile, is done before the wide or deep
-// row tiles `other`, because it begins and ends sooner. `document_bytes` is the mean size of a document's rows.
+// Returns whether the stream kernel finishes before the wide or deep row tiles `other`. It reads documents anew for
+// every query tile, but begins and ends sooner. `document_bytes` is the mean size of a document's rows.
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroupShape> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms);
 
-// Returns whether documents differ so much in length, and `grid` thread blocks have so many of them, that half of a
-// thread block's share or more is left to be claimed.
+// Returns whether documents differ so much in length, and each of `grid` thread blocks has so many of them, that up to
+// half of a thread block's share should be left to be claimed.
 bool IsUnequal(const ScorePlan& plan, const StreamCandidates& candidates, int64_t grid);
 
-// Returns whether teams of thread blocks are done sooner than thread blocks that take whole documents. The thread block
-// with the most documents decides the latter: it has only its own pace, where teams have the memory's.
+// Returns whether teams of thread blocks finish sooner than thread blocks that take whole documents. The latter finish
+// with the thread block that has the most documents, which has only its own pace; teams have the memory's pace.
 bool TeamsAreSooner(const ScorePlan& plan, const StreamCandidates& candidates);
 
 // Returns whether ordering `total` candidates saves more time at the end of a wide or deep kernel than it takes.

@@ -1,4 +1,4 @@
-// What the choice of kernels wants to know of the lengths of documents, kept while documents are appended.
+// Statistics of documents' lengths that the choice of kernels depends on, updated while documents are appended.
 #pragma once
 
 #include <array>
@@ -6,20 +6,20 @@
 
 namespace maxsim {
 
-// Takes a few hundred bytes however many documents there are, so that it can be copied.
+// Takes a few hundred bytes however many documents there are, so it is cheap to copy.
 class DocumentLengths {
  public:
-  // Counts documents in: `offsets` [num_documents + 1] is that of DocumentsView.
+  // Adds documents. `offsets` [num_documents + 1] is that of DocumentsView.
   void Add(const int64_t* offsets, int64_t num_documents);
 
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return num_tokens_; }
-  // Returns the tokens of every document, where all have as many; else 0.
+  // Returns the tokens of every document if all have equally many; else 0.
   int64_t document_tokens() const { return shortest_ == longest_ ? longest_ : 0; }
   int64_t longest_tokens() const { return longest_; }
-  // Returns SpreadTokens (kernels/plan/shares.h). Where documents are longer than its bound for them, the bound is
-  // applied to the mean of documents of about the same length, so that it may be a
-  // tenth off.
+  // Returns SpreadTokens (kernels/plan/shares.h). For documents that are longer than the bound of SpreadTokens,
+  // the bound is applied to the mean of documents of about the same length, so the result may be off by a
+  // tenth.
   int64_t spread_tokens() const;
 
  private:

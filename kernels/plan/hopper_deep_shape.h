@@ -18,15 +18,15 @@ namespace maxsim {
 
 inline constexpr int32_t kDeepChunkBytes = 128;
 inline constexpr int32_t kDeepMaxRowBytes = kChainColumns * 2;
-// Two warpgroups multiply. Of the warps of the third one schedules work and one loads.
+// Two warpgroups multiply. In the third, one warp schedules work and one loads.
 inline constexpr int32_t kDeepThreads = 384;
 inline constexpr int32_t kDeepMultipliers = 8;  // warps
 inline constexpr int32_t kDeepAlignment = 1024;
 inline constexpr int32_t kDeepMinResidentStages = 3;
 inline constexpr int32_t kDeepMaxStages = 4;
 
-// The descriptions of so many token tiles of a warpgroup are kept. A tile takes three chunks or more of the ring's four
-// stages at most, so that those under way are of two tiles; a third one is being filled.
+// Number of token tiles of a warpgroup whose descriptions are kept. A tile takes at least three chunks and the ring has
+// at most four stages, so the chunks under way belong to two tiles; a third tile is being filled.
 inline constexpr int32_t kDeepTileEntries = 3;
 inline constexpr int32_t kDeepMinChunks = 3;
 
@@ -38,14 +38,14 @@ constexpr int32_t DeepChunks(int64_t row_bytes) {
   return static_cast<int32_t>((row_bytes + kDeepChunkBytes - 1) / kDeepChunkBytes);
 }
 
-// A chunk of a row tile and one of a token tile have so many bytes.
+// The bytes of one chunk of a row tile, and of one chunk of a token tile.
 constexpr int32_t DeepQueryChunkBytes(ScoreTile tile) { return TraitsOf(tile).rows * kDeepChunkBytes; }
 inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
 
-// The pieces of a token tile: each has an octet at least.
+// Maximum number of pieces in a token tile: each has at least one octet.
 inline constexpr int32_t kDeepMostPieces = TileOctets(kDeepTokens);
 
-// What lies first in the shared memory. Kernels compute addresses in it by offsetof.
+// The first part of the shared memory. Kernels compute addresses in it by offsetof.
 struct DeepHead {
   TileSpace<kDeepMostPieces> entries[kDeepTileEntries][2];  // of the token tiles of each warpgroup
   NotesSpace<kDeepMostPieces> notes[2];
@@ -61,7 +61,7 @@ struct DeepShape {
   int32_t stages = 0;
 };
 
-// Where what lies behind a DeepHead begins, in bytes. All of it is swizzled, and aligned to kDeepAlignment.
+// Where the parts that follow a DeepHead begin, in bytes. All of them are swizzled, and aligned to kDeepAlignment.
 struct DeepLayout {
   int32_t query;        // the resident chunks of the row tile, where it is resident
   int32_t stages;       // the ring

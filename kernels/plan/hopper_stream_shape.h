@@ -9,25 +9,25 @@
 
 namespace maxsim {
 
-// The maxima of so many documents can meet at once, no fewer than the stages of any ring; so many bytes beside a tile
-// describe it; so many warps multiply at most, each a whole tile: with the loading one as many as leave 168 registers a
-// thread.
+// kStreamSlots: the number of documents whose maxima may be in flight, at least the stages of any ring.
+// kStreamEntryBytes: the size of a token tile's description. kStreamMaxWarps: the most warps that multiply, each its
+// own tile; with the loading warp that leaves 168 registers per thread.
 inline constexpr int32_t kStreamSlots = 32;
 inline constexpr int32_t kStreamEntryBytes = 16;
-inline constexpr int32_t kStreamAlignment = 128;  // of the shared memory; bulk copies want 16
+inline constexpr int32_t kStreamAlignment = 128;  // of the shared memory; bulk copies need 16
 inline constexpr int32_t kStreamMaxWarps = 11;
 // Rows of at most this many bytes keep the query in registers, and tiles take about 8 KB.
 inline constexpr int32_t kStreamRegisterRowBytes = 256;
 inline constexpr int32_t kStreamTileBytes = 8192;
-// Wider rows keep it in shared memory. What a thread block may have of that on Hopper, and the least stages that keep
-// the memory busy: one tile is multiplied while two are on their way.
+// Wider rows keep it in shared memory: the shared memory that a thread block may have on Hopper, and the fewest stages
+// that keep the memory busy, with one tile being multiplied while two are on their way.
 inline constexpr int32_t kStreamSharedBytes = 227 * 1024;
 inline constexpr int32_t kStreamMinStages = 3;
 
 // Query rows as the stream kernels read them, in device memory and in shared memory: whole steps, zero past a row's
-// end, and a query tile of kQueryTileTokens rows in the order of the products' operands. Of every step and 16 rows a
-// lane finds its operand of mma.sync in 16 bytes: of its quarter of the step, two rows' first words and their second
-// ones.
+// end, and a query tile of kQueryTileTokens rows in the order of the products' operands. For every step and 16 rows, 16
+// bytes hold a lane's operand of mma.sync: for its quarter of the step, the first words of two rows and then their
+// second words.
 constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
   return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes);
 }
@@ -69,7 +69,7 @@ constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32
   return layout;
 }
 
-// The ring of a stream kernel. A stage is always the same warp's, so that their number divides the stages'.
+// The ring of a stream kernel. A stage always belongs to the same warp, so `warps` divides `stages`.
 struct StreamShape {
   int32_t tile_tokens = 0;
   int32_t stage_bytes = 0;
@@ -83,7 +83,7 @@ struct StreamShape {
 
 inline constexpr StreamShape kStreamRegisterShape{0, kStreamTileBytes, 2 * kStreamMaxWarps, kStreamMaxWarps, 0};
 
-// Returns the ring for wide rows with tiles of so many tokens; one of no stages when too few fit.
+// Returns the ring for wide rows with tiles of `tile_tokens` tokens; one of no stages if too few fit.
 constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) {
   StreamShape shape{tile_tokens, static_cast<int32_t>(tile_tokens * row_bytes), 0, 0,
                     kQueryTileTokens * StreamQueryPitch(row_bytes)};
@@ -92,8 +92,8 @@ constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) 
     ++shape.stages;
   }
   if (shape.stages < kStreamMinStages) return {};
-  // One a warp where they are few, else as many warps as leave an eighth of the stages at most without one: with few
-  // warps it is their latency that sets the pace.
+  // With few stages, one warp per stage. Otherwise as many warps as leave at most an eighth of the stages without one:
+  // if there are few warps, their latency sets the pace.
   const int32_t fit = shape.stages;
   shape.warps = std::min(fit, kStreamMaxWarps);
   while (fit % shape.warps > fit / 8) --shape.warps;
@@ -101,8 +101,8 @@ constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) 
   return shape;
 }
 
-// Tokens of a tile are what mma.sync takes, 16, where as many fit: a half of that reads the query twice as often. Tiles
-// of short rows take 32, which is 8 KB or more.
+// A tile has 16 tokens, as mma.sync takes, if that many fit: with half as many the query would be read twice as often.
+// Tiles of short rows have 32, which is 8 KB or more.
 constexpr StreamShape StreamShapeOf(int64_t row_bytes) {
   if (row_bytes <= kStreamRegisterRowBytes) {
     StreamShape shape = kStreamRegisterShape;

@@ -9,7 +9,7 @@
 
 namespace maxsim {
 
-// A row has so many bytes in one swizzled half of a pipeline stage. Of the threads two warpgroups multiply.
+// Bytes of a row in one swizzled half of a pipeline stage. Two of the three warpgroups multiply.
 inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;
@@ -22,8 +22,8 @@ inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
 constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
 
-// So many documents may end in a wide tile, which has no more pieces: once a piece goes on in the next tile, this one
-// is full. A multiplying warp keeps so many bytes of each until it is summed: a lane's two maxima of both sets of rows.
+// At most kWideMostEnds documents end in a wide tile, and it has no more pieces: a tile is full once a piece goes on in
+// the next. A warp keeps kWideEndBytes of a document until it is summed: two maxima per lane and set of rows.
 inline constexpr int32_t kWideMostEnds = 8;
 inline constexpr int32_t kWideEndBytes = 2 * 2 * 32 * 4;
 
@@ -32,11 +32,11 @@ template <int32_t kHalves>
 struct WideShared {
   static constexpr int32_t kStages = WideStages(kHalves);
 
-  // Token tiles: for each half of the columns kWideTokens swizzled rows, as tensor copies and wgmma want them.
+  // Token tiles: for each half of the columns, kWideTokens swizzled rows in the layout of tensor copies and wgmma.
   uint8_t tiles[kStages][kHalves][kWideTokens][kWideHalfBytes];
   TileSpace<kWideMostEnds> entries[kStages];
   NotesSpace<kWideMostEnds> notes[kStages];
-  // The documents that have ended, of each multiplying warp, and the weights of the rows that it has.
+  // For each multiplying warp, the maxima of the documents that have ended, and the weights of its rows.
   alignas(16) uint8_t scratch[kWideMultipliers][kWideMostEnds][kWideEndBytes];
   alignas(16) float weights[kWideMultipliers][kQueryTileTokens];
   WorkUnitSpace slot;  // of the work unit that is handed over

@@ -12,11 +12,11 @@ namespace {
 constexpr double kSampleOfList = 48;
 constexpr size_t kCompared = 64;
 
-// A list joins others where at least this part of its sample is among theirs.
+// A list joins others if at least this part of its sample is among theirs.
 constexpr double kLeastInCommon = 0.25;
 
-// A Sketch holds the sampled ordinals of one or more lists as marks by hash. Sets of so few ordinals hardly ever share
-// marks.
+// A Sketch holds the sampled ordinals of one or more lists as marks by hash. Such small sets of ordinals hardly ever
+// share marks.
 class Sketch {
  public:
   void Add(uint32_t hash) { words_[hash / 64 % kWords] |= uint64_t{1} << hash % 64; }
@@ -45,8 +45,8 @@ class Sketch {
   static constexpr double kMarks = 64 * kWords;
   using Words = std::array<uint64_t, kWords>;
 
-  // Counts the marks of all words at a time, which compilers turn into vector instructions; std::popcount would call a
-  // function.
+  // Counts the marks of all words together, which compilers turn into vector instructions; std::popcount would be a
+  // function call.
   static uint64_t CountMarks(const Words& words) {
     uint64_t of_bytes = 0;  // counts of marks by byte, at most 8 for each of 8 words
     for (uint64_t word : words) {

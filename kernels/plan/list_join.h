@@ -10,8 +10,8 @@
 
 namespace maxsim {
 
-// The lists of a join have at most kJoinedQueryTiles query tiles (kernels/plan/row_tiles.h) together. With so many the
-// tensor cores take about as long for a document as the memory does, so that a pair that no list asks for costs little.
+// The lists of a join have at most kJoinedQueryTiles query tiles (kernels/plan/row_tiles.h) together. With that many,
+// the tensor cores take about as long for a document as the memory does, so a pair that no list asks for costs little.
 // kMaxJoinedLists bounds the room for the scores of a join.
 inline constexpr int64_t kJoinedQueryTiles = 4;
 inline constexpr int64_t kMaxJoinedLists = 4;
@@ -28,13 +28,13 @@ struct ListJoin {
   int64_t num_query_tiles = 0;  // of the queries of all lists
   // The most documents that the lists can name together: the sum of their lengths.
   int64_t most = 0;
-  // The estimate of the documents that the lists name together. It is no less than the length of the longest list, even
-  // where that one repeats documents.
+  // The estimate of the number of documents that the lists name together. It is at least the length of the longest
+  // list, even if that list repeats documents.
   int64_t expected = 0;
 };
 
-// Returns joins of lists that have documents in common. Lists are put together greedily: each list is in one join at
-// most, and lists without likeness are in none. How much two lists have in common is estimated from a sample of the
+// Returns joins of lists that have documents in common. Lists are joined greedily: each list is in at most one join,
+// and lists that resemble no other are in none. How much two lists have in common is estimated from a sample of the
 // ordinals, which is the same for all lists.
 std::vector<ListJoin> FindJoins(absl::Span<const CandidateList> lists);
 

@@ -14,7 +14,7 @@ namespace maxsim {
 inline constexpr int32_t kMinStages = 2;
 inline constexpr int32_t kMaxStages = 8;
 
-// Shared memory has a table of so many candidates and where their rows lie, filled half by half ahead of the loads.
+// Shared memory has a table of where the rows of this many candidates lie, filled half by half ahead of the loads.
 inline constexpr int32_t kCandidateTableSize = 128;
 inline constexpr int32_t kCandidateTableEntryBytes = 16;
 
@@ -29,7 +29,7 @@ constexpr int32_t ResidentQueryPitch(int64_t row_bytes) {
 // and the launch takes `total`, so the two cannot disagree.
 struct SharedLayout {
   int32_t query;  // resident row tile; empty when its chunks travel with the documents
-  // The ring: each stage has the column chunk of the token tile and, without a resident row tile, of the row tile.
+  // The ring: each stage has a column chunk of the token tile, and one of the row tile if that is not resident.
   int32_t stages;
   int32_t stage_bytes;  // size of one stage
   int32_t table;        // [kCandidateTableSize] candidates

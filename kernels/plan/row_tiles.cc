@@ -4,7 +4,7 @@
 namespace maxsim {
 namespace {
 
-// Returns the time that the row tiles of so many query tiles take, in units of half a row tile.
+// Returns the time that the row tiles of `num_query_tiles` query tiles take, in units of half a row tile.
 int64_t HalfTilesOf(int64_t num_query_tiles, ScoreTile tile) {
   const int64_t of_tile = TraitsOf(tile).query_tiles();
   if (tile != ScoreTile::kWide256) return 2 * CeilDiv(num_query_tiles, of_tile);
@@ -41,9 +41,8 @@ int64_t RowTileCandidates(absl::Span<const QueryGroupShape> groups, ScoreTile ti
 }
 
 bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile) {
-  // Query tiles are shared where that saves at least so many percent of the row tiles. Where it saved 6 %, short
-  // documents took up to 14 % longer; from 12 % on nothing measured took more than 5 % longer
-  // (docs/lab/2026-11-24-kernels.md).
+  // Query tiles are shared if that saves at least this percentage of the row tiles. Where it saved 6 %, short documents
+  // took up to 14 % longer; from 12 % on nothing measured took more than 5 % longer (docs/lab/2026-11-24-kernels.md).
   constexpr int64_t kLeastSaved = 10;
   return MayShareQueryTiles(tile) && group.packed_query_tiles > 0 &&
          100 * HalfTilesOf(group.packed_query_tiles, tile) <=

@@ -17,7 +17,7 @@ namespace maxsim {
 struct QueryGroupShape {
   int64_t num_query_tiles = 0;  // of all queries of the group, where no tails share query tiles
   int64_t num_candidates = 0;   // documents that each query is scored against
-  // The query tiles where tails share them. 0 means that there are as many as num_query_tiles.
+  // The number of query tiles if tails share them. 0 means as many as num_query_tiles.
   int64_t packed_query_tiles = 0;
 };
 

@@ -1,5 +1,5 @@
-// Constants of the rows of queries and documents that every scoring kernel keeps to: how many rows share a sum, how
-// wide the parts of a row are, and how rows are padded in device memory.
+// Constants of query and document rows that all scoring kernels keep to: how many rows share a sum, how wide the parts
+// of a row are, and how rows are padded in device memory.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace maxsim {
 
-// A query tile has so many rows: query tokens whose weighted maxima are added by one butterfly. The number is part of
-// the order of additions, so it is never to be tuned.
+// The number of rows in a query tile: query tokens whose weighted maxima are added by one butterfly. The number is part
+// of the order of additions, so it must never be tuned.
 inline constexpr int32_t kQueryTileTokens = 32;
 
 // Returns the query tiles that a query of `num_tokens` tokens takes by itself.
@@ -30,13 +30,13 @@ constexpr int64_t PackedRows(int64_t num_tokens) {
   return num_tokens - rest + kQueryTileTokens;
 }
 
-// One k-step of the inner loop takes so many bytes of a row: 16 half-precision columns (the k of one tensor-core
-// instruction, whose sum is the unit of the order of additions), 32 INT8 columns, or 8 FP32 columns.
+// The bytes of a row in one k-step of the inner loop: 16 half-precision columns (the k of one tensor-core instruction,
+// whose sum is the unit of the order of additions), 32 INT8 columns, or 8 FP32 columns.
 inline constexpr int32_t kStepBytes = 32;
 
-// The products of so many columns are added in one chain. Wider rows are cut into chains, whose sums are added in
+// The number of columns whose products are added in one chain. Wider rows are cut into chains, whose sums are added in
 // order: a chain of 4,096 FP32 additions (or of 256 tensor-core instructions, which truncate) drifts by more than 1e-5
-// when all products have one sign. The number is part of the order of additions, but for INT8, whose sums are exact.
+// when all products have one sign. The number is part of the order of additions, except for INT8, whose sums are exact.
 inline constexpr int32_t kChainColumns = 1024;
 
 // Rows of documents and queries in device memory are padded with zero columns to a multiple of this, so that they are

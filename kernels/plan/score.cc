@@ -42,7 +42,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              StreamShapeOf(row_bytes).Layout().total <= limits.shared_bytes_per_block;
     case ScoreTile::kDeep128:
     case ScoreTile::kDeep256:
-      // The deep kernels keep the sums of a row in one chain; those of I8 are exact however they are cut.
+      // The deep kernels keep the sums of a row in one chain; I8 sums are exact whatever the chains.
       return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes &&
              limits.hopper && limits.tensor_maps &&
              DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
@@ -77,9 +77,9 @@ int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
   return 0;
 }
 
-// Chooses residency, stages and thread blocks a multiprocessor. Returns false where no choice fits. Two or more thread
-// blocks a multiprocessor hide each other's barriers, so a plan with them is taken where it leaves a ring of three
-// stages; a row tile too wide to stay in shared memory is streamed.
+// Chooses residency, stages and thread blocks per multiprocessor. Returns false if no choice fits. Two or more thread
+// blocks on a multiprocessor hide each other's barriers, so they are preferred if that leaves a ring of three stages; a
+// row tile too wide to stay in shared memory is streamed.
 bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
   const TileTraits traits = TraitsOf(plan.tile);
   const auto fits = [&](bool resident, int32_t blocks_per_sm, int32_t least_stages) {
@@ -139,7 +139,7 @@ void PlanHopper(absl::Span<const QueryGroupShape> groups, const DeviceLimits& li
 }
 
 // Fills in the plan of a kernel over residual codes. Each thread block has a share of the candidates of one row tile,
-// so that every warp of it has one at least.
+// large enough that each of its warps has at least one candidate.
 void PlanResidual(int32_t dim, absl::Span<const QueryGroupShape> groups, ScorePlan& plan) {
   plan.tile = ScoreTile::kResidual32;
   plan.query_resident = CodedQueryStays(dim, ScalarType::kF16);

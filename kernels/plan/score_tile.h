@@ -49,8 +49,8 @@ inline constexpr int32_t kDeepTokens = 192;
 // warpgroups hold all of its rows, and documents go to one and the other in turn.
 inline constexpr int32_t kHalfTileQueryTiles = 4;
 
-// The constants of a tiling, which kernel and plan both read. For Hopper's tilings only rows, tokens and min_blocks
-// mean anything.
+// The constants of a tiling, which kernel and plan both read. For Hopper's tilings only rows, tokens and min_blocks are
+// used.
 struct TileTraits {
   int32_t rows;          // of a row tile
   int32_t tokens;        // of a token tile
@@ -62,9 +62,9 @@ struct TileTraits {
   constexpr int32_t warps() const { return warps_rows * warps_tokens; }
   constexpr int32_t threads() const { return 32 * warps(); }
   constexpr int32_t query_tiles() const { return rows / kQueryTileTokens; }
-  // Returns the bytes from row to row of a stage in shared memory. 16 bytes of padding put eight consecutive rows into
-  // different banks, which is what ldmatrix reads at once (row bytes are a multiple of 32, so the pitch is an odd
-  // multiple of 16).
+  // Returns the distance in bytes between rows of a stage in shared memory. 16 bytes of padding put the eight
+  // consecutive rows that ldmatrix reads at once into different banks (row bytes are a multiple of 32, so the pitch is
+  // an odd multiple of 16).
   constexpr int32_t pitch() const { return chunk_bytes + 16; }
 };
 

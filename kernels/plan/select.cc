@@ -9,13 +9,13 @@
 namespace maxsim {
 namespace {
 
-// A split has about so many scores: fewer cost more in waiting for one another than their reading takes.
+// The approximate number of scores in a split. With fewer, splits spend more time waiting for one another than reading.
 constexpr int64_t kSplitScores = 8192;
-// A single thread block selects alone from up to so many scores, and waits for no other.
+// Up to this many scores, a single thread block selects alone and waits for no other.
 constexpr int64_t kOneBlockScores = 2 * kSplitScores;
-// There are at least so many buckets for each result.
+// There are at least this many buckets per result.
 constexpr int64_t kBucketsOfResult = 3;
-// A split's list takes at least so many keys: scores in ascending order send up to 128 neighbours to one split.
+// A split's list takes at least this many keys: scores in ascending order send up to 128 neighbours to one split.
 constexpr int64_t kLeastListKeys = 256;
 
 int64_t MostSplits(int64_t num_queries, const DeviceLimits& limits) {
@@ -25,7 +25,7 @@ int64_t MostSplits(int64_t num_queries, const DeviceLimits& limits) {
 }  // namespace
 
 SelectPlan PlanSelect(int64_t num_candidates, int64_t k, int64_t num_queries, const DeviceLimits& limits) {
-  // A thread block of 256 threads ranks so many candidates, with eight lanes for each.
+  // Number of candidates that a thread block of 256 threads ranks, with eight lanes for each.
   constexpr int64_t kKeysRankedByBlock = 32;
   SelectPlan plan;
   if (num_candidates <= kRankAllCandidates) {

@@ -14,8 +14,8 @@ namespace maxsim {
 //
 // A query's scores are cut into *splits*, one for each thread block, and a split into *buckets*, each with scores from
 // all over the query. The k-th largest of the buckets' maxima is a lower bound: k buckets reach it. With G buckets it
-// lets about -G ln(1 - k / G) candidates through, 1.2 k where G = 3 k. Where so many buckets would be too small or too
-// many, and where a split finds more candidates than its list takes, the bound comes from histograms instead.
+// lets about -G ln(1 - k / G) candidates through, 1.2 k if G = 3 k. If buckets would be too small or too many, or if a
+// split finds more candidates than its list takes, the bound comes from histograms instead.
 inline constexpr int64_t kRankAllCandidates = 4096;
 // The most candidates that one thread block selects from (kernels/cuda/score/hopper_stream/single_launch_call.h).
 inline constexpr int64_t kBlockSelectCandidates = 2048;
@@ -38,8 +38,8 @@ struct SelectPlan {
   std::string ToString() const;
 };
 
-// Plans the selection of the best k of `num_candidates` candidates of one query, in a call with `num_queries` such
-// queries.
+// Plans the selection of the best k of `num_candidates` candidates of one query, in a call with `num_queries` queries
+// like it.
 SelectPlan PlanSelect(int64_t num_candidates, int64_t k, int64_t num_queries, const DeviceLimits& limits);
 
 // Returns the most that keys() of the plans of `num_queries` queries, with `num_results` results in all, add up to.

@@ -1,13 +1,13 @@
-// Where arrays begin that lie one behind the other in a thread block's shared memory. The host adds up their size and
-// the kernel finds them by the same function, so that the two cannot disagree.
+// Computes where arrays begin that follow one another in a thread block's shared memory. The host adds up their size
+// and the kernel finds them by the same function, so that the two cannot disagree.
 #pragma once
 
 #include <cstdint>
 
 namespace maxsim {
 
-// A cursor that hands out arrays and counts their bytes. Where no array is more strictly aligned than the one before
-// it, nothing is rounded: then sizes that are only known at run time cost a kernel no more than their addition.
+// A cursor that hands out arrays and counts their bytes. If no array is more strictly aligned than the one before it,
+// nothing is rounded, so sizes that are only known at run time cost a kernel just one addition each.
 class SharedArrays {
  public:
   // `alignment` is that of the shared memory, a power of two.

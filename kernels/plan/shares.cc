@@ -12,11 +12,11 @@
 namespace maxsim {
 namespace {
 
-// Returns the thread blocks of a team, where `grid` thread blocks make teams that have room for their candidates; else
-// 1. It chooses the fewest teams that leave as few thread blocks as possible without one.
+// Returns the number of thread blocks in a team if `grid` thread blocks make teams with room for their candidates; else
+// 1. It chooses the fewest teams that leave as few thread blocks as possible without a team.
 int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
   if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMaxTeamCandidates) return 1;
-  // A team has parts of two row tiles at most, so that two of its work units may lack up to 31 candidates.
+  // A team has parts of at most two row tiles, so two of its work units may be up to 31 candidates short.
   const int64_t room =
       num_row_tiles == 1 ? 32 * kTeamUnits : std::min<int64_t>(32 * (kTeamUnits - 1) + 1, candidates.regular);
   int64_t best = 1, most_blocks = 0;
@@ -49,14 +49,14 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   // documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
   constexpr int64_t kFineBytes = 64 << 10;
-  // All candidates are assigned where thread blocks have few candidates or few bytes: claims would cost them more than
-  // unequal shares do, as those that have more draw the pace that the others leave.
+  // All candidates are assigned if thread blocks have few candidates or few bytes. Claims would cost them more than
+  // unequal shares do, because the thread blocks with more work use the bandwidth that the others leave.
   constexpr int64_t kFewCandidates = 16;
   constexpr int64_t kFewBytes = 2 << 20;
-  // So many bytes of a thread block's share are left open, but at least a sixteenth of it and at most a quarter.
+  // This many bytes of a thread block's share are left open, but at least a sixteenth of it and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
-  // Where documents are unequal, half of the share is left open, or what makes up for the spread. Small shares have the
-  // smallest claims that can be looked up meanwhile.
+  // If documents are unequal, kOpenSpreads times their spread is left open, or half of the share if that is less. Small
+  // shares then have the smallest claims that can still be looked up in time.
   constexpr int64_t kLeastClaimBytes = 24 << 10;
   constexpr int64_t kOpenSpreads = 8;
   StreamShares shares;
@@ -77,7 +77,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
     return shares;
   }
   shares.blocks = static_cast<int32_t>(grid);
-  // A thread block whose query rows lie in shared memory empties its ring when it changes the row tile.
+  // A thread block whose query rows lie in shared memory empties its ring when it goes on to another row tile.
   const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
   int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
   const bool unequal = IsUnequal(plan, candidates, grid);
@@ -98,7 +98,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   };
   shares.coarse = claim(kCoarseBytes, tuning.coarse);
   shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
-  // Fine claims take the last of it: as much as two coarse claims of every thread block, or a quarter.
+  // Fine claims take the last of what is open: as much as two coarse claims of every thread block, but at most a
+  // quarter.
   const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
   shares.coarse_claims = (open - last) / shares.coarse;
   return shares;

@@ -12,15 +12,15 @@ struct Avx512Shape {
   static constexpr size_t kLanes = 16;
   static constexpr size_t kPanelVectors = 4;
   static constexpr size_t kBlockSteps = 128;
-  // 16 to 24 of the 32 registers hold sums. So many hide the latency of a multiplication, and tiles stay so short that
-  // the last tile of a document wastes little.
+  // 16 to 24 of the 32 registers hold sums: enough to hide the latency of a multiplication, while tiles stay short
+  // enough that a document's last tile wastes little.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 6 : 8; }
   static constexpr size_t kRowMultiple = 24;
   static constexpr Feed kFeed = {.form = StepForm::kF32, .row_multiple = kRowMultiple};
 };
 
 struct Avx512Bf16Shape : Avx512Shape {
-  // 64 steps are 128 columns: the error bound of a block is the FP32 path's.
+  // 64 steps are 128 columns, so a block has the same error bound as in FP32.
   static constexpr size_t kBlockSteps = 64;
   static constexpr Feed kFeed = {.form = StepForm::kBf16Pairs, .row_multiple = kRowMultiple};
 };

@@ -29,8 +29,8 @@ enum class StepForm {
                      // similarity is too large by 128 times the sum of the query token's columns
 };
 
-// Rows of one document: [num_rows, num_steps] steps, packed, at any address. The rows behind them up to the next
-// multiple of Feed::row_multiple can be read and repeat the last row, which leaves a maximum as it is. With
+// Rows of one document: [num_rows, num_steps] steps, packed, at any address. The memory after them, up to the next
+// multiple of Feed::row_multiple rows, is readable and repeats the last row, which changes no maximum. With
 // Feed::in_place this holds only for a block of fewer than row_multiple rows.
 struct RowBlock {
   const void* rows = nullptr;

@@ -37,9 +37,9 @@ struct Avx2 {
   static void Store(float* to, Total value) { _mm256_storeu_ps(to, value); }
 };
 
-// Integer columns are widened to 16 bits, of which VPMADDWD adds two products exactly. VPMADDUBSW takes bytes, but its
-// 16-bit sums have to be widened by a second multiplication, and signs moved by a third instruction, so that it needs
-// as many instructions.
+// Integer columns are widened to 16 bits, and VPMADDWD adds two of their products exactly. VPMADDUBSW would take bytes,
+// but its 16-bit sums need a second multiplication to widen them and a third instruction to move the signs, so it would
+// save no instruction.
 struct Avx2I16 {
   using Element = int32_t;
   using Sum = __m256i;

@@ -31,8 +31,8 @@ inline constexpr size_t kStepBytes = 4;
 // (1000 documents of 512 tokens in FP32).
 template <class V>
 struct Prefetcher {
-  // Steps between two calls of Fetch. Prefetches are spread evenly, because a burst of them fills the line buffers, and
-  // loads wait behind it.
+  // Steps between two calls of Fetch. Prefetches are spread evenly, because a burst of them would fill the line buffers
+  // and make loads wait.
   static constexpr size_t kFetchSteps = 16;
   static constexpr size_t kLineBytes = 64;
 

@@ -1,11 +1,11 @@
-// What a thread does before and after it runs kernels.
+// Lets a thread prepare for running kernels and clean up afterwards.
 #pragma once
 
 #include "kernels/cpu/loops/isa.h"
 
 namespace maxsim::cpu {
 
-// Brackets a thread's use of kernels by their `enter` and `leave`.
+// Calls the kernels' `enter` when constructed and their `leave` when destroyed, on the thread that uses them.
 template <typename Similarity>
 class KernelUse {
  public:

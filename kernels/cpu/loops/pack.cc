@@ -72,7 +72,8 @@ void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count,
   if (dim == num_steps * StepColumns(form)) return ConvertColumns(form, type, rows, count * dim, steps);
   for (size_t row = 0; row < count; ++row) {
     uint32_t* const target = steps + row * num_steps;
-    // The step of the row's last column may have columns beyond it. It is zeroed before the elements are written.
+    // The step of the row's last column may have columns beyond the row's end. It is zeroed before the elements are
+    // written.
     const size_t num_full = dim / StepColumns(form);
     std::fill(target + num_full, target + num_steps, 0);
     ConvertColumns(form, type, static_cast<const char*>(rows) + row * dim * SizeOf(type), dim, target);

@@ -48,7 +48,7 @@ struct PanelLayout {
   size_t size() const { return num_lanes() * num_steps; }  // in steps
 };
 
-// Returns the place, in steps, of step `step` of the query token in lane `lane`.
+// Returns where step `step` of the query token in lane `lane` lies, in steps.
 size_t PanelIndex(const PanelLayout& layout, size_t lane, size_t step);
 
 // Writes one query token (its steps in order) into its lane.

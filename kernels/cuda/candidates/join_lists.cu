@@ -1,6 +1,6 @@
-// The union of joined candidate lists: every list marks its documents in a bitmap, and the bitmap is read off. Marks of
-// several lists fall together, so that the union has each document once. The order of the union depends on the order in
-// which thread blocks come by; no score depends on it.
+// The union of joined candidate lists: every list marks its documents in a bitmap, and the bitmap is read off. A
+// document that is in several lists has one mark, so the union has it once. The order of the union depends on the order
+// in which thread blocks run; no score depends on it.
 #include <algorithm>
 
 #include "kernels/cuda/candidates/join_launch.h"

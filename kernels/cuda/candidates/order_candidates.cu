@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
   const uint32_t* const ordinals = tile.ordinals_begin < 0 ? nullptr : call.ordinals + tile.ordinals_begin;
   __syncthreads();
 
-  // The thread's candidates that were looked up last. They need not be looked up again where they are all it has.
+  // The candidates that this thread looked up last. If they are all of its candidates, it need not look them up again.
   PlacedCandidate candidates[kLookUps];
   const auto look_up = [&](int first) {
 #pragma unroll

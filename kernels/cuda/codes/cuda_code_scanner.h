@@ -31,8 +31,8 @@ class CudaCodeScanner {
   // the same; tests and measurements ask for the latter.
   enum class Kernels : uint8_t { kFastest, kPortable };
 
-  // `device` must outlive this object. A call with more than `max_scores` scores, queries times candidates, takes
-  // several passes; a query alone may have more.
+  // `device` must outlive this object. A call with more than `max_scores` scores (queries times candidates) takes
+  // several passes. A single query may have more.
   static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kMaxPassScores,
                                                 Kernels kernels = Kernels::kFastest);
 

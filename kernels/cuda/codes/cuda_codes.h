@@ -39,8 +39,8 @@ class CudaCodes final : public LoadedCodes {
   // fewer planes. RESOURCE_EXHAUSTED gives the bytes wanted and the bytes free. UNAVAILABLE where the device is lost.
   static absl::StatusOr<std::unique_ptr<CudaCodes>> Upload(Device& device, const CodesView& codes, int planes);
 
-  // Makes codes that do not own their memory: `keep_alive` does, or, where that is null, the caller, who keeps it for
-  // as long as the codes are used. `device` must outlive the result.
+  // Makes codes that do not own their memory. `keep_alive` owns it; if that is null, the caller must keep the memory
+  // for as long as the codes are used. `device` must outlive the result.
   static std::unique_ptr<CudaCodes> Borrow(Device& device, const Arrays& arrays,
                                            std::shared_ptr<const void> keep_alive = nullptr) {
     std::unique_ptr<CudaCodes> made(new CudaCodes(device, arrays));

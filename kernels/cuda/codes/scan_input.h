@@ -1,4 +1,4 @@
-// The queries of one pass of a scan, as the kernels that scan and select are given them.
+// The queries of one pass of a scan, in the form in which the scanning and selecting kernels take them.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // The scan of any queries over codes of any shape: many queries together, long ones, long rows, tokens with factors.
 //
-// A warp takes one candidate at a time, and a pair of row tiles after the other: 32 rows of the queries, whose
-// fragments come from the cache. For each block of tokens it expands each word once and multiplies it with both row
-// tiles. Rows beyond a document's end repeat its last one, which changes no maximum.
+// A warp takes one candidate at a time, and one pair of row tiles after another: 32 rows of the queries, whose
+// fragments come from the cache. It expands each word of a block of tokens once and multiplies it with both row tiles.
+// Rows beyond a document's end repeat its last one, which changes no maximum.
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -36,8 +36,8 @@ class DocumentScan {
         words_(CodeWords(params.dim)),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
-  // Returns the sum of a row tile's terms: of tile `pair` * 2 in lanes with even numbers, of the next one in the
-  // others.
+  // Returns the sum of a row tile's terms: that of tile `pair` * 2 in even-numbered lanes, and that of the next tile in
+  // odd-numbered ones.
   __device__ __forceinline__ int64_t SumOfTile(int pair) {
     const ScanRow* const rows = params_.rows + pair * kScanPairRows;
 #pragma unroll

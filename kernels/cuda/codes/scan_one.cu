@@ -150,10 +150,10 @@ class ChunkScan {
   int64_t begin_;
   int32_t tokens_;
   Tile<kPlanes, kWords> ahead_[kAhead] = {};
-  uint32_t to_load_;                         // documents, a bit each, of which no tile has been loaded
+  uint32_t to_load_;                         // bit mask of the documents with no tile loaded yet
   TokenPointers<kPlanes, kWords> pointers_;  // of the next tile to load
   int32_t load_left_;
-  uint32_t waiting_;  // documents of which no tile has been multiplied
+  uint32_t waiting_;  // bit mask of the documents with no tile multiplied yet
   int32_t left_;      // tokens of the document that is being multiplied
   int document_ = 0;
   int32_t largest_[4];  // of rows lane / 4 and lane / 4 + 8 of both row tiles

@@ -40,7 +40,8 @@ absl::Status CudaAppendable::Allocate() {
     MAXSIM_ASSIGN_OR_RETURN(read_, Event::Create());
     MAXSIM_ASSIGN_OR_RETURN(read_staging_, PinnedBuffer::Allocate(AppendCopier::kSlotBytes, "reading documents back"));
   }
-  // Appends write where documents end and no offset a second time, so that nobody writes what others read.
+  // Writes the first offset. Appends write only past the last document and never rewrite an offset, so they write
+  // nothing that a reader may be reading.
   return copier_.Clear(arrays_->offsets.as(), sizeof(int64_t));
 }
 

@@ -19,8 +19,8 @@
 
 namespace maxsim::cuda {
 
-// The arrays are those of CudaDocuments. They never move, and no byte is written again once it was appended, so that
-// snapshots are CudaDocuments in borrowed memory. Kernels need not know of appends: they read nothing behind the last
+// The arrays are those of CudaDocuments. They never move, and a byte is never written again after it was appended, so
+// snapshots are CudaDocuments in borrowed memory. Kernels need not know of appends: they read nothing past the last
 // document of a snapshot, whose tensor maps end with its last token.
 //
 // Copies go through CUDA streams of their own, from and to pinned memory that is allocated at the start: an append

@@ -29,9 +29,9 @@ class CudaDocuments final : public LoadedDocuments {
     int32_t dim = 0;
     int64_t num_documents = 0;
     int64_t num_tokens = 0;
-    int64_t document_tokens = 0;  // tokens of every document; 0: they differ, or nobody has looked
-    int64_t longest_tokens = 0;   // tokens of the longest document; 0: nobody has looked
-    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0: they are equal, or nobody has looked
+    int64_t document_tokens = 0;  // tokens of every document; 0 if they differ or are unknown
+    int64_t longest_tokens = 0;   // tokens of the longest document; 0 if unknown
+    int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0 if all are equal or unknown
 
     // Returns the shape of the view's documents. Reads all of its offsets.
     static Shape Of(const DocumentsView& view) {
@@ -79,8 +79,8 @@ class CudaDocuments final : public LoadedDocuments {
     DescribeForHopper();
   }
 
-  // Makes documents in memory that somebody else owns: `keep_alive`, or where that is null somebody who keeps it as
-  // long as the documents.
+  // Makes documents that do not own their memory. `keep_alive` owns it; if that is null, the caller must keep the
+  // memory for as long as the documents exist.
   CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets,
                 const float* scales = nullptr, uint64_t rotation_seed = 0,
                 std::shared_ptr<const void> keep_alive = nullptr)
@@ -98,11 +98,11 @@ class CudaDocuments final : public LoadedDocuments {
   int32_t dim() const override { return shape_.dim; }
   int64_t num_documents() const override { return shape_.num_documents; }
   int64_t num_tokens() const override { return shape_.num_tokens; }
-  // Returns the tokens of every document, where all have as many; else 0.
+  // Returns the tokens of every document if all have equally many; else 0.
   int64_t document_tokens() const { return shape_.document_tokens; }
-  // Returns the tokens of the longest document; 0 where that is not known.
+  // Returns the tokens of the longest document; 0 if unknown.
   int64_t longest_tokens() const { return shape_.longest_tokens; }
-  // Returns SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
+  // Returns SpreadTokens (kernels/plan/shares.h); 0 if unknown.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override {
     return {.device_bytes = owned_tokens_.bytes() + owned_offsets_.bytes() + owned_scales_.bytes() +

@@ -1,4 +1,4 @@
-// What all documents that the CUDA backend made have in common, and the way from the public type to them.
+// The base class of all documents that the CUDA backend makes, and the cast to it from the public type.
 #pragma once
 
 #include "kernels/cuda/runtime/device.h"
@@ -12,8 +12,8 @@ class HostDocuments;
 // Documents that a CUDA backend loaded, or that one of its executors staged. Immutable, as all Documents.
 class LoadedDocuments : public Documents {
  public:
-  // Returns `documents` as what they are, or null when another backend made them. This is the one place where the
-  // public type is cast to the backend's own.
+  // Casts `documents` to this backend's type; returns null if another backend made them. This is the only place where
+  // the public type is cast to the backend's own.
   static const LoadedDocuments* From(const Documents& documents) {
     return dynamic_cast<const LoadedDocuments*>(&documents);
   }

@@ -1,5 +1,5 @@
-// Plans how host documents come to the device: in document batches of bounded size, each while the one before it is
-// scored. This is plain host code.
+// Plans how host documents come to the device: in document batches of bounded size, each brought over while the one
+// before it is scored. This is plain host code.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace maxsim::cuda {
 // BatchCapacity says what a batch has room for.
 struct BatchCapacity {
   int64_t rows = 0;  // rows, which are tokens
-  // Documents of a scan. A list's batch takes half as many, because it has two offsets a document.
+  // Documents of a scan. A list's batch takes half as many, because it has two offsets per document.
   int64_t documents = 0;
 };
 
@@ -28,7 +28,7 @@ struct BatchSlot {
   int64_t first_row = 0;  // counted from the begin of the pass's rows
 };
 
-// The candidates [first, end) of every list, whose documents fit one batch together. A document that several of them
+// The candidates [first, end) of every list, whose documents fit one batch together. A document that several candidates
 // name has one slot.
 struct ListPass {
   int64_t first = 0;
@@ -41,16 +41,16 @@ struct ListPass {
 // the pass's batch. Keeps its memory from call to call. Not thread-safe.
 class ListPasses {
  public:
-  // Plans `queries`, which have lists, all of the same documents, whose offsets [num_documents + 1] are `offsets`.
-  // Candidate p of a list is then in the pass with first <= p < end. Returns false when the candidates at one position
-  // do not fit one batch together, where fewer queries may fit. Borrows the lists until the next Plan.
+  // Plans `queries`, all with lists of the same documents, whose offsets are `offsets`, [num_documents + 1]. Candidate
+  // p of a list is in the pass with first <= p < end. Returns false if the candidates at one position do not fit one
+  // batch together; fewer queries may fit then. Borrows the lists until the next Plan.
   bool Plan(absl::Span<const Query> queries, const int64_t* offsets, const BatchCapacity& capacity);
 
   absl::Span<const ListPass> passes() const { return absl::MakeConstSpan(passes_).first(num_passes_); }
 
-  // Returns what stands for the ordinals of query i's list: for each candidate the location of its document, the even
-  // number 2 s where slot s of the candidate's pass has the document. A batch has two offsets a slot, the first row and
-  // the end, so that documents need not stand next to each other. Queries with the same list share its locations.
+  // Returns what replaces the ordinals of query i's list: for each candidate the location of its document, which is the
+  // even number 2 s if slot s of the candidate's pass has the document. A batch has two offsets per slot, the first row
+  // and the end, so documents need not be adjacent. Queries with the same list share its locations.
   const uint32_t* locations(size_t query) const {
     return locations_.data() + lists_[list_of_query_[query]].locations_begin;
   }

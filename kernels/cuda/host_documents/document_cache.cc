@@ -7,10 +7,10 @@
 namespace maxsim::cuda {
 namespace {
 
-// So many segments are enough that making room loses little at once, and few enough that long documents fit one.
+// Enough segments that making room discards little at once, but few enough that long documents fit into one.
 constexpr int64_t kSegments = 32;
 
-// One missed document is remembered for so many bytes of the cache, which is some times as many documents as fit.
+// The cache remembers one missed document per kBytesOfMemory bytes of its capacity: several times as many as fit in it.
 constexpr int64_t kBytesOfMemory = 4096;
 constexpr size_t kLeastMemories = 1024;
 
@@ -57,8 +57,8 @@ void DocumentCache::Remember(const Key& key) {
   missed_[fingerprint.slot] = fingerprint.tag;
 }
 
-// Begins to write the next segment, whose documents go. Returns false, and does nothing, when this pass reads what lies
-// there.
+// Begins to overwrite the next segment and forgets its documents. Returns false, and does nothing, if this pass reads
+// from it.
 bool DocumentCache::NextSegment() {
   const auto next = static_cast<uint32_t>((current_ + 1) % segments_.size());
   Segment& segment = segments_[next];

@@ -1,10 +1,10 @@
 // Decides which listed documents a region of device memory keeps. This is plain host code; DocumentTransfer copies what
 // was admitted.
 //
-// The memory is written like a log, segment behind segment, and the oldest segment makes room for a new one. A document
-// is admitted when it is missed for the second time within some time, so that one pass over many documents leaves the
-// cache as it was. A document that was hit after it had been admitted is remembered when it goes, so that its next miss
-// admits it.
+// The memory is written like a log, one segment after another, and a new segment overwrites the oldest one. A document
+// is admitted when it is missed for the second time within a while, so that a single pass over many documents leaves
+// the cache as it was. A document that had a hit in the cache is remembered when it is overwritten, so that its next
+// miss admits it again.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ class DocumentCache {
     }
   };
 
-  // The cache has `capacity_bytes` from byte `begin` on, counted from where its offsets are to count from. With 0 bytes
-  // it never holds anything.
+  // The cache has `capacity_bytes` beginning at byte `begin` of the memory that its offsets refer to. With 0 bytes it
+  // never holds anything.
   DocumentCache(int64_t begin, int64_t capacity_bytes);
 
-  // Begins a pass, which is what the device reads together: nothing that a pass has found or admitted is overwritten by
-  // that pass.
+  // Begins a pass, the unit that the device reads together: nothing that a pass has found or admitted is overwritten
+  // during that pass.
   void BeginPass() { ++pass_; }
 
   // Forgets where every document lies. To be called when what was admitted may not have been copied.
@@ -46,8 +46,8 @@ class DocumentCache {
   // hit.
   std::optional<int64_t> Find(const Key& key);
 
-  // Decides after a miss. Returns the byte, a multiple of `alignment`, that the document of `bytes` is to be copied to,
-  // or nullopt when it is not admitted.
+  // Decides after a miss. Returns the byte, a multiple of `alignment`, to which the document of `bytes` must be copied,
+  // or nullopt if it is not admitted.
   std::optional<int64_t> Admit(const Key& key, int64_t bytes, int64_t alignment);
 
   // Returns whether this pass's admissions overwrite what passes before it may still be reading.

@@ -9,8 +9,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// A batch has at most so many offsets. In F16 with d = 128 that bounds batches of 128 MiB whose documents are shorter
-// than 4 tokens.
+// Maximum number of offsets in a batch. It limits a batch of 128 MiB in F16 with d = 128 only if its documents are
+// shorter than 4 tokens on average.
 constexpr int64_t kMaxBatchOffsets = int64_t{1} << 17;
 
 // The bytes of a pinned slot that files are read into.
@@ -19,13 +19,13 @@ constexpr size_t kReadPartBytes = size_t{16} << 20;
 // The bytes of a row of the widest documents.
 constexpr int64_t kMaxRowBytes = DeviceRowBytes(ScalarType::kF32, kMaxDim);
 
-// So many thread blocks copy to the cache.
+// Number of thread blocks that copy to the cache.
 constexpr int kKeepBlocks = 32;
 
 // Returns how many gather copies a document of `bytes` takes.
 int64_t NumCopies(int64_t bytes) { return (bytes + kGatherCopyBytes - 1) / kGatherCopyBytes; }
 
-// Returns the most gather copies of a batch. Every document may have to come over, and to be kept as well.
+// Returns the maximum number of gather copies in a batch. Every document may have to come over, and to be kept as well.
 int64_t MaxCopies(int64_t batch_bytes) { return 2 * (kMaxBatchOffsets / 2 + NumCopies(batch_bytes) + 1); }
 
 // Writes the copies of one document to `copies`. Returns the end of what it has written.
@@ -63,8 +63,8 @@ absl::StatusOr<std::unique_ptr<DocumentTransfer>> DocumentTransfer::Create(const
   return transfer;
 }
 
-// The cache lies behind the batches. Each batch has room for one row more than it holds, because its first row begins
-// at a multiple of its documents' row_bytes.
+// The cache follows the batches in the arena. Each batch has room for one extra row, because its first row begins at a
+// multiple of its documents' row_bytes.
 DocumentTransfer::DocumentTransfer(const Device* device, int64_t batch_bytes, int64_t cache_bytes)
     : device_(device), batch_bytes_(batch_bytes), cache_(2 * (batch_bytes + kMaxRowBytes), cache_bytes) {
   batches_[1].begin = batch_bytes + kMaxRowBytes;
@@ -219,7 +219,7 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadSlots(const HostDocuments& d
   const bool gather =
       documents.tier() == Tier::kHost &&
       missing_rows * row_bytes < static_cast<int64_t>(ranges_.size()) * device_->link.copy_document_bytes;
-  // The copies that come over the link stand before those that the cache keeps.
+  // The copies that come over the link precede those that the cache keeps.
   int64_t num_gathered = 0, num_kept = 0;
   for (const SlotLocation& slot : locations_) {
     const int64_t copies = NumCopies(slot.rows.count * row_bytes);
@@ -273,8 +273,7 @@ absl::Status DocumentTransfer::BringSlots(const HostDocuments& documents, const 
   return absl::OkStatus();
 }
 
-// Starts to copy what was admitted from the batch to the cache. The call, which has been let go on, does not wait for
-// it.
+// Starts to copy what was admitted from the batch to the cache. The call may go on already and does not wait for it.
 absl::Status DocumentTransfer::KeepAdmitted(const Tables& tables, int64_t first_copy, int64_t num_copies,
                                             const Batch& batch) {
   if (num_copies == 0) return absl::OkStatus();
@@ -286,7 +285,7 @@ absl::Status DocumentTransfer::KeepAdmitted(const Tables& tables, int64_t first_
   return MAXSIM_CUDA_STATUS(LaunchGather(copies + first_copy, num_copies, kKeepBlocks, stream_.get()));
 }
 
-// Reads the rows of ranges_ from the documents' file, one range behind the other, and starts to copy them to the batch.
+// Reads the rows of ranges_ from the documents' file, one range after another, and starts to copy them to the batch.
 absl::Status DocumentTransfer::ReadRanges(const HostDocuments& documents, Batch& batch) {
   const int64_t row_bytes = documents.row_bytes();
   int64_t num_rows = 0;

@@ -23,7 +23,7 @@
 
 namespace maxsim::cuda {
 
-// What a transfer has brought over.
+// Counters of a transfer.
 struct TransferCounts {
   int64_t bytes = 0;   // bytes of rows that came over the link
   int64_t hits = 0;    // listed documents that were in the cache
@@ -70,7 +70,7 @@ class DocumentTransfer {
   absl::StatusOr<DocumentBatch> LoadSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
                                           int64_t num_rows, cudaStream_t consumer);
 
-  // Lets the batch of the last Load be used anew once `consumer` has come so far. To be called when everything that
+  // Lets the batch of the last Load be reused once `consumer` has reached this point. To be called when everything that
   // reads the batch has been launched there.
   absl::Status Release(cudaStream_t consumer);
 
@@ -131,7 +131,7 @@ class DocumentTransfer {
   const Device* const device_;
   const int64_t batch_bytes_;
   Stream stream_;
-  // The arena holds both batches and behind them the cache. It is one array of rows, so that a call finds all of its
+  // The arena holds both batches, followed by the cache. It is one array of rows, so that a call finds all of its
   // documents from one address.
   DeviceBuffer arena_;
   DocumentCache cache_;

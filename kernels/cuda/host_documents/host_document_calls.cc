@@ -20,7 +20,7 @@ namespace {
 // cache, which keeps the documents of short lists that come again.
 constexpr int64_t kMinRangeDocuments = 4096;
 
-// Waits at the end of a scope for everything that copies from the documents, unless all of it was waited for.
+// Waits at the end of a scope for every copy from the documents, unless all copies were waited for before.
 class FinishTransfer {
  public:
   explicit FinishTransfer(DocumentTransfer& transfer) : transfer_(transfer) {}
@@ -94,7 +94,7 @@ absl::Status HostDocumentCalls::TopK(const CallContext& context, const HostDocum
   return documents.Check();
 }
 
-// Runs the planned slice, whose scores `score` starts: their batches come over and are scored.
+// Runs the planned slice. `score` brings its batches over and starts scoring each.
 absl::Status HostDocumentCalls::RunSlice(const CallContext& context, absl::FunctionRef<absl::Status()> score) {
   context.trace.path = CallPath::kHostDocuments;
   FinishTransfer documents_started(*transfer_);
@@ -107,7 +107,7 @@ absl::Status HostDocumentCalls::RunSlice(const CallContext& context, absl::Funct
   return AddStageSeconds(context, transfer_->last_loaded());
 }
 
-// Returns how many of the queries it has run, from the first on: as many as fit the workspace together.
+// Returns how many of the queries it has run, beginning with the first: as many as fit the workspace together.
 absl::StatusOr<size_t> HostDocumentCalls::RunScan(const CallContext& context, const HostDocuments& documents,
                                                   const Range& range, absl::Span<const Query> queries,
                                                   absl::Span<std::vector<Scored>> results) {
@@ -150,7 +150,7 @@ absl::Status HostDocumentCalls::ScoreScan(const CallContext& context, const Host
   return absl::OkStatus();
 }
 
-// Returns how many of the queries it has run, from the first on: as many as fit a document batch together.
+// Returns how many of the queries it has run, beginning with the first: as many as fit a document batch together.
 absl::StatusOr<size_t> HostDocumentCalls::RunLists(const CallContext& context, const HostDocuments& documents,
                                                    absl::Span<const Query> queries,
                                                    absl::Span<std::vector<Scored>> results) {

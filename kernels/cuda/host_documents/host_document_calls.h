@@ -1,6 +1,6 @@
-// Calls over documents outside of the device's memory: they come over in document batches, each of which is scored
-// while the next is on its way. Scores of all batches gather in one array, and selection follows as for resident
-// documents.
+// Calls over documents outside of the device's memory. The documents come over in batches, and each batch is scored
+// while the next is on its way. The scores of all batches are gathered in one array, and selection follows as for
+// resident documents.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class HostDocumentCalls {
  private:
   explicit HostDocumentCalls(std::unique_ptr<DocumentTransfer> transfer) : transfer_(std::move(transfer)) {}
 
-  // Documents that stand one after the other.
+  // A range of consecutive documents.
   struct Range {
     int64_t first = 0;
     int64_t count = 0;

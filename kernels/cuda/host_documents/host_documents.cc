@@ -10,8 +10,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// One thread reads so many bytes at a time: enough that the system call does not count, and little enough that all
-// threads end together.
+// Bytes that one thread reads at a time: enough that the cost of the system call does not matter, and few enough that
+// all threads end together.
 constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 uint64_t NextId() {

@@ -21,15 +21,15 @@ struct RowRange {
   int64_t count = 0;
 };
 
-// Immutable and thread-safe. Rows are as in device memory: DeviceRowBytes each, with zeros behind the columns.
+// Immutable and thread-safe. Rows are laid out as in device memory: DeviceRowBytes each, with zeros after the columns.
 class HostDocuments final : public LoadedDocuments {
  public:
   using Shape = CudaDocuments::Shape;
 
-  // `tier` is kHost, which copies the view, or kDisk, which holds on to `keep_alive`. The view must be valid.
-  // `device`, which is the current one, and `readers` must outlive the result. RESOURCE_EXHAUSTED when there is no
-  // pinned memory for them;
-  // DATA_LOSS when the view's source cannot be read.
+  // `tier` is kHost, which copies the view, or kDisk, which holds on to `keep_alive`. The view must be
+  // valid, and `device` must be the current one. `device` and `readers` must outlive the result.
+  // RESOURCE_EXHAUSTED if there is no pinned memory for the rows; DATA_LOSS if the view's source cannot be
+  // read.
   static absl::StatusOr<std::unique_ptr<HostDocuments>> Load(const Device* device, ThreadPool* readers,
                                                              const DocumentsView& view, Tier tier,
                                                              std::shared_ptr<const void> keep_alive);
@@ -59,11 +59,11 @@ class HostDocuments final : public LoadedDocuments {
   // Returns what residual codes are decoded with, in device memory; null for other types.
   const CudaCodebook* codebook() const { return codebook_.get(); }
 
-  // Returns all rows of kHost, in pinned memory that the device can read; null of kDisk.
+  // Returns all rows of kHost documents, in pinned memory that the device can read; null for kDisk.
   const uint8_t* pinned_rows() const { return rows_.as<uint8_t>(); }
 
-  // Copies the rows of the ranges, one behind the other, to `to`, with several threads, and waits for them. DATA_LOSS
-  // when they cannot be read. Only of kDisk.
+  // Copies the rows of the ranges to `to`, one range after another, with several threads, and waits for the copies.
+  // DATA_LOSS if the rows cannot be read. For kDisk only.
   absl::Status ReadRows(absl::Span<const RowRange> ranges, uint8_t* to) const;
 
   // Returns OK when every row that was read so far was one that was loaded (MemorySource::Check).

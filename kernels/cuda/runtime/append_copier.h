@@ -32,14 +32,14 @@ class AppendCopier {
     size_t to_row_bytes = 0;
   };
 
-  // The bytes of an append whose pieces are staged together: some dozen usual documents.
+  // Appends of up to this many bytes have their pieces staged together: some dozen usual documents.
   static constexpr size_t kSmallBytes = size_t{256} << 10;
-  // The bytes of each other slot of pinned memory: its copy takes longer than starting it does.
+  // The bytes of each other slot of pinned memory: enough that copying a slot takes longer than starting the copy.
   static constexpr size_t kSlotBytes = size_t{1} << 20;
   static constexpr size_t kPinnedBytes = kSmallBytes + 2 * kSlotBytes;
 
   // `ordinal` is CUDA's number of the device, which must be the current one. `purpose` names the pinned memory in
-  // errors. RESOURCE_EXHAUSTED when there is not enough of it.
+  // errors. RESOURCE_EXHAUSTED if there is not enough pinned memory.
   static absl::StatusOr<AppendCopier> Create(int ordinal, absl::string_view purpose);
 
   AppendCopier() = default;

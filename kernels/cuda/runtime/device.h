@@ -16,7 +16,7 @@ namespace maxsim::cuda {
 // DeviceHealth remembers the first error after which a device cannot answer any more. Thread-safe.
 class DeviceHealth {
  public:
-  // Returns `status`. Keeps it for Get when it is UNAVAILABLE and the first one that is.
+  // Returns `status`. If it is the first one that is UNAVAILABLE, keeps it for Get.
   absl::Status Note(absl::Status status);
 
   // Returns OK, or the first UNAVAILABLE status that was noted.
@@ -27,7 +27,7 @@ class DeviceHealth {
   absl::Status first_lost_;
 };
 
-// Immutable once the backend has opened it, but for its health.
+// Immutable once the backend has opened it, except for its health.
 struct Device {
   int ordinal = 0;  // CUDA's number of the device
   std::string name;
@@ -36,8 +36,8 @@ struct Device {
   size_t memory_bytes = 0;
   int64_t cache_bytes = 0;  // bytes of the L2 cache
   DeviceLimits limits;
-  // Whether kernels round the scoring may start while the kernel before them drains. PrepareSelect and
-  // PrepareAddPartials clear it where they may not.
+  // Whether kernels around the scoring may start while the kernel before them drains. PrepareSelect and
+  // PrepareAddPartials clear it if their kernels may not.
   bool overlap = true;
   int64_t stream_block_bytes = 0;       // CudaOptions::stream_block_bytes
   int64_t document_cache_bytes = 0;     // CudaOptions::document_cache_bytes
@@ -46,8 +46,8 @@ struct Device {
   DeviceHealth health;
 };
 
-// CurrentDevice makes a device the calling thread's current one, and makes the one before current again at the end of
-// the scope.
+// CurrentDevice makes a device the calling thread's current one, and restores the previous one at the end of the
+// scope.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int ordinal);

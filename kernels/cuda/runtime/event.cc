@@ -7,7 +7,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// An event that is waited for asleep is seen some 25 us late (call/call_wait.cc), longer than the copy of a small
+// A thread that sleeps on an event sees it some 25 us late (call/call_wait.cc), longer than the copy of a small
 // document takes.
 constexpr auto kPollTime = std::chrono::microseconds(50);
 

@@ -1,4 +1,4 @@
-// The owner of a CUDA event: a point in a CUDA stream that a thread can wait for, and whose time is known.
+// Owns a CUDA event: a point in a CUDA stream that a thread can wait for, and that has a time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +14,8 @@ namespace maxsim::cuda {
 // Move-only. Created on the current device.
 class Event {
  public:
-  // An event of kWait is waited for asleep: it raises an interrupt, which delays what follows in the CUDA stream by a
-  // microsecond or two. An event of kTime is for its time alone: who waits for it spins.
+  // Waiting for a kWait event sleeps: the event raises an interrupt, which delays what follows in the CUDA stream by a
+  // microsecond or two. A kTime event is there only for its time, and waiting for it spins.
   enum class Use : uint8_t { kWait, kTime };
 
   // Creates an event that was never recorded.
@@ -31,10 +31,10 @@ class Event {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
-  // Moves the event behind everything that was started on `stream` before.
+  // Places the event after everything that was started on `stream` before.
   absl::Status Record(cudaStream_t stream);
 
-  // Waits until the CUDA stream has come to the event, asleep where the event is of kWait. An event that was never
+  // Waits until the CUDA stream has reached the event; sleeps meanwhile if it is a kWait event. An event that was never
   // recorded counts as done. Returns the error of the work before it.
   absl::Status Wait() const;
 

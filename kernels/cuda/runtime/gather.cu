@@ -8,8 +8,8 @@ namespace maxsim::cuda {
 namespace {
 
 constexpr int kThreads = 1024;
-// A thread has so many loads on their way together. A round trip over the link takes about 1.5 us, in which the link
-// could carry 80 KB: a few thread blocks of so many loads keep it full.
+// Loads that a thread has in flight at once. A round trip over the link takes about 1.5 us, in which the link could
+// carry 80 KB, so a few thread blocks with this many loads per thread keep it full.
 constexpr int kLoads = static_cast<int>(kGatherCopyBytes / (kThreads * sizeof(uint4)));
 
 // Makes the copies, each by one thread block: all loads of a copy are started before its first store.

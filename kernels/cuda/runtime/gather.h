@@ -15,15 +15,15 @@ struct GatherCopy {
   int64_t bytes;
 };
 
-// A copy has at most so many bytes, which is what a thread block has on its way at a time.
+// Maximum bytes of a copy: what a thread block has in flight at once.
 inline constexpr int64_t kGatherCopyBytes = int64_t{32} << 10;
 
-// Loads the kernel's code, so that the first call that needs it does not. Once a device.
+// Loads the kernel's code ahead of the first call that needs it. To be called once per device.
 cudaError_t PrepareGather();
 
 // Starts a kernel of at most `num_blocks` thread blocks that makes `num_copies` copies, described at `copies` in device
-// memory. It reads the host's memory itself: a copy engine does not reach half of the link's rate with copies of less
-// than a megabyte each. Does nothing where there are no copies.
+// memory. It reads the host's memory itself, because a copy engine does not reach half of the link's rate with copies
+// of less than a megabyte each. Does nothing if there are no copies.
 cudaError_t LaunchGather(const GatherCopy* copies, int64_t num_copies, int num_blocks, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -9,9 +9,9 @@
 
 namespace maxsim::cuda {
 
-// Waits until all grids before this one in the CUDA stream have ended and all that they wrote can be seen. Every thread
-// calls it before it reads or writes anything that they touch. A kernel that does not call it is not ordered at all
-// when it is launched by LaunchOverlapping.
+// Waits until all grids before this one in the CUDA stream have ended and everything that they wrote is visible. Every
+// thread calls it before it reads or writes anything that they touch. A kernel that does not call it is not ordered at
+// all when it is launched by LaunchOverlapping.
 __device__ __forceinline__ void WaitForEarlierGrids() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -19,8 +19,8 @@ __device__ __forceinline__ void WaitForEarlierGrids() {
 }
 
 // Lets the next grid of the CUDA stream start as soon as all thread blocks of this one have called this, or ended, and
-// there is room. It is for grids whose thread blocks all run at once; those that still queue would have to share with
-// the next grid's.
+// there is room. For grids whose thread blocks all run at once: thread blocks that are still queued would have to share
+// the multiprocessors with the next grid.
 __device__ __forceinline__ void LetNextGridStart() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -40,7 +40,7 @@ cudaError_t LaunchOverlapping(void (*kernel)(Params...), dim3 grid, dim3 threads
   return cudaLaunchKernelEx(&config, kernel, Params(args)...);
 }
 
-// Launches as LaunchOverlapping where `overlap`; else the kernel starts when the one before it has ended.
+// Launches like LaunchOverlapping if `overlap`; else the kernel starts when the one before it has ended.
 template <class... Params, class... Args>
 cudaError_t LaunchOverlappingIf(bool overlap, void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes,
                                 cudaStream_t stream, const Args&... args) {

@@ -15,11 +15,11 @@
 namespace maxsim::cuda {
 namespace {
 
-// A sample takes more than a millisecond, so that what starts and ends a measurement does not count.
+// A sample takes more than a millisecond, so that the start and the end of a measurement do not matter.
 constexpr int64_t kSampleBytes = int64_t{64} << 20;
 constexpr int kRounds = 2;
 
-// More thread blocks gather only where they are so much faster, because the kernels that score go without them.
+// More thread blocks gather only if that is this many times faster: they are missing for the kernels that score.
 constexpr double kWorthMore = 1.02;
 
 // Memory, a CUDA stream and events to measure with.
@@ -34,7 +34,7 @@ class Sample {
     constexpr size_t kCopies = kSampleBytes / kGatherCopyBytes;
     MAXSIM_ASSIGN_OR_RETURN(copies_, DeviceBuffer::Allocate(kCopies * sizeof(GatherCopy), "measuring the link"));
     std::memset(host_.as(), 0, kSampleBytes);
-    // Every other copy comes first, so that no two neighbours follow each other.
+    // The even-numbered pieces come first, then the odd ones, so that no two neighbouring pieces follow each other.
     std::vector<GatherCopy> copies;
     for (size_t i = 0; i < kCopies; ++i) {
       const size_t offset = (i * 2 + (i * 2 >= kCopies ? 1 : 0)) % kCopies * kGatherCopyBytes;
@@ -44,13 +44,13 @@ class Sample {
         cudaMemcpy(copies_.as(), copies.data(), kCopies * sizeof(GatherCopy), cudaMemcpyHostToDevice));
   }
 
-  // Returns the rate of gathering by `blocks` thread blocks, in bytes a second.
+  // Returns the rate of gathering by `blocks` thread blocks, in bytes per second.
   absl::StatusOr<double> Gather(int blocks) {
     return Rate(
         [&] { return LaunchGather(copies_.as<GatherCopy>(), kSampleBytes / kGatherCopyBytes, blocks, stream_.get()); });
   }
 
-  // Returns the rate of copies of `piece_bytes` each, in bytes a second.
+  // Returns the rate of copies of `piece_bytes` each, in bytes per second.
   absl::StatusOr<double> Copy(int64_t piece_bytes) {
     return Rate([&] {
       cudaError_t error = cudaSuccess;
@@ -63,7 +63,7 @@ class Sample {
   }
 
  private:
-  // Returns the bytes a second of the fastest round of what `start` starts.
+  // Returns the rate, in bytes per second, of the fastest round of what `start` starts.
   absl::StatusOr<double> Rate(absl::FunctionRef<cudaError_t()> start) {
     double best = 0;
     for (int round = 0; round <= kRounds; ++round) {
@@ -103,7 +103,7 @@ absl::StatusOr<LinkProfile> MeasureLink() {
     profile.gather_blocks = blocks;
     profile.gather_bytes = rate;
   }
-  // Longer documents are copied at a higher rate; where copies are the faster, nothing is gathered.
+  // Longer documents are copied at a higher rate; from the size on at which copies are faster, nothing is gathered.
   for (const int64_t piece_bytes : {int64_t{4} << 20, int64_t{1} << 20, int64_t{256} << 10, int64_t{64} << 10}) {
     double rate = 0;
     MAXSIM_ASSIGN_OR_RETURN(rate, sample.Copy(piece_bytes));

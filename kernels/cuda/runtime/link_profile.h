@@ -10,11 +10,11 @@ namespace maxsim::cuda {
 
 struct LinkProfile {
   int gather_blocks = 16;                          // thread blocks of LaunchGather
-  int64_t copy_document_bytes = int64_t{4} << 20;  // documents of at least so many bytes are copied one by one instead
-  double gather_bytes = 0;                         // bytes a second that are gathered
-  double copy_bytes = 0;                           // bytes a second that are copied in large pieces
+  int64_t copy_document_bytes = int64_t{4} << 20;  // from this mean size on, documents are copied one by one instead
+  double gather_bytes = 0;                         // bytes per second of gathers
+  double copy_bytes = 0;                           // bytes per second of copies in large pieces
 
-  // Returns a line for people, as "copies 55.4 GB/s; gathers 48.0 GB/s by 16 thread blocks, documents below 1024 KiB"
+  // Returns a text such as "copies 55.4 GB/s; gathers 48.0 GB/s by 16 thread blocks, documents below 1024 KiB"
   std::string ToString() const;
 };
 

@@ -21,12 +21,12 @@ class RepeatedLaunch {
   RepeatedLaunch(const RepeatedLaunch&) = delete;
   RepeatedLaunch& operator=(const RepeatedLaunch&) = delete;
 
-  // There is a graph after so many starts that are alike, with no others between: making a graph takes as long as
+  // A graph is made after this many identical starts with no others between them: making a graph takes as long as
   // several starts.
   static constexpr int kStartsBefore = 16;
 
-  // Starts on `stream`, which must not be capturing, what `launch` starts there: kernels that are the same where `key`
-  // is the same. Where no graph can be made it calls `launch`. Returns the error of `launch`.
+  // Starts on `stream`, which must not be capturing, what `launch` starts there: for equal `key`s, equal kernels. If no
+  // graph can be made, it calls `launch`. Returns the error of `launch`.
   absl::Status Start(cudaStream_t stream, absl::Span<const uint8_t> key, absl::FunctionRef<absl::Status()> launch);
 
   // Returns whether the last start replayed the graph.

@@ -29,12 +29,12 @@ class Uploader {
 
   // Copies `num_rows` rows of `source_row_bytes` at `source` to rows of `target_row_bytes` at `target` in device
   // memory, which are at least as wide and at most a slot, and fills the difference with zeros. `source` may be
-  // pageable; it has been read when this returns, and the copy is done when `stream` has come so far.
+  // pageable; it has been read when this returns, and the copy is done when `stream` has reached this point.
   absl::Status CopyRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target,
                         size_t target_row_bytes, cudaStream_t stream);
 
   // Copies `num_rows` rows of `row_bytes` to `target` in device memory. `fill` writes the rows first .. first + count
-  // to pinned memory at `to`; an error of it ends the copy and is returned.
+  // to pinned memory at `to`. If it fails, the copy ends and its error is returned.
   absl::Status CopyFilled(int64_t num_rows, size_t row_bytes,
                           absl::FunctionRef<absl::Status(int64_t first, int64_t count, uint8_t* to)> fill, void* target,
                           cudaStream_t stream);

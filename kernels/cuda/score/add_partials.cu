@@ -1,5 +1,5 @@
-// The scores of queries whose query tiles gave partial sums: added in the order of query tiles, the last step of the
-// order of additions, and for joined lists picked from the union's.
+// Computes the scores of queries whose query tiles gave partial sums. Adds these in the order of query tiles, which is
+// the last step of the order of additions. For joined lists, picks them from those of the union.
 #include "kernels/cuda/score/add_partials.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 // Thread blocks are small, so that few candidates too are spread over the device.
 constexpr int kThreads = 64;
 constexpr int64_t kMaxGridX = 4096;
-// A thread reads so many query tiles' sums together: one after another they would each take a trip to the cache.
+// Query tiles whose sums a thread reads together. Read one after another, each would cost a trip to the cache.
 constexpr int kReadsAtOnce = 16;
 
 // Returns the place of a document in the union of its join.

@@ -1,5 +1,5 @@
-// A kernel's parameters come from memory by lines of 64 bytes, each when it is first read: after other work they are in
-// no cache, and a warp that goes from one to the next waits for each. So the warps of a thread block each ask for a
+// A kernel's parameters come from memory in lines of 64 bytes, each when it is first read. After other work no cache
+// has them, and a warp that reads one line after another waits for each. So each warp of a thread block asks for one
 // line when it begins, as far as there are warps.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace maxsim::cuda {
 
 inline constexpr int kMaxQueryTilesOfRowTile = 8;
 
-// A pass has so many candidates at most: the Hopper kernels count them in 32 bits, and may claim more than there are.
+// Maximum number of candidates in a pass: the Hopper kernels count them in 32 bits, and may claim more than there are.
 inline constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
 
 inline constexpr int kMaxQueriesOfQueryTile = kQueryTileTokens / kShortQueryTokens;
@@ -45,8 +45,8 @@ struct DeviceMatch {
   float similarity;
 };
 
-// What every scoring kernel is told of a pass. Each kernel has parameters of its own, which begin with these: see the
-// params.h of its folder.
+// The parameters of a pass that every scoring kernel gets. Each kernel has its own parameter struct that begins with
+// these: see the params.h of its folder.
 struct ScoreParams {
   const uint8_t* tokens;      // [offsets[num_documents], row_bytes] packed rows of the documents
   const int64_t* offsets;     // [num_documents + 1] in rows
@@ -68,7 +68,7 @@ struct ScoreParams {
 };
 static_assert(std::is_trivially_copyable_v<ScoreParams> && std::has_unique_object_representations_v<ScoreParams>);
 
-// A query whose scores are made of partial sums: of several query tiles, added in order, or of joined lists.
+// A query whose scores are computed from partial sums: of several query tiles, added in order, or of joined lists.
 struct PartialSums {
   int64_t partials_offset;  // of the first query tile; query tile b is at partials_offset + b * query_tile_stride
   int64_t query_tile_stride;
@@ -79,8 +79,8 @@ struct PartialSums {
   int64_t words_begin;     // -1: they are the candidates' own
 };
 
-// Joined lists (kernels/plan/list_join.h) on the device. The documents that they name are marked, 32 to a word; a
-// document is in the union behind those of its word that are marked before it.
+// Joined lists (kernels/plan/list_join.h) on the device. The documents that they name are marked, 32 to a word. A
+// document's place in the union is `before` plus the number of documents marked before it in its word.
 struct JoinWord {
   uint32_t marks;
   uint32_t before;  // documents of the union before the word's first

@@ -1,5 +1,5 @@
-// What products are summed to, by storage type: FP32, or int32 for quantised documents, whose sums are exact. And the
-// maxima of such sums.
+// The type in which products are summed, by storage type: FP32, or int32 for quantised documents, whose sums are exact.
+// Also the maxima of such sums.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ __device__ __forceinline__ int32_t FromOrdered<int32_t>(int32_t bits) {
   return bits;
 }
 
-// Sums as unsigned integers of the same order, of which 0 is below all of them, and back.
+// Converts sums to unsigned integers of the same order, and back. 0 is below every sum.
 template <class T>
 __device__ __forceinline__ uint32_t Rising(T value) {
   return static_cast<uint32_t>(Ordered(value)) ^ 0x80000000u;

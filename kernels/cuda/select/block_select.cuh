@@ -27,7 +27,7 @@ inline constexpr int kBlockSelectBins = 1 << kBlockSelectBinBits;
 struct BlockSelectSpace {
   uint64_t distances[kBlockSelectCandidates];  // bin by bin
   uint64_t ranked[kBlockSelectCandidates];     // the best k distances, in rank order
-  // First the number of a bin's distances; then the place where the bin's next distance goes, which becomes the end of
+  // First the number of distances in each bin; then the place for the bin's next distance, which ends up as the end of
   // the bin.
   uint32_t ends[kBlockSelectBins];
   uint32_t highest[32];  // of each warp's scores
@@ -67,8 +67,8 @@ class OwnScores {
 };
 
 // Writes the best k of scores[0 .. count) to results[0 .. k) in rank order; positions are indices of `scores`. The
-// block's first kThreads threads call it, for which sync() is a barrier, while nothing of `space` is in use.
-// 1 <= k <= count <= kBlockSelectCandidates.
+// block's first kThreads threads call it. sync() is a barrier for them, and nothing of `space` may be in use. 1 <= k <=
+// count <= kBlockSelectCandidates.
 template <int kThreads, class Sync>
 __device__ __forceinline__ void SelectInBlock(const float* scores, int count, int k, DeviceScored* results,
                                               BlockSelectSpace& space, Sync sync) {

@@ -7,8 +7,8 @@
 
 namespace maxsim::cuda {
 
-// Stores eight bytes, in the host's memory or the device's, so that nobody sees a part of them. A volatile store is a
-// relaxed one for the whole system.
+// Stores eight bytes, in the host's memory or the device's, so that a reader sees all of them or none. A volatile store
+// is a relaxed one for the whole system.
 __device__ __forceinline__ void StoreWhole(void* to, uint64_t bits) { *static_cast<volatile uint64_t*>(to) = bits; }
 
 // Stores a result in one store.

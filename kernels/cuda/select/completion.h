@@ -23,7 +23,7 @@ struct CallTimes {
   uint64_t results_end;  // the selection is done, as one of its thread blocks sees it
 };
 
-// A result or a time that has not come has these bits: no document has such a position, and no clock shows it.
+// The bits of a result or a time that has not come: no document has such a position, and no clock shows it.
 inline constexpr uint64_t kNotThere = ~uint64_t{0};
 
 }  // namespace maxsim::cuda

@@ -74,8 +74,8 @@ class Selection {
   __device__ __forceinline__ int32_t WaitOrClaim() const;
   // Scans a split that another block would have scanned; it belongs to this block from then on.
   __device__ __forceinline__ void ScanForAnother(int32_t split);
-  // Counts this block among those that need nothing of the workspace but the lists any more. A barrier lies between
-  // the last use of the workspace and this call. CleanUp alone reads the count, so that nothing waits for it here.
+  // Counts this block among those that need nothing but the lists of the workspace any more. A barrier lies between the
+  // last use of the workspace and this call. Only CleanUp reads the count, so nothing waits for it here.
   __device__ __forceinline__ void Depart();
   // The block that departed last zeroes the workspace for the next launch; that of the launch's first query notes the
   // time.

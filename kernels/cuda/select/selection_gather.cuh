@@ -15,8 +15,8 @@ __device__ __forceinline__ void Selection::Gather(uint64_t bound) {
     __syncthreads();
     if (thread_ == 0) shared_.list_size = 0;
     __syncthreads();
-    // own_maximum_ tells most threads that nothing of what they have read of the block's first split reaches the bound,
-    // so that few read it again.
+    // own_maximum_ tells most threads that none of the scores that they read of the block's first split reaches the
+    // bound, so few have to read them again.
     if (i > 0 || own_maximum_ >= bound) {
       ForEachKey<4>(split, [&](uint64_t key) {
         if (key < bound) return;

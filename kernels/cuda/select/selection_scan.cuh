@@ -108,8 +108,8 @@ __device__ __forceinline__ void Selection::PublishScan(uint32_t split, const Sca
     }
     return;
   }
-  // The scores that threads whose numbers agree modulo `buckets` have read make a bucket. Threads t .. t + factor - 1
-  // take the maximum of one bucket.
+  // A bucket consists of the scores read by threads whose numbers are equal modulo `buckets`. Threads t .. t + factor -
+  // 1 take the maximum of one bucket.
   const auto place = [](uint32_t thread) { return thread + thread / 32; };  // avoids bank conflicts
   shared_.keys[place(thread_)] = result.Key();
   __syncthreads();

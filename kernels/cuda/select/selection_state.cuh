@@ -1,4 +1,4 @@
-// What the thread blocks of a large selection (selection.cuh) compute with: constants, shared memory, windows of keys.
+// Constants, shared memory and windows of keys for the thread blocks of a large selection (selection.cuh).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,14 +26,14 @@ inline constexpr int kHistogramCopies = 4;
 static_assert(kHistogramCopies * kSelectBins * sizeof(uint32_t) <= kSharedKeys * sizeof(uint64_t));
 // A bin with more keys than this makes ranking within bins slow; then every key is ranked against all others.
 inline constexpr int kMaxKeysPerBin = 512;
-// RankByBins takes the bins that begin in a range of so many ranks together. The last of them may end up to a bin's
-// size beyond the range, and its keys must fit in shared memory too.
+// RankByBins takes the bins that begin within this many ranks together. The last of them may end up to a bin's size
+// beyond the range, and its keys must fit in shared memory too.
 inline constexpr int kRanksPerRound = kSharedKeys - kMaxKeysPerBin;
-// A warp ranks so many keys together against all others.
+// Number of keys that a warp ranks together against all others.
 inline constexpr int kKeysPerWarp = 4;
-// A thread block polls so many times, 0.7 us each, before it takes a split that is not its own.
+// How often a thread block polls, 0.7 us each time, before it takes a split that is not its own.
 inline constexpr int kPollsBeforeHelping = 16;
-// A thread reads the maxima of so many buckets.
+// Number of buckets whose maxima a thread reads.
 inline constexpr int kBucketsPerThread = kMaxSelectBuckets / kSelectThreads;
 
 struct Shared {
@@ -61,7 +61,7 @@ struct KeyWindow {
   uint64_t size;
   int shift;
 
-  // Returns the window of the keys low .. high, whose bins are as narrow as kSelectBins of them allow.
+  // Returns the window of the keys low .. high, with bins as narrow as kSelectBins bins allow.
   static __device__ __forceinline__ KeyWindow Over(uint64_t low, uint64_t high) {
     return {low, high - low + 1, max(0, 64 - __clzll(static_cast<long long>(high - low)) - kBinBits)};
   }
@@ -73,7 +73,7 @@ struct KeyWindow {
   }
 };
 
-// What a thread knows of the scores that it has read.
+// The highest and the lowest of the scores that a thread has read.
 struct ScanResult {
   float highest = -std::numeric_limits<float>::infinity();
   uint32_t position = 0xffffffffu;  // of the first score that is the highest; 0xffffffff: no score was read

@@ -1,6 +1,6 @@
 // Selection on the device: the best k of each query's scores, in rank order. The result is exact and does not depend on
-// the order in which threads run: candidates are compared by 64-bit keys (the score, then the smaller position), no two
-// of which are equal.
+// the order in which threads run: candidates are compared by 64-bit keys (the score, then the smaller position), and no
+// two keys are equal.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@ struct SelectQuery {
   int32_t list_keys;       // keys that the list of a split takes
 };
 
-// What the thread blocks of one query's large selection tell each other. All of it is zero before the first launch; the
+// State that the thread blocks of one query's large selection share. All of it is zero before the first launch; the
 // members marked "zero" are zero again after each launch.
 struct SelectWorkspace {
   uint32_t num_done;                   // zero: splits that have come to the end of a phase, summed over the phases
@@ -53,7 +53,7 @@ struct SelectCall {
   SelectQuery only;          // the query of a call that has only one: it comes with the launch, which saves a read
 };
 
-// Loads the code of the kernels on the current device; called once a device, before the first launch. `overlap` stays
+// Loads the code of the kernels on the current device; called once per device, before the first launch. `overlap` stays
 // true only if the kernels wait for earlier grids themselves (FindGridOrder): then they may start while the kernel
 // before them drains.
 cudaError_t PrepareSelect(bool& overlap);

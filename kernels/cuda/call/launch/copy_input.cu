@@ -16,7 +16,7 @@ __device__ __forceinline__ void Prefetch(const int64_t* offset) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(offset));
 }
 
-// Copies 16 bytes a thread.
+// Each thread copies 16 bytes.
 __global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ InputCopy copy, CallTimes* times) {
   LetNextGridStart();
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;

@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda {
 
-// Loads the kernel's code, so that the first call that needs it does not. Once a device.
+// Loads the kernel's code ahead of the first call that needs it. To be called once per device.
 cudaError_t PrepareCopyInput();
 
 struct InputCopy {
@@ -20,12 +20,12 @@ struct InputCopy {
   // The candidate lists in the input begin at byte `ordinals`, a multiple of 16, and have `num_ordinals` elements.
   size_t ordinals;
   size_t num_ordinals;
-  const int64_t* offsets;  // [num_documents + 1] in device memory, which are prefetched; null: nothing is
+  const int64_t* offsets;  // [num_documents + 1] in device memory, to be prefetched; may be null
 };
 
-// Starts a kernel that copies a call's input: it takes half the time of a copy engine where there is little data, and
-// the next kernel can start meanwhile. It also brings the offsets of listed documents into the L2 cache, because what
-// scores the documents reads those first of all. Notes input_begin and input_end in `times`, in pinned memory.
+// Starts a kernel that copies a call's input. For little data it takes half the time of a copy engine, and the next
+// kernel can start meanwhile. It also brings the offsets of listed documents into the L2 cache, because the scoring
+// kernels read those first. Notes input_begin and input_end in `times`, in pinned memory.
 cudaError_t LaunchCopyInput(const InputCopy& copy, CallTimes* times, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

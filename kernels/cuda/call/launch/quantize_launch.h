@@ -24,14 +24,14 @@ struct QuantizeParams {
   int32_t operand_order;  // 1: `rows` is in operand order; 0: it is row-major
   float rotation_factor;  // RotationFactor(dim)
   int32_t unused;         // zero, so that parameters can be compared byte by byte
-  CallTimes* times;       // in pinned memory: input_begin and input_end are noted there; null: they are not
+  CallTimes* times;       // in pinned memory, for input_begin and input_end; may be null
 };
 
-// Loads the kernel's code, so that the first call that needs it does not. Once a device.
+// Loads the kernel's code ahead of the first call that needs it. To be called once per device.
 cudaError_t PrepareQuantizeQueries();
 
-// Starts the kernel; does nothing where there are no rows. A kernel that is launched behind it with programmatic stream
-// serialisation may begin at once.
+// Starts the kernel; does nothing if there are no rows. The next kernel on the stream may begin at once if it is
+// launched with programmatic stream serialisation.
 cudaError_t LaunchQuantizeQueries(const QuantizeParams& params, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -1,4 +1,4 @@
-// Rotates and quantises query rows, a thread block a row. The operations and their order are those of
+// Rotates and quantises query rows, one thread block per row. The operations and their order are those of
 // kernels/quantize.cc: the transforms' additions one distance after the other, nothing contracted, division and
 // rounding to nearest even.
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxThreads = 256;
 
-// Lets the next kernel of the CUDA stream begin where it was launched so (sm_90).
+// Lets the next kernel of the CUDA stream begin, if it was launched to overlap (sm_90).
 __device__ __forceinline__ void AllowNextKernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -45,8 +45,8 @@ __device__ __forceinline__ void RotateOnce(const QuantizeParams& p, float* row, 
   __syncthreads();
 }
 
-// Returns the largest magnitude of `row` to all threads of the thread block, which all call it. `of_warps` is room for
-// a number a warp in shared memory.
+// Returns the largest magnitude of `row` to all threads of the thread block, which must all call it. `of_warps` is
+// shared memory for one number per warp.
 __device__ __forceinline__ float LargestMagnitude(const QuantizeParams& p, const float* row, float* of_warps) {
   float largest = 0;
   for (int column = threadIdx.x; column < p.dim; column += blockDim.x) largest = fmaxf(largest, fabsf(row[column]));

@@ -37,7 +37,7 @@ absl::Status ScoreLauncher::JoinLists() const {
   return MAXSIM_CUDA_STATUS(LaunchJoin(call, workspace.stream.get()));
 }
 
-// Orders the pass's candidates. Returns an order without candidates where they are to be taken as they come.
+// Orders the pass's candidates. Returns an order without candidates if they are to be taken as they come.
 absl::StatusOr<CandidateOrder> ScoreLauncher::OrderCandidates(const ScorePass& pass) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;

@@ -21,8 +21,8 @@
 
 namespace maxsim::cuda {
 
-// The launch of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h). Two of them that are
-// equal byte for byte launch the same, for plans of one type, row width and grid.
+// The launch of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h). For plans with the same
+// type, row width and grid, two of these that are equal byte for byte launch the same.
 struct SingleLaunch {
   QuantizeParams queries;  // the rounding of the query, a launch of its own before; `rows` is null unless it is wanted
   StreamParams scores;

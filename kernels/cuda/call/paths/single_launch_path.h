@@ -1,5 +1,5 @@
-// The path of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h): one launch does it all, and
-// calls that are alike replay a CUDA graph of it.
+// The path of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h): one launch does everything,
+// and identical calls replay a CUDA graph of it.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,7 +12,7 @@ class SingleLaunchPath {
  public:
   // Returns whether the planned slice (workspace.input), for which ZeroCopyPath::Fits, is a single-launch call: one
   // query of one query tile, whose rows a stream kernel holds in registers, over at most kBlockSelectCandidates
-  // candidates, where tuning.single_launch_calls allows it.
+  // candidates, provided that tuning.single_launch_calls allows it.
   static bool Fits(const CallContext& context);
 
   // Borrows `documents`. The slice is planned and Fits.

@@ -12,7 +12,7 @@
 
 namespace maxsim::cuda {
 
-// What of a slice's documents and of its path decides how it may be planned.
+// How a slice may be planned, which depends on its documents and on its path.
 struct SliceOptions {
   bool tensor_maps = false;  // whether there are tensor maps of the documents (CudaDocuments::maps)
   bool join = false;         // whether candidate lists may be joined

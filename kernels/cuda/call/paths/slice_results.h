@@ -17,12 +17,12 @@ namespace maxsim::cuda {
 // memory. The last kernel notes its times in `times`, in pinned memory, which may be null.
 absl::Status LaunchSelection(const CallContext& context, DeviceScored* results, CallTimes* times);
 
-// Records the end of the scores, starts the selection and the copy of its results to workspace.pinned_results, records
-// an event behind each, and waits for the last one asleep.
+// Starts the selection and the copy of its results to workspace.pinned_results. Records events at the end of the
+// scores, of the selection and of the copy, and sleeps until the last event is done.
 absl::Status SelectAndCopyResults(const CallContext& context);
 
-// Adds what the stages took to trace.seconds, by the events of a slice that is done. `copied_in` is when everything
-// that was to be scored had come over.
+// Adds the time of each stage to trace.seconds, from the events of a slice that is done. `copied_in` marks when
+// everything to be scored had come over.
 absl::Status AddStageSeconds(const CallContext& context, const Event& copied_in);
 
 // Copies the slice's results from workspace.pinned_results to `results`, which has one element per query of the slice.

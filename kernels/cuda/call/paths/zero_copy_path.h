@@ -1,6 +1,6 @@
 // The path of a zero-copy call, a small slice that takes no copies: one kernel brings the input over from pinned
-// memory, and the last one writes the results to pinned memory. Nothing stands between the kernels in the CUDA stream,
-// so that each can begin while the one before it ends, except for the kernels that join lists, where lists are joined.
+// memory, and the last one writes the results to pinned memory. Kernels follow each other directly in the CUDA stream,
+// so each can begin while the one before it ends; only the kernels that join lists, if any, do not overlap.
 #pragma once
 
 #include "absl/functional/function_ref.h"
@@ -30,7 +30,7 @@ class ZeroCopyPath {
   const CudaDocuments& documents_;
 };
 
-// Runs a slice whose kernels write its results and their times to pinned memory, as ZeroCopyPath::Run says, where
+// Runs a slice whose kernels write its results and their times to pinned memory, as in ZeroCopyPath::Run, except that
 // `launch` starts the kernels: writes the input, launches, waits until every result has arrived, and adds to
 // trace.seconds.
 absl::Status RunWithoutCopies(const CallContext& context, const CudaDocuments& documents,

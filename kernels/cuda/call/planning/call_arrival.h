@@ -26,7 +26,7 @@ class CallArrival {
  private:
   absl::Span<DeviceScored> results_;
   CallTimes* times_;
-  size_t num_there_ = 0;  // so many results, from the first on, have been seen
+  size_t num_there_ = 0;  // number of leading results that have been seen
 };
 
 }  // namespace maxsim::cuda

@@ -1,4 +1,4 @@
-// What every step of a call works with.
+// The state that every step of a call works with.
 #pragma once
 
 #include "kernels/cuda/call/planning/call_trace.h"

@@ -161,7 +161,7 @@ void CallInput::AddSelectQuery(const Query& query, int64_t num_candidates, int64
   most_candidates_ = std::max(most_candidates_, num_candidates);
 }
 
-// Plans the selections. How many large ones share the device is known only when all queries are.
+// Plans the selections. Only when all queries are known is it known how many large selections share the device.
 void CallInput::PlanSelections(const DeviceLimits& limits) {
   num_large_ = static_cast<int>(select_queries_.size());
   for (SelectQuery& query : select_queries_) {
@@ -254,7 +254,7 @@ void CallInput::AddQueryTile(const QueryGroup& group, const QueryTileOutput& out
 }
 
 // Adds query tiles that tails of the group share. It takes the tails that need `num_rows` rows and whose sums go to
-// partial sums or not, as `to_partials` says.
+// partial sums (if `to_partials`) or to scores.
 void CallInput::AddSharedQueryTiles(const QueryGroup& group, int64_t num_rows, int32_t to_partials, RowTile& tile) {
   const int32_t most = static_cast<int32_t>(kQueryTileTokens / num_rows);
   QueryTileOutput output{};

@@ -1,5 +1,5 @@
 // The input of one launch sequence, laid out in one buffer, so that one copy brings it to the device: row tiles, tables
-// of the queries, weights, query rows and candidate lists. Behind it the device has room for the unions of joined lists
+// of the queries, weights, query rows and candidate lists. After it the device has room for the unions of joined lists
 // and for the rotated queries of quantised documents. This is plain host code.
 #pragma once
 
@@ -25,15 +25,15 @@
 
 namespace maxsim::cuda {
 
-// What the executor has for the scores of a slice, and what it allows.
+// The executor's room for the scores of a slice, and whether lists may be joined.
 struct ScoreRoom {
   int64_t partials = 0;    // partial sums that there is room for
   int64_t join_words = 0;  // JoinWord elements that there is room for
   bool join = false;       // whether lists may be joined
   // Whether lists are joined even where that takes longer than it saves, for tests and measurements.
   bool join_always = false;
-  // The mean bytes of a document's rows. What joining takes, the tiling of a short call and the grid of a stream kernel
-  // depend on it (PlanScore).
+  // The mean bytes of a document's rows. The cost of joining, the tiling of a short call and the grid of a stream
+  // kernel depend on it (PlanScore).
   double document_bytes = 0;
 };
 
@@ -47,7 +47,7 @@ struct InputLayout {
   size_t joined_lists = 0;
   size_t unions = 0;
   size_t ordinals = 0;
-  // What is copied to the device ends here.
+  // The parts above are copied to the device.
   size_t total = 0;
   size_t union_ordinals = 0;
   // These parts have elements for quantised documents only.
@@ -68,7 +68,7 @@ class CallInput {
   absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
                            const DeviceLimits& limits);
 
-  // Returns what the Hopper kernels are told of the pass over candidates pass_first .. pass_first + pass_count.
+  // Returns what the Hopper kernels need to know about the pass over candidates pass_first .. pass_first + pass_count.
   // `document_tokens` is the length of every document, or 0 where it differs or is unknown.
   ListPattern Pattern(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const;
 
@@ -77,8 +77,8 @@ class CallInput {
   StreamShares Shares(int64_t pass_first, int64_t pass_count, const ListPattern& pattern, int64_t mean_tokens,
                       int64_t spread_tokens, const StreamTuning& tuning) const;
 
-  // Returns whether and how the candidates are to be ordered (CandidateOrder), as PlanOrder decides. If they are, one
-  // pass scores all.
+  // Returns whether and how the candidates are to be ordered (CandidateOrder), as PlanOrder decides. If they are, a
+  // single pass scores all candidates.
   OrderPlan Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const;
 
   // Writes the input to `memory`, which has layout().total bytes. Reads the queries that the plan was made from, which
@@ -109,7 +109,7 @@ class CallInput {
   int64_t num_select_keys() const { return num_keys_; }
   int64_t num_results() const { return num_results_; }
   int64_t most_candidates() const { return most_candidates_; }
-  // Returns the candidates of a pass: as many as the partial sums have room for.
+  // Returns the number of candidates in a pass: as many as the partial sums have room for.
   int64_t pass_candidates() const { return pass_candidates_; }
 
   // The results of one query of the slice are `count` results from `offset` on.
@@ -138,7 +138,7 @@ class CallInput {
     int64_t ordinals_begin = -1;  // -1: all documents
   };
 
-  // QueryRows are rows of consecutive tokens of a query, and absent rows behind them.
+  // QueryRows are rows of consecutive tokens of a query, followed by absent rows.
   struct QueryRows {
     const Query* query;
     int32_t first_token;

@@ -15,13 +15,13 @@
 namespace maxsim::cuda {
 namespace {
 
-// Joining lists takes as long, on the host and on the device, as the memory needs for so many bytes: about 20 us on an
-// H200. Lists of calls that read less than kWorthJoining times that are not compared.
+// Joining lists takes as long, on the host and on the device, as the memory takes to deliver this many bytes: about 20
+// us on an H200. If a call reads less than kWorthJoining times that, its lists are not even compared.
 constexpr double kJoinBytes = 92e6;
 constexpr double kWorthJoining = 3;
-// The documents of a union end in the middle of token tiles, which takes longer than the tilings' own paces say. The
-// factors were fitted to the times of docs/lab/2026-11-24-kernels.md, so that lists are joined where that gains a tenth
-// or more on the device.
+// The documents of a union end in the middle of token tiles, which takes longer than the tilings' own paces predict.
+// The factors were fitted to the times of docs/lab/2026-11-24-kernels.md, so that lists are joined where that gains a
+// tenth or more on the device.
 constexpr double kUnionPace = 1.25;
 constexpr double kUnionPaceI8 = 1.4;
 
@@ -93,7 +93,7 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   const double reads = pace * EstimatedReads(group_shapes, plan.tile) + JoinReads(room);
   if (reads >= EstimatedReads(group_shapes_, score_plan_.tile)) return absl::OkStatus();
 
-  // The unions' ordinals lie behind those of the lists.
+  // The unions' ordinals follow those of the lists.
   const int64_t first =
       static_cast<int64_t>(AlignPart(static_cast<size_t>(num_ordinals_) * sizeof(uint32_t)) / sizeof(uint32_t));
   for (size_t j = 0; j < joins.size(); ++j) {

@@ -13,9 +13,9 @@
 namespace maxsim::cuda {
 namespace {
 
-// Writes a query tile in the order of StreamQueryOffset. `rows` has `num_rows` rows of `row_bytes`, of which the first
-// kQueryTileTokens count; bytes behind a row, up to `pitch`, and absent rows become zeros. The tile is written from
-// front to back: a lane's operand is two words of a row and two of the row 8 further, interleaved.
+// Writes a query tile in the order of StreamQueryOffset. `rows` has `num_rows` rows of `row_bytes`; only the first
+// kQueryTileTokens count. Absent rows, and the bytes of a row from `row_bytes` up to `pitch`, become zeros. The tile is
+// written front to back: a lane's operand is two words of a row, interleaved with two of the row 8 further on.
 void WriteOperands(const uint8_t* rows, int32_t num_rows, size_t row_bytes, size_t pitch, uint8_t* query_tile) {
   static_assert(StreamQueryOffset(8, 0) == 4 && StreamQueryOffset(0, 4) == 8 && StreamQueryOffset(0, 8) == 16 &&
                 StreamQueryOffset(1, 0) == 4 * 16 && StreamQueryOffset(16, 0) == 32 * 16 &&

@@ -1,4 +1,4 @@
-// What an executor notes of a call, for tests, benchmarks and logs. Nothing that a call does depends on it.
+// Records how an executor ran a call, for tests, benchmarks and logs. Nothing that a call does depends on it.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class CallPath : uint8_t {
 
 // Seconds on the device, by stage.
 struct StageSeconds {
-  // The copy of the input, and in calls that take copies the rounding of queries to INT8. A zero-copy call counts that
-  // rounding as a part of `score`.
+  // The copy of the input and, if the call takes copies, the rounding of queries to INT8. In a zero-copy call that
+  // rounding is part of `score`.
   double copy_in = 0;
   double score = 0;   // scoring, with the adding of partial sums
   double select = 0;  // top-k

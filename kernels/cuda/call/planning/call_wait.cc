@@ -12,18 +12,18 @@ namespace {
 using Duration = CallWait::Clock::duration;
 using std::chrono::microseconds;
 
-// An octave of work has four classes: within one of them times differ by less than the polling covers.
+// An octave of work has four classes: within a class, times differ by less than the polling covers.
 constexpr int kClassesOfOctave = 4;
 constexpr int kClasses = 64 * kClassesOfOctave;
 
-// How long a call is polled for beyond the time that such calls have taken.
+// How long a call is polled for beyond the time that similar calls have taken.
 constexpr Duration kPollBeyondSleep = microseconds(8);
 // Polling begins about this long before the end of the call.
 constexpr Duration kMargin = microseconds(4);
-// Sleeping costs two switches of context, and a processor that has slept begins slowly: calls of one query over a
-// thousand documents are polled for all the while.
+// Sleeping costs two context switches, and a processor that has slept is slow at first. So calls of one query over a
+// thousand documents are polled for from beginning to end.
 constexpr Duration kLeastSleep = microseconds(30);
-// Calls that would be slept for longer than this lose nothing by waiting for the event.
+// If a call would be slept for longer than this, waiting for the event instead costs nothing.
 constexpr Duration kMaxSleep = microseconds(2000);
 // Waiting for an event takes this much longer than the call.
 constexpr Duration kWakeUp = microseconds(25);
@@ -38,8 +38,7 @@ void Pause() {
 #endif
 }
 
-// Sleeps until `time` as exactly as the kernel can: its timers may be 50 us late where a thread does not ask for
-// better.
+// Sleeps until `time` as exactly as the kernel can: its timers may be 50 us late unless a thread asks for better ones.
 void SleepUntil(CallWait::Clock::time_point time) {
   const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   timespec until{};
@@ -83,7 +82,7 @@ absl::Status CallWait::Wait(WaitMode mode, CallArrival& arrival, const Event& ev
     }
     const Clock::time_point end = std::max(begin + std::max(sleep, kLeastSleep), Clock::now()) + kPollBeyondSleep;
     if (PollUntil(arrival, end)) {
-      // The time counts as `end` at most: a thread that had to leave its processor says nothing of calls.
+      // The time is capped at `end`: if the thread had to leave its processor, a longer time says nothing about calls.
       const Duration took = std::min(Clock::now(), end) - begin;
       sleep = std::max(sleep + (took - kMargin - sleep) / 4, Duration::zero());
       return absl::OkStatus();

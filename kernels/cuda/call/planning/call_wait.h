@@ -14,7 +14,7 @@
 
 namespace maxsim::cuda {
 
-// How to wait: as the comment above says, by polling alone, or by the event alone. The last two are for tests and
+// How to wait: as described above, by polling alone, or by the event alone. The last two are for tests and
 // measurements.
 enum class WaitMode : uint8_t { kAdaptive, kPoll, kEvent };
 
@@ -25,9 +25,9 @@ class CallWait {
 
   CallWait();
 
-  // Waits until all of the call's results have arrived or `event`, recorded behind it, is done. Returns the event's
-  // error. `begin` is when the call was launched. `work` is any measure of it: calls of about the same work take about
-  // the same time.
+  // Waits until all of the call's results have arrived, or until `event`, which was recorded after the call, is done.
+  // Returns the event's error. `begin` is when the call was launched. `work` is any measure of the call's work: calls
+  // with about the same work take about the same time.
   absl::Status Wait(WaitMode mode, CallArrival& arrival, const Event& event, Clock::time_point begin, double work);
 
  private:

@@ -1,4 +1,4 @@
-// The knobs of a CUDA executor: what decides between ways of a call that all give the same bits.
+// The knobs of a CUDA executor. They choose among ways to run a call that all give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct ExecutorTuning {
   Ordering ordering = Ordering::kWorthwhile;  // kernels/plan/order.h
   StreamTuning stream;                        // how the stream kernels' work is shared out
 
-  // Slices of at most so many bytes of input and so many results are zero-copy calls: kernels read and write pinned
-  // memory. In larger ones that would keep multiprocessors busy with what copy engines do as fast.
+  // The largest slices, in bytes of input and in results, that are zero-copy calls: kernels read and write pinned
+  // memory. In larger slices that would keep multiprocessors busy with work that copy engines do as fast.
   size_t zero_copy_input_bytes = size_t{512} << 10;
   int64_t zero_copy_results = 4096;
 

@@ -12,11 +12,11 @@
 namespace maxsim::cuda {
 namespace {
 
-// A slice has at most so many queries, which bounds the tables and the workspace of large selections (117 KiB a query).
+// Maximum number of queries in a slice. It bounds the tables and the workspace of large selections (117 KiB per query).
 constexpr int64_t kMaxSliceQueries = 256;
-// A slice has at most so many results: those of 64 queries with the most results each, 5 MB.
+// Maximum number of results of a slice: those of 64 queries with the most results each, 5 MB.
 constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
-// A slice has room for so many bytes of queries, or more where a single query takes more.
+// Bytes of queries that a slice has room for, unless its rows can never fill them. A wider single query gets more room.
 constexpr int64_t kMinSliceQueryBytes = int64_t{16} << 20;
 
 }  // namespace
@@ -49,7 +49,7 @@ size_t SliceCapacity::InputBytes() const {
 }
 
 size_t SliceCapacity::DeviceBytes() const {
-  // A row of I8 has no more bytes than one of F32: 32 each where it is shortest. Unions have no more documents than
+  // A row of I8 has no more bytes than one of F32: 32 bytes each at the shortest. Unions have no more documents than
   // their lists.
   return AlignPart(InputBytes()) + AlignPart(static_cast<size_t>(candidates) * sizeof(uint32_t)) +
          AlignPart(static_cast<size_t>(query_bytes)) + AlignPart(static_cast<size_t>(rows) * sizeof(float));

@@ -20,10 +20,10 @@ class StagedDocuments {
   // RESOURCE_EXHAUSTED when it does not fit.
   absl::Status Allocate(const ExecutorOptions& options);
 
-  // Starts to copy the documents of `view`, which is valid, to `device`, the current one, and describes them there.
-  // They have room (CheckStageLimits). The documents before are gone; the result is valid until the next Stage.
-  // `stream` is the CUDA stream of the calls that use them, so that nobody has to wait for the copies. The view's
-  // memory has been read when this returns.
+  // Starts to copy the documents of `view` to `device`, and describes the copies. `view` must be valid and must fit
+  // (CheckStageLimits); `device` must be the current one. The documents of an earlier Stage are gone; the result is
+  // valid until the next Stage. `stream` is the CUDA stream of the calls that use the documents, so that no thread has
+  // to wait for the copies. The view's memory has been read when this returns.
   absl::StatusOr<const CudaDocuments*> Stage(const Device* device, const DocumentsView& view,
                                              const CudaDocuments::Shape& shape, cudaStream_t stream);
 

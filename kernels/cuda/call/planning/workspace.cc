@@ -15,11 +15,11 @@
 namespace maxsim::cuda {
 namespace {
 
-// A pass over the partial sums of the largest call has room for so many candidates. Smaller passes would leave the
-// device half empty.
+// Number of candidates that one pass over the partial sums of the largest call has room for. Smaller passes would leave
+// the device half empty.
 constexpr int64_t kPassCandidates = 2048;
 
-// Unions have room for as many documents as their lists have, for every list of a join, within so many scores: 16 MB.
+// There is room for kMaxJoinedLists scores of unions for each candidate, but for no more than this many in all: 16 MB.
 constexpr int64_t kMaxUnionScores = int64_t{4} << 20;
 
 // The words of the bitmaps of joined lists take 8 MB: one join over 32 million documents, or 32 over a million.

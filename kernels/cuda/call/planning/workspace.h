@@ -18,8 +18,8 @@
 
 namespace maxsim::cuda {
 
-// Everything is allocated by Allocate and nothing grows after it. Owns all of it; not thread-safe. Whoever destroys a
-// workspace calls Finish before.
+// Allocate allocates all memory, and nothing grows afterwards. Owns all of it; not thread-safe. Call Finish before
+// destroying a workspace.
 struct Workspace {
   explicit Workspace(const ExecutorOptions& options) : capacity(SliceCapacity::For(options)) {}
 
@@ -42,9 +42,9 @@ struct Workspace {
 
   const SliceCapacity capacity;
 
-  // These remember something from call to call. The input keeps its vectors' memory, and the plan of the last slice,
-  // which CudaExecutor::StartAgain launches once more. The wait has learned how long calls take. The repeated launch
-  // counts launches that are alike, and owns the CUDA graph that replaces them.
+  // These keep state from call to call. The input keeps its vectors' memory, and the plan of the last slice, which
+  // CudaExecutor::StartAgain launches once more. The wait has learned how long calls take. The repeated launch counts
+  // identical launches, and owns the CUDA graph that replaces them.
   CallInput input;
   CallWait call_wait;
   RepeatedLaunch repeated_launch;
@@ -52,7 +52,7 @@ struct Workspace {
   // Calls launch and copy on this CUDA stream alone; document batches come over on one of their own.
   Stream stream;
   // A call that takes copies begins at `start`, and each of its stages ends at one of the other events. Every call ends
-  // at `done`, the one that is waited for asleep.
+  // at `done`, the only event that threads wait for asleep.
   Event start, copied_in, scored, selected, done;
 
   PinnedBuffer pinned_input;    // the input as CallInput::Write leaves it
@@ -67,8 +67,8 @@ struct Workspace {
   DeviceBuffer placed;          // PlacedCandidate, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
   DeviceBuffer order_units;     // uint32_t, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
 
-  // Kernels find these as the launch before left them: all zero, but for the parts of SelectWorkspace that its comment
-  // exempts.
+  // Kernels find these as the launch before left them: all zero, except for the parts of SelectWorkspace that its
+  // comment exempts.
   DeviceBuffer claims;               // uint32_t, one a row tile and 2 more
   DeviceBuffer team_words;           // uint32_t, [StreamTeams::kWords], on Hopper
   DeviceBuffer select_workspaces;    // SelectWorkspace, one a query

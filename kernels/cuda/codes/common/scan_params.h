@@ -33,7 +33,7 @@ struct CodeArrays {
   double largest_factor;  // 1, or kMaxFactor where tokens have factors
 };
 
-// A row of the queries' tiles: a query token, or one that fills up a tile, whose multiplier is 0.
+// A row of the queries' tiles: a query token, or padding of a tile, whose multiplier is 0.
 struct ScanRow {
   int32_t offset;      // <Q, L> = kProductScale * (the product of fragments) + offset
   int32_t multiplier;  // QueryCodes::multipliers
@@ -52,7 +52,7 @@ struct ScanQueryParams {
 // A scan of one or more queries over the same candidates. Scores of candidates that a mask leaves out are kLeftOut.
 struct ScanParams {
   CodeArrays codes;
-  const uint32_t* ordinals;        // [num_candidates]; null: all documents
+  const uint32_t* ordinals;        // [num_candidates]; null means all documents
   const uint4* fragments;          // [num_row_tiles, num_steps, 32 lanes] (kernels/cuda/codes/fragments.h)
   const ScanRow* rows;             // [num_row_tiles * kScanTileRows]
   const ScanQueryParams* queries;  // [num_queries]

@@ -1,4 +1,4 @@
-// The words of codes that a lane reads of a document's tokens, of rows of up to 128 coordinates.
+// The words of codes that one lane reads of a document's tokens, for rows of up to 128 coordinates.
 #pragma once
 
 #include <cuda_runtime.h>

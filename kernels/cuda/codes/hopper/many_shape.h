@@ -47,7 +47,7 @@ class ManyShared {
   constexpr uint32_t Rows() const { return RowsAt(); }
   // [queries of the pass]: ScanQueryParams.
   constexpr uint32_t Queries() const { return RowsAt() + blocks_ * kRowBytes; }
-  // [queries of the pass]: first row tile, and the one after the last.
+  // For each query of the pass, its first row tile and the one after its last.
   constexpr uint32_t QueryTiles() const { return Queries() + blocks_ * kQueryBytes; }
 
   constexpr uint32_t end() const { return QueryTiles() + blocks_ * kGroupWarps * 8; }

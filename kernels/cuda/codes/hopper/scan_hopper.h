@@ -16,7 +16,7 @@ namespace maxsim::cuda::sm90 {
 // Returns whether the kernels scan codes of this shape.
 constexpr bool IsHopperShape(const CodeShape& shape) { return !shape.factors && shape.dim <= kCodeGroupColumns; }
 
-// Lets the kernels use the shared memory that they need on the current device. To be called once a device.
+// Lets the kernels use the shared memory that they need on the current device. To be called once per device.
 cudaError_t PrepareScanOne();
 cudaError_t PrepareScanMany();
 

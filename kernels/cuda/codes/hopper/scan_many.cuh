@@ -42,10 +42,10 @@ class ManyScan {
         shared_(shared),
         thread_(static_cast<int>(threadIdx.x) % kGroupThreads),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
+        // One lane provides the warp's number, so that the compiler knows that it is the same for the whole warp.
         warp_(__shfl_sync(kAllLanes, thread_ / 32, 0)),
         group_(__shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0)) {
-    // Keeps it: the compiler would compute it for every block.
+    // Keeps the value in a register: otherwise the compiler would compute it for every block.
     tokens_ = shared_.Tokens(group_);
     asm volatile("" : "+r"(tokens_));
   }
@@ -164,7 +164,7 @@ class ManyScan {
     largest = {static_cast<uint32_t>(upper), static_cast<uint32_t>(lower)};
   }
 
-  // Returns the largest product of a row in four octets, and `so_far`: in an order that waits little for itself.
+  // Returns the largest of `so_far` and a row's products in four octets, in an order with few dependent steps.
   static __device__ __forceinline__ int32_t LargestOfFour(int32_t so_far, const int32_t (&sums)[64], int i) {
     const int32_t first = max(max(sums[i], sums[i + 1]), sums[i + 4]);
     const int32_t second = max(max(sums[i + 5], sums[i + 8]), sums[i + 9]);

@@ -28,7 +28,7 @@ inline constexpr int kRowStride = kScanPairRows + 1;  // of maxima in shared mem
 inline constexpr int kWindow = 32;                    // documents whose scores are written together
 inline constexpr int kSlots = 64;  // documents of a warp whose maxima have room: a window, and those of a step
 
-// Returns the thread blocks of a multiprocessor: as many as registers allow.
+// Returns the number of thread blocks per multiprocessor: as many as registers allow.
 constexpr int OneBlocksPerSm(int planes, int32_t words) { return planes == 4 && words == 4 ? 5 : 4; }
 
 struct OneShared {
@@ -75,7 +75,7 @@ class OneScan {
   }
 
  private:
-  // Octets of a step, and steps in registers: the one that is multiplied, and those that are on their way.
+  // Octets of a step, and the number of steps in registers: the one being multiplied, and those that are on their way.
   static constexpr int kOctets = kPlanes == 4 ? 2 : 4;
   static constexpr int kAhead = kWords == 4 ? 3 : kWords == 3 ? 1 : 2;
   static constexpr int kProducts = kOctets / 2;

@@ -99,8 +99,8 @@ class DocumentLengths {
 
   // Returns the length of the share's first document; kNoEnd where it has none.
   __device__ __forceinline__ int32_t First() const { return first_; }
-  // Returns the length of the document after document `idx`, 0 .. 63, of the window and the next one; kNoEnd where that
-  // is the share's last one.
+  // Returns the length of the document after document `idx`, 0 .. 63, of this window and the next one; kNoEnd if `idx`
+  // is the share's last document.
   __device__ __forceinline__ int32_t After(uint32_t idx) const {
     return __shfl_sync(kAllLanes, idx < 32 ? lengths_ : next_lengths_, static_cast<int>(idx % 32));
   }

@@ -34,7 +34,7 @@ absl::Status Find(EncodeTiled& encode) {
   return absl::OkStatus();
 }
 
-// Rows of kRank dimensions, the first of which is 128 bytes of columns, swizzled.
+// Encodes the tensor map of rows in kRank dimensions. The first dimension is 128 bytes of columns, swizzled.
 template <size_t kRank>
 absl::Status Encode(ScalarType type, const void* memory, const std::array<cuuint64_t, kRank>& dims,
                     const std::array<cuuint64_t, kRank - 1>& strides, const std::array<cuuint32_t, kRank>& box,

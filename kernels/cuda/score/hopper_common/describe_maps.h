@@ -10,9 +10,9 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Describes the array [num_tokens, row_bytes] at `tokens` in device memory. The driver has no such call before
-// Hopper's: UNIMPLEMENTED then. INVALID_ARGUMENT, naming it, for a value that the driver refuses: rows beyond 2^31,
-// say.
+// Describes the array [num_tokens, row_bytes] at `tokens` in device memory. Returns UNIMPLEMENTED if the driver is
+// older than Hopper and has no such call, and INVALID_ARGUMENT, naming the value, if the driver refuses one: more than
+// 2^31 rows, say.
 absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
                                DocumentMaps& maps);
 

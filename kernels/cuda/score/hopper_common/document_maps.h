@@ -11,16 +11,16 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Passed by value to kernels (__grid_constant__). The copy engine takes longer over several boxes than over one, so
-// there is one for every number of octets.
+// Passed by value to kernels (__grid_constant__). The copy engine is slower with several boxes than with one, so there
+// is one map for every number of octets.
 struct DocumentMaps {
   static constexpr int32_t kOctets = TileOctets(kWideTokens);
 
   CUtensorMap octets[kOctets];  // boxes of 8, 16, .. rows, of 128 bytes of their columns
 };
 
-// Query rows as the deep kernels' operands want them: columns, 16 rows, the two halves of a query tile, query tiles. A
-// box has 64 columns of one half of every query tile of a row tile.
+// Query rows in the layout of the deep kernels' operands: columns, 16 rows, the two halves of a query tile, query
+// tiles. A box has 64 columns of one half of every query tile of a row tile.
 struct QueryMap {
   CUtensorMap rows;
 };

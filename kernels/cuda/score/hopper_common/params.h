@@ -9,11 +9,11 @@
 
 namespace maxsim::cuda {
 
-// What the host knows of the lists of all row tiles and of their documents. The Hopper kernels find their first
-// candidates by it, so that their first copies wait for as few reads as possible (docs/internals/kernels-stream.md).
+// Facts about the lists of all row tiles and about their documents. The Hopper kernels find their first candidates from
+// them, so that their first copies wait for as few reads as possible (docs/internals/kernels-stream.md).
 struct ListPattern {
-  // The candidates of every row tile in this pass, where all row tiles have as many and the ordinals of row tile t
-  // begin at ordinals_begin + t * ordinals_stride (-1 and 0: all documents are candidates). 0: only the row tiles tell.
+  // Candidates of every row tile in this pass, if all have equally many and the ordinals of row tile t begin at
+  // ordinals_begin + t * ordinals_stride (-1 and 0: all documents are candidates). 0 if row tiles differ.
   uint32_t regular;
   uint32_t unused;
   int64_t ordinals_begin;
@@ -31,9 +31,9 @@ struct HopperParams : ScoreParams {
 // Says which row tiles of a wide call are half ones (RowTile::IsHalf).
 enum HalfTiles : int32_t { kNoHalfTiles, kAllHalfTiles, kSomeHalfTiles };
 
-// The row tile in which a thread block of a wide or deep kernel starts, and the candidates of it that are assigned to
-// the thread block. Thread block b starts in row tile b % num_row_tiles. A division is some twenty instructions, each
-// of which comes from memory before a thread block's first copies: so the host divides.
+// The row tile in which a thread block of a wide or deep kernel starts, and how many of its candidates are assigned to
+// the thread block. Thread block b starts in row tile b % num_row_tiles. The host does the divisions: on the device
+// each would be some twenty instructions to fetch from memory before a thread block's first copies.
 struct StartTiles {
   uint32_t inverse;  // 2^32 / num_row_tiles, rounded up, for numbers of thread blocks; 0: there is one row tile
   int32_t blocks;    // thread blocks that start in a row tile ...
@@ -50,8 +50,8 @@ struct StartTiles {
     return each == 0 ? 1 : each;
   }
 
-  // Thread blocks are assigned three quarters of their share. They are assigned two where many row tiles, but not all,
-  // are half ones, which take half the time: the thread blocks that start there are to help the others.
+  // Thread blocks are assigned three quarters of their share, or two if many row tiles, but not all, are half ones:
+  // those take half the time, and the thread blocks that start there should help the others.
   static constexpr StartTiles Of(int32_t grid, int32_t num_row_tiles, int32_t num_half_tiles, uint32_t regular) {
     StartTiles start{};
     start.quarters = num_half_tiles > num_row_tiles / 3 && num_half_tiles < num_row_tiles ? 2 : 3;
@@ -78,12 +78,12 @@ struct PlacedCandidate {
   float scale;  // of a quantised document
 };
 
-// The order in which the wide and deep kernels take the candidates of a list, the longest documents first, and the work
-// units in which they do (candidates/order_candidates.cu). The part of a list begins at its row tiles' order_begin, and
-// has num_candidates + kOrderEntries elements of each array.
+// The order in which the wide and deep kernels take the candidates of a list, longest documents first, and the work
+// units that they take them in (candidates/order_candidates.cu). The part of a list begins at its row tiles'
+// order_begin, and has num_candidates + kOrderEntries elements of each array.
 inline constexpr int32_t kOrderEntries = 2;
 struct CandidateOrder {
-  PlacedCandidate* placed;  // null: candidates are taken as they come in the list
+  PlacedCandidate* placed;  // null if candidates are taken in the order of the list
   // The number of work units; then the place in `placed` where each begins, counted from the list's first; then
   // num_candidates.
   uint32_t* units;

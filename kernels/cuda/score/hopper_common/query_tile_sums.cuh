@@ -58,10 +58,10 @@ class QueryTileSums {
 
   __device__ __forceinline__ float weight() const { return weight_; }
 
-  // What the maximum of the lane's row adds.
+  // Returns the term that the maximum of the lane's row adds to a score.
   __device__ __forceinline__ float Term(Value maximum) const { return __fmul_rn(weight_, ValueOf(maximum)); }
 
-  // The sum of one document's terms, in lanes that write; each has its query's.
+  // Returns the sum of one document's terms, in the lanes that write: each has the sum of its own query.
   __device__ __forceinline__ float SumOf(float term) const {
     const float of_pair = __fadd_rn(term, __shfl_xor_sync(0xffffffffu, term, 1));  // rows 16 apart
     float sum = num_queries_ == 1 ? of_pair : term;
@@ -101,14 +101,14 @@ class QueryTileSums {
         const float of_four = lane / 2 == 0 ? of[2 * i] : of[2 * i + 1];
         pair[i] = num_queries_ == 2 ? __fadd_rn(of[2 * i], of[2 * i + 1]) : of_four;  // rows 8 apart
       }
-      // As an address of global memory, or the stores here and elsewhere would be generic ones.
+      // As an address of global memory; otherwise the stores here and elsewhere would be generic ones.
       const uint64_t out = __shfl_sync(0xffffffffu, uint64_t{__cvta_generic_to_global(out_)}, lane);
       WriteEight(SumOfPairs(pair[0], pair[1]), count, static_cast<float*>(__cvta_global_to_generic(out)), pieces);
     }
   }
 
-  // Sums the terms of documents first .. end (kMaxTerms at most), and writes the sums where the documents' TilePieces,
-  // that begin with document 0's at `pieces`, say.
+  // Sums the terms of documents first .. end (kMaxTerms at most), and writes each sum where the document's TilePiece
+  // says; the pieces begin with document 0's at `pieces`.
   __device__ __forceinline__ void Sum(const float (&terms)[kMaxTerms], int first, int end, uint32_t pieces) const {
     if (num_queries_ == 1) {
       SumForOneQuery(terms, first, end, pieces);
@@ -118,7 +118,7 @@ class QueryTileSums {
   }
 
  private:
-  // With the first two distances of the butterfly lanes go on with fewer documents each, so that lane % 4 says which.
+  // After each of the butterfly's first two distances a lane goes on with fewer documents: lane % 4 says which.
   __device__ __forceinline__ void SumForOneQuery(const float (&terms)[kMaxTerms], int first, int end,
                                                  uint32_t pieces) const {
     const bool odd = (lane_ & 1) != 0, second_pair = (lane_ & 2) != 0;
@@ -151,7 +151,7 @@ class QueryTileSums {
     }
   }
 
-  // The butterfly's last three distances, of what a lane of EightDocuments has of rows 2 pair and 2 pair + 1.
+  // The butterfly's last three distances, for a lane of EightDocuments with terms of rows 2 pair and 2 pair + 1.
   __device__ __forceinline__ float SumOfPairs(float first, float second) const {
     const bool far = (EightDocuments(lane_).pair & 2) != 0;
     float sum = __fadd_rn(far ? second : first, __shfl_xor_sync(0xffffffffu, far ? first : second, 16));  // 4 apart
@@ -159,7 +159,7 @@ class QueryTileSums {
     return __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));                                         // 1 apart
   }
 
-  // Writes the sums of documents, of which lane l has that of document l % 8: a lane that reads pieces writes two.
+  // Writes the sums of `count` documents. Lane l has the sum of document l % 8; a lane that reads pieces writes two.
   __device__ __forceinline__ void WriteEight(float sum, int count, float* out, uint32_t pieces) const {
     static_assert(2 * kReadingLanes == EightDocuments::kDocuments);
     const float of_other = __shfl_xor_sync(0xffffffffu, sum, kReadingLanes);

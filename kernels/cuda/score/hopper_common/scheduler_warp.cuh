@@ -15,9 +15,9 @@ class SchedulerWarp {
   __device__ __forceinline__ SchedulerWarp(const WorkQueueParams& params, const WorkUnitSlot& slot, int lane)
       : queue_(params, lane), writer_(slot, lane) {}
 
-  // A work unit is in the slot, the next one is looked up meanwhile and the claim of a third one asked for. A work unit
-  // of an order may be one long document, and a block should not hold such while others have nothing to do: so each is
-  // claimed when the one before has been let go.
+  // While one work unit is in the slot, the next one is looked up and a third one's claim is asked for. But a work unit
+  // of an order may be one long document, which a block should not hold while others have nothing to do: so each of
+  // these is claimed only after the one before has been released.
   __device__ __forceinline__ void Run() {
     WorkUnit unit;
 #pragma unroll 1

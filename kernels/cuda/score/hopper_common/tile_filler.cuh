@@ -1,4 +1,4 @@
-// Fills token tiles with documents: the part of the loading warp that knows nothing of the ring.
+// Fills token tiles with documents: the part of the loading warp that does not depend on the ring.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Says where a document goes on that has begun in a warpgroup's last tile and not ended. Every lane has the same
+// Says where a document goes on that began in a warpgroup's last tile and has not ended there. Every lane has the same
 // values.
 struct OpenDocument {
   int32_t row = 0;
@@ -27,7 +27,7 @@ class TileFiller {
   static constexpr int kOctets = TileOctets(kTokens);
   static constexpr int kWords = kOctets / kOctetsOfWord;
   static_assert(kOctets % kOctetsOfWord == 0);
-  // The next work unit of an order is claimed and looked up in the time of so many tokens of an open document.
+  // Claiming and looking up the next work unit of an order takes as long as this many tokens of an open document.
   static constexpr int32_t kNearTokens = 4 * kTokens;
 
  public:
@@ -69,7 +69,7 @@ class TileFiller {
     return true;
   }
 
-  // Has the next work unit claimed, if it is time. To be called after every Fill, with the same `open`.
+  // Lets the next work unit be claimed, if it is time. To be called after every Fill, with the same `open`.
   __device__ __forceinline__ void LookAhead(const OpenDocument& open) {
     if (is_held_ && taken_ == unit_.count && open.tokens <= kNearTokens) LetGo();
   }
@@ -93,8 +93,8 @@ class TileFiller {
     is_held_ = false;
   }
 
-  // Takes the next work unit, unless there is none. Where candidates are ordered, it is let go, so that the next one is
-  // claimed, as long as the block may have that one anyway; else when it has nearly been used (LookAhead).
+  // Takes the next work unit, unless there is none, and lets its slot go, so that the next one can be claimed. Where
+  // candidates are ordered it does so only within early_octets_; beyond, LookAhead does it near the unit's end.
   __device__ __forceinline__ void Take() {
     if (unit_.count == 0) return;
     if (is_held_) LetGo();

@@ -1,5 +1,5 @@
-// The description of a token tile in shared memory (kernels/plan/hopper_shape.h): the loading warp writes
-// it, and others read it until the multiplying warps let the tile go.
+// The description of a token tile in shared memory (kernels/plan/hopper_shape.h): the loading warp writes it, and
+// others read it until the multiplying warps release the tile.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace maxsim::cuda::sm90 {
 inline constexpr int kOctetsOfWord = 8;
 inline constexpr int kMaxOctetWords = 3;
 
-// Lanes of a multiplying warp that read what a tile says of itself: the first one its header, and they all its pieces.
-// Each of them lets the tile go itself. One could for all of them: ptxas leaves the warp's barrier before it out, as it
-// knows the warp to be together, but racecheck does not.
+// Number of lanes of a multiplying warp that read a tile's description: the first its header, and all of them its
+// pieces. Each releases the tile itself. One could do so for all, but ptxas omits the warp's barrier before it, knowing
+// that the warp is converged, and racecheck does not know that.
 inline constexpr int kReadingLanes = 4;
 
-// Lanes of a warp that describes a tile, copies it or writes to it: each of them hands it over itself, for the same
+// Number of lanes of a warp that describes a tile, copies it or writes to it: each hands it over itself, for the same
 // reason.
 inline constexpr int kWritingLanes = 32;
 
 // Where documents end in a tile.
 struct TileEnds {
-  // What else `ends` says of a wide tile.
+  // The bits of `ends` in a wide tile.
   static constexpr uint32_t kWideOctets = (1u << 16) - 1;  // its octets, 16 of them
   static constexpr int kOctetsOfQuarter = 4;
   static constexpr uint32_t kInOneQuarter = 1u << 16;  // all ends are in one quarter of the tile ...
@@ -41,11 +41,11 @@ struct TileEnds {
   }
 };
 
-// What to do with a tile: kTileHeaderBytes.
+// The header of a tile, kTileHeaderBytes long: what the warps have to do with the tile.
 struct TileHeader : TileEnds {
   uint32_t flags = 0;  // 0 ends the work
   int32_t row_tile = 0;
-  int32_t octets = 0;  // that hold documents; what lies behind them is anything
+  int32_t octets = 0;  // that hold documents; the octets after them are undefined
   int32_t pieces = 0;
 
   static constexpr uint32_t kWarpgroup0 = 1, kWarpgroup1 = 2, kNewRows = 4;
@@ -61,7 +61,7 @@ struct TileHeader : TileEnds {
                 static_cast<uint32_t>(pieces));
   }
 
-  // What to do, and which octets are ends. One lane reads.
+  // Loads the flags, and the octets in which documents end. To be called by one lane.
   __device__ __forceinline__ static TileHeader LoadFirst(uint32_t entry) {
     TileHeader header;
     const uint2 words = LoadShared64(entry);
@@ -70,7 +70,7 @@ struct TileHeader : TileEnds {
     return header;
   }
 
-  // The first lane reads for the whole warp, so that the compiler knows it to be the same for all of it.
+  // The first lane reads for the whole warp, so that the compiler knows that the value is the same in all lanes.
   __device__ __forceinline__ static TileHeader Load(uint32_t entry, int lane) {
     TileHeader header;
     uint32_t row_tile = 0;
@@ -111,7 +111,7 @@ struct TileHeader : TileEnds {
   }
 };
 
-// A document of which the tile has a piece. Those that end in it come first, in the order in which they do.
+// A document that has a piece in the tile. Documents that end in the tile come first, in the order of their ends.
 struct TilePiece {
   uint32_t position;  // in the list of candidates
   float scale;        // of a quantised document

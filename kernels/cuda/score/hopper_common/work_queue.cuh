@@ -1,5 +1,5 @@
-// Says which candidates of which row tile a thread block scores: work units, claimed from a counter a row tile, so that
-// thread blocks that are done early help the others.
+// Says which candidates of which row tile a thread block scores. Work units are claimed from one counter per row tile,
+// so that thread blocks that are done early help the others.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct WorkUnit {
   float scale = 1;  // of a quantised document
 };
 
-// A thread block starts in the row tile that its number names, of which it is assigned two or three quarters of its
-// share (StartTiles): that costs no round trip. Then it claims from the same row tile, then takes a row tile that
-// nobody has, then helps wherever candidates are left.
+// A thread block starts in the row tile that follows from its number. Two or three quarters of its share of that row
+// tile are assigned to it (StartTiles), which costs no round trip. Then it claims from the same row tile, then takes a
+// row tile that no thread block has, then helps wherever candidates are left.
 //
 // Where the candidates are ordered (params.order), a thread block begins with one work unit of the order and claims
 // others one by one. Where the comments below say candidates, these are then work units of the order.
@@ -44,7 +44,7 @@ class WorkQueue {
 
   __device__ __forceinline__ bool IsOrdered() const { return p_.order.placed != nullptr; }
 
-  // Asks for the claim that Next will need, so that it need not wait as long.
+  // Asks for the claim that Next will need, so that Next waits less.
   __device__ __forceinline__ void AskAhead() {
     if (next_assigned_ < assigned_end_ || is_asked_) return;
     Ask();
@@ -66,7 +66,7 @@ class WorkQueue {
     return Make(first, static_cast<uint32_t>(p_.claim_candidates), in_pass_);
   }
 
-  // Looks up where the work unit's documents lie. For a work unit of the order it also finds how many they are.
+  // Looks up where the work unit's documents lie. For a work unit of the order it also finds their number.
   template <bool kScales>
   __device__ __forceinline__ void Locate(WorkUnit& unit) const {
     if (IsOrdered()) {
@@ -126,8 +126,8 @@ class WorkQueue {
   __device__ __forceinline__ int32_t StartingBlocks(int32_t row_tile) const {
     return p_.start_tiles.blocks + (row_tile < p_.start_tiles.extra ? 1 : 0);
   }
-  // Returns the candidates that are assigned to each of those, one thread block's behind the other's; claims begin
-  // behind all of them.
+  // Returns how many candidates are assigned to each of those. The thread blocks' candidates follow one another, and
+  // claims begin after all of them.
   __device__ __forceinline__ uint32_t AssignedEach(int32_t row_tile, uint32_t in_pass) const {
     if (IsOrdered()) return StartingBlocks(row_tile) == 0 ? 0 : 1;
     if (p_.pattern.regular != 0) return p_.start_tiles.assigned[row_tile < p_.start_tiles.extra ? 1 : 0];
@@ -152,7 +152,7 @@ class WorkQueue {
   }
   __device__ __forceinline__ uint32_t Claimed() const { return assigned_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
-  // Leaves an exhausted row tile for one that has candidates left and claims some; kNone when there is none.
+  // Leaves an exhausted row tile for one that has candidates left, and claims some; kNone if no row tile has any.
   __device__ __forceinline__ uint32_t FindWork() {
     // First come row tiles that no thread block started with.
     while (static_cast<uint32_t>(p_.num_row_tiles) > gridDim.x) {

@@ -12,7 +12,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Has the addresses of a WorkUnitSpace and of its kUnitBarriers barriers, which are fresh at first.
+// The addresses of a WorkUnitSpace and of its kUnitBarriers barriers, which must be newly initialised.
 class WorkUnitSlot {
  public:
   __device__ __forceinline__ WorkUnitSlot(uint32_t slot, uint32_t barriers) : slot_(slot), barriers_(barriers) {}
@@ -20,13 +20,13 @@ class WorkUnitSlot {
   // Every lane of a warp arrives at either barrier.
   static constexpr int kArrivals = kWritingLanes;
 
-  // Makes the barriers; one thread calls it, where nothing else makes them.
+  // Makes the barriers. One thread calls it, unless other code makes them.
   __device__ __forceinline__ void InitBarriers() const {
     InitBarrier(Filled(), kArrivals);
     InitBarrier(Taken(), kArrivals);
   }
 
-  // The warp that claims writes work units one after another, each when the one before has been let go.
+  // The claiming warp writes work units one after another, each when the one before has been released.
   class Writer {
    public:
     __device__ __forceinline__ Writer(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}
@@ -90,7 +90,7 @@ class WorkUnitSlot {
       return unit;
     }
 
-    // Lets the work unit go, once after each Read: the next one may be claimed.
+    // Releases the work unit, once after each Read: the next one may be claimed.
     __device__ __forceinline__ void LetGo() const { Arrive(slot_.Taken()); }
 
    private:

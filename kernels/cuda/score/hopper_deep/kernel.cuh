@@ -1,16 +1,16 @@
 // Fused MaxSim for Hopper (sm_90a) over rows wider than those of the wide kernels, where several query tiles
 // are scored against the same documents: a matrix multiplication whose products end as maxima.
 //
-// Persistent thread blocks of three warpgroups, one a multiprocessor. Of the last one's warps one claims documents and
-// looks them up (scheduler_warp.cuh), and one keeps a ring full by tensor copies (loader.cuh); the other two multiply
-// and take maxima (multiplier.cuh). Both operands come from shared memory, a chunk of 64 columns at a time. With 256
-// rows a row tile the two warpgroups have different rows and share every token tile; with 128 they have the same rows,
-// and token tiles of different documents.
+// Persistent thread blocks of three warpgroups, one block per multiprocessor. In the last warpgroup one warp claims
+// documents and looks them up (scheduler_warp.cuh), and one keeps a ring full by tensor copies (loader.cuh). The other
+// two warpgroups multiply and take maxima (multiplier.cuh). Both operands come from shared memory, a chunk of 64
+// columns at a time. With 256 rows per row tile the two warpgroups have different rows and share every token tile; with
+// 128 they have the same rows, and token tiles of different documents.
 //
 // NOTES:
-//  - A document's last octet of eight rows may go on with another document's, or with zeros past the last one, and what
-//    lies behind a tile's last document is anything: such products are masked, or come to nothing. Columns past a row's
-//    end are zeros.
+//  - The last octet of eight rows of a document may go on with another document's rows, or with zeros past the last
+//    document, and the rows after a tile's last document are undefined. Products of all these are masked or unused.
+//    Columns past a row's end are zeros.
 //  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md). A row is one
 //    chain.
 #pragma once
@@ -27,8 +27,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// A thread has so many registers once the roles are known. The thread block has what it was launched with, 168 a
-// thread; to ask for more would wait for ever.
+// Registers of a thread once the roles are known. Together they must fit in what the thread block was launched with,
+// 168 per thread: asking for more would wait for ever.
 inline constexpr int kDeepLaunchRegisters = 65536 / kDeepThreads / 8 * 8;
 inline constexpr int kDeepLoaderRegisters = 56;
 inline constexpr int kDeepMultiplierRegisters = 224;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kDeepThreads, 1)
   extern __shared__ __align__(kDeepAlignment) uint8_t raw[];
   const DeepRing<kTile> ring(static_cast<uint32_t>(__cvta_generic_to_shared(raw)), params);
   const WorkUnitSlot slot = ring.Slot();
-  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
+  // One lane provides the warp's number, so that the compiler knows that it is the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   const FetchedParams fetched(params, warp);
   if (threadIdx.x == 0) {

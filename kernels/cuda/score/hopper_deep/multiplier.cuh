@@ -1,9 +1,9 @@
 // The multiplying warps of the deep kernels run wgmma over the chunks of token tiles, keep running maxima, and sum
 // documents.
 //
-// A warp has one query tile of 32 rows, as two sets of 16 (its part of two m64 operands). The products of a chunk are
-// started before those of the chunk before are waited for, which is when that one's stage is let go. The last chunk's
-// is let go once the documents that end in the tile have been summed, as is their description.
+// A warp has one query tile of 32 rows, as two sets of 16 (its part of two m64 operands). It starts the products of a
+// chunk before it waits for those of the previous chunk, and then releases the previous chunk's stage. It releases the
+// last chunk's stage, and the tile's description, once it has summed the documents that end in the tile.
 #pragma once
 
 #include <cstdint>

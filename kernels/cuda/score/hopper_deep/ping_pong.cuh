@@ -1,6 +1,6 @@
-// Ping-pong of two warpgroups that multiply the same tiles: they start products alternately, so that one's instructions
-// are not mixed with the other's in the tensor cores' queue. The first to start is the first to end, and takes maxima
-// while the other's products run.
+// Ping-pong of two warpgroups that multiply the same tiles: they start products alternately, so that their instructions
+// do not mix in the tensor cores' queue. The first to start is the first to end, and takes maxima while the other's
+// products run.
 #pragma once
 
 #include "kernels/cuda/score/hopper_common/ptx/named_barrier.cuh"

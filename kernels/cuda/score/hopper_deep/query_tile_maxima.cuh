@@ -75,7 +75,7 @@ class QueryTileMaxima {
     }
   }
 
-  // An octet whose token `last` is a document's last.
+  // Handles an octet whose token `last` is a document's last.
   template <int kSums>
   __device__ __forceinline__ void TakeLastOctet(const Value (&sums)[kSetsOfQueryTile][kSums], int octet,
                                                 uint32_t last) {
@@ -92,8 +92,8 @@ class QueryTileMaxima {
       }
     }
     Clear();
-    // The four lanes of lane / 4 have the same rows g = lane / 4, 8, 16 and 24 further. Each comes to have the one that
-    // it sums.
+    // The four lanes of lane / 4 have the same four rows: g = lane / 4, g + 8, g + 16 and g + 24. Each lane ends up
+    // with the row that it sums.
     const bool odd = (lane_ & 1) != 0, second_pair = (lane_ & 2) != 0;
     Value of_half[2];
 #pragma unroll
@@ -114,7 +114,7 @@ class QueryTileMaxima {
     if (ended_ == 0) return;
     sums_.Sum(terms_, kMaxEnded - ended_, kMaxEnded, piece - kMaxEnded * kTilePieceBytes);
     ended_ = 0;
-    // To be forgotten: the compiler would make code of its own for every number, which takes more registers.
+    // Hides the value from the compiler, which would make separate code for every number and need more registers.
     asm volatile("" : "+r"(ended_));
   }
 

@@ -38,14 +38,14 @@ class DeepRing {
   __device__ __forceinline__ uint32_t Empty(int stage) const {
     return At<sizeof(uint64_t)>(offsetof(DeepHead, empty), stage);
   }
-  // Descriptions follow one another, one a tile and side, whatever the stage.
+  // Descriptions follow one another, one per tile and side, whatever the stage.
   __device__ __forceinline__ uint32_t Entry(int entry, int side) const {
     return At<sizeof(DeepHead::entries[0][0])>(offsetof(DeepHead, entries), entry * 2 + side);
   }
   __device__ __forceinline__ uint32_t Notes(int side) const {
     return At<sizeof(DeepHead::notes[0])>(offsetof(DeepHead, notes), side);
   }
-  // The scheduler warp hands work units to the loading one by it.
+  // The slot in which the scheduler warp hands work units to the loading warp.
   __device__ __forceinline__ WorkUnitSlot Slot() const {
     return {base_ + static_cast<uint32_t>(offsetof(DeepHead, slot)),
             base_ + static_cast<uint32_t>(offsetof(DeepHead, slot_barriers))};

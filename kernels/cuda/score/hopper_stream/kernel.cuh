@@ -1,11 +1,11 @@
 // Fused MaxSim for Hopper where a single query tile of 32 rows meets the documents, so that memory sets the pace.
 //
-// Persistent thread blocks, one a multiprocessor. The last warp copies token tiles, exactly a document's rows and
-// nothing past them, into a ring of shared memory (loader.cuh). The other warps take tiles in turn, each a whole
-// tile alone (rows.cuh). A tile's maxima meet those of the document's other tiles in shared memory, and those
-// of a document that several thread blocks have tiles of then in device memory; the warp that brings the last of them
-// adds the document's sum.
-//
+// Persistent thread blocks, one per multiprocessor. The last warp copies token tiles,
+// exactly a document's rows and nothing past them, into a ring of shared memory
+// (loader.cuh). The other warps take tiles in turn, each a whole tile alone (rows.cuh). The
+// maxima of a document's tiles meet in shared memory, and then in device memory if several
+// thread blocks have tiles of the document. The warp that brings the last of them adds the
+// document's sum.
 // NOTES:
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
 //    what to copy, which it knows from the parameters, or from one or two reads (docs/internals/kernels-stream.md).
@@ -71,8 +71,8 @@ class StreamMultiplier {
       } else {
         AddToDocument(entry, stage, maximum);
       }
-      // Only now, so that no more documents are unfinished than there are stages. Every lane for itself, as every lane
-      // has read the stage.
+      // Released only now, so that no more documents are unfinished than there are stages. Each lane arrives for
+      // itself, as each has read the stage.
       Arrive(ring_.Empty(stage));
       stage += ring_.Warps();
       if (stage >= ring_.Stages()) {

@@ -9,11 +9,11 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Lets every stream kernel use the shared memory that it wants on the current device, and loads its code. To be called
-// once a device of compute capability 9.0.
+// Allows every stream kernel the shared memory that it needs on the current device, and loads its code. To be called
+// once per device of compute capability 9.0.
 cudaError_t PrepareStreamKernels();
 
-// Copies from the plan what only the stream kernels are told of it.
+// Copies the parameters that only the stream kernels have from the plan.
 void FillFromPlan(const ScorePlan& plan, StreamParams& params);
 
 // Launches the plan's kernel. FillFromPlan has filled in `params` from the same plan. params.claims and what

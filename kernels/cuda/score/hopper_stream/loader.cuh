@@ -16,8 +16,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The named barrier of the thread block behind which the loading warp may use the ring. The other warps, which make it,
-// only arrive.
+// The named barrier at which the loading warp waits before it uses the ring. The other warps make the ring, and only
+// arrive.
 inline constexpr int kRingMade = 1;
 
 // With kSharedQuery it brings the query rows into shared memory as well; with kScales the documents have scales; with
@@ -28,8 +28,8 @@ class StreamLoader {
   __device__ __forceinline__ StreamLoader(const StreamParams& params, const StreamRing& ring, int lane)
       : p_(params), ring_(ring), lane_(lane) {}
 
-  // What stands before the first copies is short and in the order of the code: after other work every jump over a few
-  // hundred bytes waits as long as a read for its instructions.
+  // The code before the first copies is short and laid out in the order in which it runs: after other work, every jump
+  // over a few hundred bytes waits for its instructions as long as a read does.
   __device__ __forceinline__ void Run() {
     if constexpr (kTeams) {
       LoadTeam();
@@ -40,8 +40,8 @@ class StreamLoader {
   }
 
  private:
-  // So many tiles at most are begun together, one a lane: 31, not 32, as FreeStages looks for the first lane without
-  // one.
+  // Maximum number of tiles that are begun together, one per lane: 31, not 32, because FreeStages looks for the first
+  // lane without one.
   static constexpr int kBatch = 31;
 
   // Loads what the thread block is assigned, and what it claims.
@@ -64,8 +64,8 @@ class StreamLoader {
     share.Finish();
   }
 
-  // Loads the thread block's part of what its team is assigned, all of which is looked up at once. Documents that are
-  // cut come first of their work unit, so that their maxima meet while others are multiplied.
+  // Looks up at once all that the team is assigned, and loads the thread block's part of it. In each work unit the
+  // documents that are cut come first, so that their maxima meet while others are multiplied.
   __device__ __forceinline__ void LoadTeam() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit units[kTeamUnits];
@@ -98,7 +98,7 @@ class StreamLoader {
     asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
   }
 
-  // Has every warp's next tile end its work. One lane sees to all: there is no hurry any more.
+  // Makes every warp's next tile end its work. One lane does it for all warps: there is no hurry any more.
   __device__ __forceinline__ void End() {
 #pragma unroll 1
     for (int i = 0; i < ring_.Warps(); ++i) {
@@ -113,8 +113,8 @@ class StreamLoader {
   }
 
   // One lane working alone could not keep up with the memory. So the work unit's tiles are numbered through, and each
-  // lane sees to another one. Of a team's work unit only what `part` has of the lane's document; the documents with
-  // parts are neighbours, or two.
+  // lane handles a different one. Of a team's work unit, loads only the `part` of each lane's document; the documents
+  // with parts are neighbours, or two.
   __device__ __forceinline__ void LoadDocuments(const StreamWorkUnit& unit, const StreamPart& part) {
     const int32_t num_tokens = lane_ < unit.count ? static_cast<int32_t>(unit.end - unit.begin) : 0;
     const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
@@ -198,8 +198,8 @@ class StreamLoader {
     WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
   }
 
-  // Waits for the next stage; returns how many are free from there on, `most` at most. Every lane has waited for all of
-  // those.
+  // Waits for the next stage; returns how many stages are free from there on, at most `most`. Every lane has waited for
+  // all of those.
   __device__ __forceinline__ int FreeStages(int most) const {
     while (true) {
       const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));
@@ -208,8 +208,8 @@ class StreamLoader {
         WaitForStage(0);
         continue;
       }
-      // They are over, and a lane's own test would do; but racecheck takes only what a lane has waited for itself. All
-      // are asked for at once, without a branch between (one after the other: 4 %, docs/lab/2026-11-24-kernels.md).
+      // They are over, and a lane's own test would do, but racecheck accepts only what a lane has waited for itself.
+      // All are asked for at once, without a branch between (one after the other: 4 %, docs/lab/2026-11-24-kernels.md).
       bool are_over = true;
 #pragma unroll 4
       for (int i = 0; i < count; ++i) are_over &= TryBarrier(ring_.Empty(Stage(i)), FreeParity(i));

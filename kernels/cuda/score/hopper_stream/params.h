@@ -29,9 +29,9 @@ struct StreamWork {
   }
 };
 
-// Teams of a stream kernel's thread blocks. A document that several of them have parts of has an element of both
-// arrays, by the number of its candidate, counted through all row tiles: what they have found meets there. The arrays
-// are zero between launches.
+// Teams of a stream kernel's thread blocks. If several of them have parts of a document, what they found meets in the
+// document's element of both arrays; the index is the number of its candidate, counted through all row tiles. The
+// arrays are zero between launches.
 struct StreamTeams {
   uint32_t* maxima;  // [kMaxTeamCandidates, kQueryTileTokens], as Rising (sums.cuh) makes them
   uint32_t* tiles;   // [kMaxTeamCandidates] token tiles that have been added
@@ -55,7 +55,7 @@ struct StreamParams : HopperParams {
   int32_t unused;
   StreamWork work;
   SingleLaunchCall single_launch;  // for kernels with query rows in registers
-  StreamTeams teams;               // behind what is read where there are none
+  StreamTeams teams;               // last, because calls without teams do not read it
 };
 
 // Launches can be compared byte by byte (RepeatedLaunch).

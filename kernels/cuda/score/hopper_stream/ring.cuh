@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// What a warp needs to know of a token tile. It lies beside the tile and lives as long.
+// Describes a token tile to the warp that multiplies it. It lies beside the tile and lives as long.
 struct StreamEntry {
   uint32_t counts;    // tokens of the tile, kCut, kQueryPhase, tiles of the document that are the block's; 0 ends the
                       // warp's work
@@ -32,7 +32,7 @@ struct StreamEntry {
 };
 static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
 
-// A document that several blocks have tiles of: its place in StreamTeams, and all its tiles. Never 0.
+// For a document with tiles in several blocks: its place in StreamTeams, and the number of all its tiles. Never 0.
 struct StreamCut {
   static constexpr uint32_t kTile = 1u << 16;
   static_assert(kMaxTeamCandidates <= kTile);
@@ -59,7 +59,7 @@ class StreamRing {
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + layout_.full + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + layout_.empty + stage * 8; }
   __device__ __forceinline__ uint32_t QueryFull() const { return base_ + layout_.query_full; }
-  // Maxima of a document so far, one a row, as Ordered (sums.cuh) makes them.
+  // The maxima of a document so far, one per row, as Ordered (sums.cuh) makes them.
   __device__ __forceinline__ uint32_t Maxima(int slot) const {
     return base_ + layout_.maxima + slot * kQueryTileTokens * 4;
   }

@@ -84,7 +84,7 @@ class StreamMaxima {
     }
   }
 
-  // The four lanes of a row join: each keeps one of its four rows and takes the others' maxima of it.
+  // Joins the four lanes of a row: each keeps one of its four rows and takes the others' maxima of that row.
   __device__ __forceinline__ Value OfOwnRow(int lane) const {
     const bool upper = lane % 2 != 0, second = lane / 2 % 2 != 0;
     Value keep[2];
@@ -150,8 +150,8 @@ class RegisterRows {
   }
 
  private:
-  // Rows of 256 bytes begin in the same bank, and each phase of a load reads four rows: each row begins with another
-  // step, so that they meet in different banks.
+  // Rows of 256 bytes all begin in the same bank, and each phase of a load reads four rows. So each row is read from a
+  // different step on, which puts them into different banks.
   template <bool kShortRows>
   __device__ __forceinline__ Sum<kType> MultiplyTile(uint32_t tile, int num_tokens) const {
     StreamMaxima<Sum<kType>> maxima;
@@ -211,8 +211,8 @@ class SharedRows {
   // Waits for the rows that the phase of QueryFull brings.
   __device__ __forceinline__ void Take(int32_t, uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
 
-  // Returns the maximum of the lane's own row over a tile. A tile's rows lie as they come: where that is an even
-  // multiple of 32 bytes, each begins with another step (see RegisterRows).
+  // Returns the maximum of the lane's own row over a tile. A tile's rows are not padded: if their size is an even
+  // multiple of 32 bytes, each is read from a different step on (see RegisterRows).
   __device__ __forceinline__ Sum<kType> Multiply(uint32_t tile, int num_tokens) const {
     StreamMaxima<Sum<kType>> maxima;
     const int group = lane_ / 4, quarter = lane_ % 4 * 8, last = num_tokens - 1;

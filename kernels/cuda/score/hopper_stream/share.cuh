@@ -1,7 +1,7 @@
-// Says which candidates a thread block of a stream kernel scores: an assigned share that its number and the parameters
-// name, so that no read stands before its first copies, and claims from what was left open, so that thread blocks with
-// unequal documents end together. Where there are teams, it says which candidates are the team's; its thread blocks
-// share them out (team.cuh).
+// Says which candidates a thread block of a stream kernel scores: an assigned share that follows from its number and
+// the parameters, so that it reads nothing before its first copies, and then claims from what was left open, so that
+// thread blocks with unequal documents end together. With teams, it says which candidates are the team's; its thread
+// blocks share them out (team.cuh).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct StreamWorkUnit {
   float scale = 0;  // of a quantised document
 };
 
-// Returns the team of the thread block: the thread block itself, where there are no teams.
+// Returns the team of the thread block, or the thread block's own number if there are no teams.
 template <bool kTeams>
 __device__ __forceinline__ int32_t OwnTeam(const StreamParams& p) {
   return static_cast<int32_t>(kTeams ? __umulhi(blockIdx.x, p.teams.inverse) : blockIdx.x);
@@ -35,7 +35,7 @@ __device__ __forceinline__ int64_t AssignedBegin(const StreamWork& work, int32_t
   return team * work.each + min(team, work.extra_until);
 }
 
-// Returns the row tile that a thread block, or its team, begins with; -1 where only the row tiles can tell.
+// Returns the row tile that a thread block, or its team, begins with; -1 if that takes reading the row tiles.
 template <bool kTeams>
 __device__ __forceinline__ int32_t FirstRowTile(const StreamParams& p) {
   if (p.num_row_tiles == 1) return 0;
@@ -44,9 +44,9 @@ __device__ __forceinline__ int32_t FirstRowTile(const StreamParams& p) {
   return min(static_cast<int32_t>(first / p.pattern.regular), p.num_row_tiles - 1);
 }
 
-// The candidates of all row tiles are counted through, and those of a thread block ascend. params.claims is zero before
-// the launch and after it: [0] counts the claims made, [1] the thread blocks that have finished. With kTeams the
-// candidates are those of a team, all of which are assigned.
+// Candidates are numbered through all row tiles, and a thread block takes them in ascending order. params.claims is
+// zero before the launch and after it: [0] counts the claims made, [1] the thread blocks that have finished. With
+// kTeams the candidates are a team's, and all of them are assigned.
 template <bool kTeams>
 class StreamShare {
  public:
@@ -58,16 +58,16 @@ class StreamShare {
     Ask();
   }
 
-  // Returns the thread block's first work unit, without locations, where little code and no read can tell it; else one
-  // of no candidates, which says nothing of the next.
+  // Returns the thread block's first work unit, without locations, if little code and no read is enough to find it;
+  // else one of no candidates, which does not mean that there are no more.
   __device__ __forceinline__ StreamWorkUnit First() {
     if (p_.pattern.regular == 0 || next_ >= end_) return {};
     SeekRegular();
     return Take();
   }
 
-  // Returns the next work unit of the assigned ones, without locations, of row tiles that are alike; one of no
-  // candidates when there are no more. It is called in place of First and Next.
+  // Returns the next assigned work unit, without locations; row tiles must be alike. Returns one of no candidates if
+  // there are no more. To be called instead of First and Next.
   __device__ __forceinline__ StreamWorkUnit NextAssigned() {
     if (next_ >= end_) return {};
     if (next_ >= tile_end_) SeekRegular();
@@ -93,7 +93,7 @@ class StreamShare {
     const int64_t position = unit.position + lane_;
     unit.ordinal = unit.ordinals_begin < 0 ? position : p_.ordinals[unit.ordinals_begin + position];
   }
-  // Starts reading where the lane's document lies, and with kScales its scale. It is called a work unit after
+  // Starts reading where the lane's document lies, and with kScales its scale. To be called for a work unit after
   // ReadOrdinals.
   template <bool kScales>
   __device__ __forceinline__ void ReadLocations(StreamWorkUnit& unit) const {
@@ -142,7 +142,7 @@ class StreamShare {
     return open_;
   }
 
-  // Finds the row tile of candidate next_, which is behind the present one, where row tiles are alike.
+  // Finds the row tile of candidate next_, a later one than the present row tile, where row tiles are alike.
   __device__ __forceinline__ void SeekRegular() {
     if (p_.num_row_tiles == 1) {
       tile_end_ = p_.work.total;
@@ -155,8 +155,8 @@ class StreamShare {
     }
   }
 
-  // Finds the row tile of candidate next_, which is behind the present one, where row tiles may differ. The warp reads
-  // 32 row tiles at a time, each lane one.
+  // Finds the row tile of candidate next_, a later one than the present row tile, where row tiles may differ. The warp
+  // reads 32 row tiles at a time, one per lane.
   __device__ __forceinline__ void SearchRowTile() {
     int64_t begin = tile_end_;  // of the row tile after the present one
     for (int32_t first = tile_end_ == 0 ? 0 : row_tile_ + 1; first < p_.num_row_tiles; first += 32) {

@@ -19,7 +19,7 @@ __device__ __forceinline__ void NamedBarrierSync(int threads) {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
 }
 
-// Pieces of 16 bytes of the input that a thread brings over at most, all at once: a read of the host's memory takes 2
+// The most pieces of 16 bytes of the input that a thread brings over, all at once: a read of the host's memory takes 2
 // to 3 us.
 inline constexpr int kInputVectors = 2;
 
@@ -30,9 +30,9 @@ __device__ __forceinline__ bool InputIsThere(const SingleLaunchCall& call) {
   return there != 0;
 }
 
-// Has the input brought over by the first block of the grid, or waits until it is there. But nobody waits for a block
-// that may not be running: after a while any other does the same; what it writes is the same, too. Called by the
-// block's first `threads` threads, which meet at kBarrier. `input_is_there` is theirs, in shared memory.
+// The first thread block of the grid brings the input over, and the others wait until it is there. The first may not be
+// running, so after a while any other block writes the same input itself. Called by the block's first `threads`
+// threads, which meet at kBarrier. `input_is_there` is theirs, in shared memory.
 template <int kBarrier>
 __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_t& input_is_there, int threads) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -59,7 +59,7 @@ __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_
   }
   NamedBarrierSync<kBarrier>(threads);
   if (thread != 0) return;
-  // The times only then: they go to the host, and a release would wait for them.
+  // The times are noted only after that: they go to the host, and a release would wait for them.
   asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(&call.state->input_there) : "memory");
   StoreWhole(&call.times->input_begin, begin);
   NoteTime(&call.times->input_end);
@@ -71,7 +71,7 @@ struct SingleLaunchSpace {
 };
 
 // Selects, if this is the last block to get here. Called by the block's first kThreads threads, which meet at kBarrier,
-// once all is scored that is the block's, with nothing of `space` in use.
+// once the block has scored all of its candidates. Nothing of `space` may be in use.
 template <int kThreads, int kBarrier>
 __device__ __forceinline__ void SelectAtEnd(const SingleLaunchCall& call, const float* scores,
                                             SingleLaunchSpace& space) {

@@ -14,23 +14,23 @@
 
 namespace maxsim::cuda {
 
-// The bytes of the rows that registers hold at most, with their weights.
+// The most bytes of query rows that registers hold, with their weights.
 inline constexpr int32_t kSingleLaunchInputBytes = kQueryTileTokens * kStreamRegisterRowBytes + 256;
 
-// A thread block looks so often for the input, some 0.7 us each time, before it brings it over itself.
+// How often a thread block polls for the input, some 0.7 us each time, before it brings the input over itself.
 inline constexpr int32_t kSingleLaunchPatience = 64;
 
-// What the thread blocks tell each other, in device memory. All of it is zero before the launch and after it.
+// State in device memory that the thread blocks share. All of it is zero before the launch and after it.
 struct SingleLaunchState {
   uint32_t input_there;  // whether the query's rows are in device memory
   uint32_t ended;        // thread blocks whose scores are there; the last one selects
 };
 
 struct SingleLaunchCall {
-  SingleLaunchState* state;  // null: the launch only scores, and other launches bring the input over and select
-  // The query's weights and rows, which are brought over from `host_input`, in pinned memory, to `input`, in device
-  // memory. Where input_bytes is 0 they are on the device. The list of candidates is read in pinned memory: what a
-  // thread block needs of it is little, and wanted first of all.
+  SingleLaunchState* state;  // null if the launch only scores, and other launches bring the input over and select
+  // The query's weights and rows are brought over from `host_input`, in pinned memory, to `input`, in device memory. If
+  // input_bytes is 0 they are on the device already. The list of candidates is read in pinned memory, because a thread
+  // block needs little of it, and needs that first.
   const uint4* host_input;
   uint4* input;
   uint32_t input_bytes;  // a multiple of 16, at most kSingleLaunchInputBytes

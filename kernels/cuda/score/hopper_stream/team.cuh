@@ -1,6 +1,6 @@
-// Says what a thread block of a stream kernel has of its team's documents (StreamShares in kernels/plan/shares.h): the
-// documents' token tiles are numbered through, and each block has consecutive ones, as many as any other block or one
-// more. All blocks of a team come to the same numbers, by the lengths of all its documents.
+// Says which parts of its team's documents a thread block of a stream kernel has (StreamShares in
+// kernels/plan/shares.h): the documents' token tiles are numbered through, and the blocks have consecutive ones,
+// equally many or one more. All blocks of a team compute the same numbers, from the lengths of all its documents.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// What a block has of the document of a lane.
+// The part of a lane's document that belongs to the thread block.
 struct StreamPart {
   int32_t tiles = 0;
   int32_t skipped = 0;  // tiles of the document before those
@@ -21,7 +21,7 @@ struct StreamPart {
   __device__ __forceinline__ bool IsWhole() const { return cut.bits == 0; }
 };
 
-// One warp uses it, whose lanes each have a document of every work unit.
+// One warp uses it. Each of its lanes has one document of every work unit.
 class StreamTeam {
  public:
   __device__ __forceinline__ StreamTeam(const StreamParams& params, int lane) : p_(params), lane_(lane) {}
@@ -48,8 +48,8 @@ class StreamTeam {
     end_ = begin_ + each + (rank < extra ? 1 : 0);
   }
 
-  // Returns the thread block's part of the lane's document of the first work unit that has not been left; `unit` is
-  // that one.
+  // Returns the thread block's part of the lane's document of the first work unit that has not been left yet, which is
+  // `unit`.
   __device__ __forceinline__ StreamPart PartOf(const StreamWorkUnit& unit) const {
     const int32_t begin = max(begin_, first_[0]), end = min(end_, first_[0] + tiles_[0]);
     if (begin >= end) return {};

@@ -1,14 +1,14 @@
 // Fused MaxSim for Hopper (sm_90a) where several query tiles are scored against the same documents.
 //
-// Persistent thread blocks of three warpgroups, one a multiprocessor. The warps of the last one keep a ring of token
-// tiles full: one claims documents and looks them up (scheduler_warp.cuh), one describes tiles (loader.cuh), one has
-// them copied (tile_copier.cuh), one makes documents' last octets whole (tail_repeater.cuh). The other two warpgroups
-// multiply and take maxima (multiplier.cuh). Query rows stay in registers. Of row tiles of more than 128 rows the two
-// warpgroups hold different rows and share every tile; of others (RowTile::IsHalf) both hold the same rows and take
-// documents in turn.
+// Persistent thread blocks of three warpgroups, one block per multiprocessor. The warps of the last warpgroup keep a
+// ring of token tiles full: one claims documents and looks them up (scheduler_warp.cuh), one describes tiles
+// (loader.cuh), one has them copied (tile_copier.cuh), one fills up documents' last octets (tail_repeater.cuh). The
+// other two warpgroups multiply and take maxima (multiplier.cuh). Query rows stay in registers. If a row tile has more
+// than 128 rows, the two warpgroups hold different rows and share every tile; else (RowTile::IsHalf) both hold the same
+// rows and take documents in turn.
 //
 // NOTES:
-//  - What lies behind a tile's last document is anything: such products come to nothing.
+//  - The rows after a tile's last document are undefined: their products are never used.
 //  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md). wgmma and
 //    mma.sync agree on the sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
 #pragma once
@@ -32,8 +32,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// A thread has so many registers once the roles are known. The thread block has what it was launched with, 168 a
-// thread; to ask for more would wait for ever.
+// Registers of a thread once the roles are known. Together they must fit in what the thread block was launched with,
+// 168 per thread: asking for more would wait for ever.
 inline constexpr int kLaunchRegisters = 65536 / kWideThreads / 8 * 8;
 inline constexpr int kLoaderRegisters = 40;
 inline constexpr int kMultiplierRegisters = 232;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   using Stages = WideRing<kHalves>;
   const Stages ring(base);
   const WorkUnitSlot slot = ring.Slot();
-  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
+  // One lane provides the warp's number, so that the compiler knows that it is the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0), lane = threadIdx.x % 32;
   if (warp >= kWideMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));

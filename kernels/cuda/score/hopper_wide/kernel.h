@@ -10,11 +10,11 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Lets every wide kernel use the shared memory that it wants on the current device, and loads its code. To be called
-// once a device of compute capability 9.0.
+// Allows every wide kernel the shared memory that it needs on the current device, and loads its code. To be called once
+// per device of compute capability 9.0.
 cudaError_t PrepareWideKernels();
 
-// Copies from the plan what only the wide kernels are told of it.
+// Copies the parameters that only the wide kernels have from the plan.
 void FillFromPlan(const ScorePlan& plan, WideParams& params);
 
 // Launches the plan's kernel. FillFromPlan has filled in `params` from the same plan. `maps` describes the documents.

@@ -26,7 +26,7 @@ class Loader {
   __device__ __forceinline__ void Run() {
     Filler filler(p_, slot_, lane_);
     filler.Begin();
-    // Tiles are for both warpgroups, or for one and the other in turn. Each of these sides has its own documents.
+    // Tiles are for both warpgroups, or for each in turn. In turn, each warpgroup has its own documents.
     Stream stream, other;
     uint32_t told = 3;  // warpgroups that know of the row tile: they begin with the first
     do {
@@ -50,7 +50,7 @@ class Loader {
  private:
   using Filler = TileFiller<kType == ScalarType::kI8, kWideTokens, kWideMostEnds, /*kLasts=*/false>;
 
-  // What is known of the tiles before that were for the same warpgroups.
+  // State that carries over from the previous tile for the same warpgroups.
   struct Stream {
     OpenDocument open;
     bool after_many = false;  // TileEnds::kAfterMany

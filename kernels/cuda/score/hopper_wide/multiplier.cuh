@@ -1,13 +1,13 @@
 // The multiplying warps of the wide kernels run wgmma over token tiles, keep running maxima, and sum documents.
 //
-// A warp holds one query tile of 32 rows, as two sets of 16 (its part of two m64 operands), in registers. Both sets'
-// products of a tile are started, and while they run the documents that ended in the tile before are summed (many of
-// them before), and the next tile is waited for. Maxima are taken of the first set while the second one's products run,
-// and of the second one while the other warpgroup's run.
+// A warp holds one query tile of 32 rows, as two sets of 16 (its part of two m64 operands), in registers. It starts
+// both sets' products of a tile. While they run, it sums the documents that ended in the previous tile (before, if they
+// are many) and waits for the next tile. It takes the maxima of the first set while the second one's products run, and
+// those of the second set while the other warpgroup's products run.
 //
-// ptxas serialises products where one is in flight across a loop's back edge, or where sums are read behind a branch
-// while others are in flight. So a tile is multiplied from beginning to end in one piece, and for every kind of tile
-// there is such a piece: amid a document, with ends in one of its quarters, with ends anywhere, and after one with many
+// ptxas serialises products if one is in flight across a loop's back edge, or if sums are read after a branch while
+// others are in flight. So one piece of code multiplies a tile from beginning to end, and there is such a piece for
+// every kind of tile: amid a document, with ends in one of its quarters, with ends anywhere, and after a tile with many
 // ends.
 #pragma once
 
@@ -65,8 +65,8 @@ class Multiplier {
       const Tile tile = tile_;
       if (!tile.GoesOn(mine_)) {
         const bool is_mine = (tile.flags() & mine_) != 0;
-        // What was put off until the next tile's products run would wait too long, or for ever: one tile of the other
-        // warpgroup may come between, for which there is room in the ring, but not many.
+        // Sums that were put off until the next tile's products run must not wait any longer: one tile of the other
+        // warpgroup may come between, for which the ring has room, but not many.
         if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle<Count::kMany>());
         if (tile.flags() == 0) return;
         passed_ = !is_mine;
@@ -107,8 +107,8 @@ class Multiplier {
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
     static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
                   TileEnds::kWideOctets == (1u << TileOctets(kWideTokens)) - 1);
-    // A warp waits for the next tile while it holds the one that it multiplies and one that is not settled; where
-    // documents go to the warpgroups in turn, one of the other's lies between those.
+    // A warp waits for the next tile while it holds the one that it multiplies and one that is not settled. If
+    // documents go to the warpgroups in turn, a tile of the other warpgroup may lie between those.
     static_assert(WideRing<kHalves>::kStages >= 4 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
 
     uint32_t word = 0;
@@ -124,26 +124,26 @@ class Multiplier {
 
     __device__ __forceinline__ bool Has(uint32_t of_ends) const { return (word & of_ends) != 0; }
 
-    // Returns whether it is for the warpgroup of that flag, and for the same rows as the one before.
+    // Returns whether the tile is for the warpgroup of that flag, and for the same rows as the tile before.
     __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
       return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
     }
-    // Returns whether it GoesOn, no document ends in it, and not many have ended in the one before.
+    // Returns whether the tile GoesOn, no document ends in it, and not many have ended in the tile before.
     __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
       return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
     }
   };
 
-  // Waits for the next tile and reads what to do with it. (Without a loop beyond the wait's own: ptxas has serialised
-  // the products that are in flight meanwhile for one here.)
+  // Waits for the next tile and reads its work. (There must be no loop beyond the wait's own: ptxas has serialised the
+  // products that are in flight meanwhile because of one.)
   __device__ __forceinline__ void Fetch() {
     WaitBarrier(ring_.Whole(at_.stage), at_.parity);
     if (lane_ == 0) next_ = Tile(TileHeader::LoadFirst(ring_.Entry(at_.stage)), at_.stage);
     at_.Advance();
   }
 
-  // Tells the whole warp of the tile that the first lane has fetched: from one lane, so that the compiler knows it to
-  // be the same for all.
+  // Tells the whole warp about the tile that the first lane has fetched. The values come from one lane, so that the
+  // compiler knows that they are the same for all.
   __device__ __forceinline__ void Know() {
     tile_ = Tile(__shfl_sync(0xffffffffu, next_.word, 0));
     tokens_ = DescribeOperand(ring_.Tile(tile_.stage()));
@@ -155,13 +155,13 @@ class Multiplier {
     if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
   }
 
-  // A tile before, of which a document may still be on its way to its sum.
+  // The previous tile, with one of its documents if that is still to be summed.
   struct Before {
     typename SetMaxima<kType>::Ended one;
     int stage = -1;  // -1: there is none
   };
 
-  // Sums the documents that ended in the tile before; but a single one, of few, is left to Settle.
+  // Sums the documents that ended in the previous tile. With Count::kFew, a single document is left to Settle.
   template <Count kEnded>
   __device__ __forceinline__ Before BeginToSettle() {
     const Tile tile{__shfl_sync(0xffffffffu, held_.word, 0)};
@@ -174,7 +174,7 @@ class Multiplier {
     return before;
   }
 
-  // Sums the single document that BeginToSettle has left, and lets the tile go.
+  // Sums the single document that BeginToSettle has left, and releases its tile.
   __device__ __forceinline__ void Settle(const Before& before) const {
     maxima_.Finish(before.one);
     if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
@@ -184,8 +184,8 @@ class Multiplier {
   __device__ __forceinline__ void TakeRows(int32_t row_tile) {
     const RowTile& tile = p_.row_tiles[row_tile];
     const int block = warp_ & (tile.IsHalf() ? kHalfTileQueryTiles - 1 : kWideMultipliers - 1);
-    // The compiler takes them for numbers that differ among lanes, or it makes twice the instructions of predicates;
-    // and it computes nothing from the lane ahead of time, to keep it.
+    // The asm makes these seem to differ among lanes: otherwise the compiler makes twice the instructions of
+    // predicates. It also stops the compiler from computing values from the lane ahead of time only to keep them.
     int lane = lane_;
     int bytes = block < tile.num_query_tiles ? p_.row_bytes : 0;
     asm volatile("" : "+r"(lane), "+r"(bytes));
@@ -219,10 +219,10 @@ class Multiplier {
     CommitGroup();
   }
 
-  // Multiplies the tile, in whose kQuarters (bits 0 to 3) documents may end, while the one before is settled, in which
-  // kEnded documents did. The next one is waited for while both sets' products run, and known before the last maxima
-  // are taken, so that nothing but those stands between this tile's products and the next one's. Many documents are
-  // summed before the products begin, which read shared memory as well.
+  // Multiplies the tile, in whose kQuarters (bits 0 to 3) documents may end, and settles the previous one, in which
+  // kEnded documents did. It waits for the next tile while both sets' products run, and reads its header before it
+  // takes the last maxima, so that only those come between this tile's products and the next one's. If many documents
+  // have ended, it sums them before the products begin, because the products read shared memory as well.
   template <uint32_t kQuarters, Count kEnded = Count::kFew>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const Tile tile = tile_;

@@ -7,7 +7,7 @@
 
 namespace maxsim::cuda {
 
-// A wide kernel's sizes are constants of its instance, so that it is told nothing beyond its work.
+// A wide kernel's sizes are constants of its instance, so its only parameters are its work.
 struct WideParams : WorkQueueParams {};
 static_assert(std::is_trivially_copyable_v<WideParams>);
 

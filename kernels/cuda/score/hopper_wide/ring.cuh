@@ -17,7 +17,7 @@ class WideRing {
 
  public:
   static constexpr int kStages = Shared::kStages;
-  // All barriers, those of the slot too, lie one behind the other, and so many lanes arrive at each.
+  // The barriers, including those of the slot, lie one after another. kArrivals lanes arrive at each.
   static constexpr int kBarriers = (sizeof(Shared) - offsetof(Shared, described)) / sizeof(uint64_t);
   static constexpr int kArrivals = kWritingLanes;
   static_assert(kBarriers == 4 * kStages + kUnitBarriers);
@@ -44,7 +44,7 @@ class WideRing {
     return At<sizeof(uint64_t)>(offsetof(Shared, described), number);
   }
 
-  // The scheduler warp hands work units to the loading one by it.
+  // The slot in which the scheduler warp hands work units to the loading warp.
   __device__ __forceinline__ WorkUnitSlot Slot() const {
     return {base_ + static_cast<uint32_t>(offsetof(Shared, slot)),
             base_ + static_cast<uint32_t>(offsetof(Shared, slot_barriers))};

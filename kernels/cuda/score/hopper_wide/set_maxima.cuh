@@ -4,12 +4,12 @@
 // In set s, lane l has rows 16 s + l / 4 and 8 further, of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and
 // [4 j + 2, 3] for octet j, as wgmma leaves them.
 //
-// There are no branches but for whole tiles: a taken one costs some 50 cycles, and each of the two warps of a scheduler
-// has to be done with a tile in about 1,000 (INT8 at d = 128). So documents are made of octets: tokens behind a
-// document's end repeat its last one (tail_repeater.cuh). And what a lane has of a document that ends goes to shared
-// memory by a predicate, where the lanes that sum it find it. Such a predicate and what hangs on it are four
-// instructions an octet and set beside the four that take its maxima, so a tile whose ends lie in one quarter has them
-// there alone.
+// Only whole tiles have branches: a taken branch costs some 50 cycles, and each of a scheduler's two warps has to
+// finish a tile in about 1,000 (INT8 at d = 128). So documents are made of octets: the tokens after a document's end
+// repeat its last one (tail_repeater.cuh). When a document ends, each lane stores what it has of it in shared memory
+// under a predicate, and the lanes that sum the document find it there. Such a predicate and what depends on it are
+// four instructions per octet and set, beside the four that take its maxima, so a tile whose ends lie in one quarter
+// has them only there.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ class SetMaxima {
   __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
     constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kOctetsOfQuarter;
     constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * TileEnds::kOctetsOfQuarter + kFirst - 1;
-    // The lane's number in the upper bits makes `ends` differ among lanes: the compiler spends an instruction more on
-    // predicates of a number that the whole warp shares.
+    // The lane's number in the upper bits makes `ends` differ among lanes: the compiler spends one more instruction on
+    // predicates if the whole warp shares the number.
     asm("or.b32 %0, %0, %1;" : "+r"(ends) : "r"(lane_ << 26));
     uint32_t place = scratch_ + Word(lane_ / 4, lane_ % 4, set, 0) * 4;
     Value of_octet[2];
@@ -73,7 +73,7 @@ class SetMaxima {
     for (int h = 0; h < 2; ++h) of_octet[h] = LargestOf<0, kFirst + 1>(sums, h, running_[set][h]);
 #pragma unroll
     for (int j = kFirst; j <= kLast; ++j) {
-      Value next[2][2];  // whose larger one comes next: of an octet, or behind the last end of all others
+      Value next[2][2];  // for each h the next octet's two sums, or the largest sum after kLast
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         next[h][0] = j < kLast ? sums[4 * (j + 1) + 2 * h] : LargestOf<kLast + 1, kOctets>(sums, h, LowestSum<Value>());
@@ -96,8 +96,8 @@ class SetMaxima {
   // How many documents may have ended in a tile: up to TileEnds::kFewEnds, or more.
   enum class Count { kFew, kMany };
 
-  // Sums the documents that ended in a tile, of which both sets have been taken; but for a single one, which may be
-  // left to Finish. `entry` describes the tile.
+  // Sums the documents that ended in a tile, after the maxima of both sets have been taken. With Count::kFew, a single
+  // document is left to Finish. `entry` describes the tile.
   template <Count kCount>
   __device__ __forceinline__ Ended SumEnded(uint32_t ends, uint32_t entry) const {
     __syncwarp();  // every lane has put down its maxima
@@ -118,7 +118,7 @@ class SetMaxima {
     return one;
   }
 
-  // Without branches, so that the compiler mixes the butterfly, whose steps wait for one another, with what is around.
+  // No branches, so that the compiler mixes the butterfly, whose steps wait for one another, with the code around it.
   __device__ __forceinline__ void Finish(const Ended& one) const {
     const float sum = sums_.SumOf(one.term);
     if (one.writes) sums_.Write(sum, one.piece);
@@ -134,8 +134,8 @@ class SetMaxima {
     return bit;
   }
 
-  // Where the lane 4 g + q puts what it has of row 8 h + g of a set, among a document's 128 words. The 32 words of one
-  // q lie in different banks, and so do those that half a warp writes.
+  // Returns where lane 4 g + q puts its maximum of row 8 h + g of a set, among a document's 128 words. The 32 words of
+  // one q lie in different banks, and so do those that half a warp writes.
   static __device__ __forceinline__ uint32_t Word(int g, int q, int set, int h) {
     return static_cast<uint32_t>(q * 32 + ((set * 16 + g * 2 + h) ^ q * 8));
   }
@@ -153,7 +153,7 @@ class SetMaxima {
   }
 
   // A compiler barrier: the maxima are taken before the wait for the other set's products that comes next. ptxas cannot
-  // move them behind it, since a store needs them. The store never happens: no lane is beyond 31.
+  // move them past that wait, since a store needs them. The store never happens: no lane is beyond 31.
   __device__ __forceinline__ void TakeNow(float first, float second) const {
     asm volatile(
         "{\n.reg .pred never;\nsetp.gt.s32 never, %0, 31;\n@never st.shared.v2.f32 [%1], {%2, %3};\n}\n" ::"r"(lane_),
@@ -167,9 +167,9 @@ class SetMaxima {
         : "memory");
   }
 
-  // Where a document ends: puts its two maxima at `place`, else takes them into what comes next. Written so
-  // that ptxas makes the fewest instructions of it: FP32 has no maximum of three, and there a maximum that a predicate
-  // leaves out does what a selection and a maximum would.
+  // If a document ends, puts its two maxima at `place`; else merges them into what comes next. Written so that ptxas
+  // makes the fewest instructions of it: FP32 has no maximum of three, so a predicated maximum does what a selection
+  // and a maximum would.
   static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_octet)[2],
                                                    const float (&next)[2][2]) {
     const float first = of_octet[0], second = of_octet[1];
@@ -194,7 +194,7 @@ class SetMaxima {
     of_octet[1] = Larger(of_octet[1], Larger(next[1][0], next[1][1]));
   }
 
-  // What the lane's row adds to the sum of a document that ended.
+  // Returns what the lane's row adds to the sum of a document that ended.
   __device__ __forceinline__ float Term(int document) const {
     const int g = lane_ / 4, set = lane_ % 2, h = lane_ / 2 % 2;
     Value of[4];

@@ -1,5 +1,5 @@
-// A warp that makes documents' last octets whole: behind a document's last token the octet's other tokens become copies
-// of it, which changes no maximum. So nobody needs to tell them from the document's own.
+// A warp that fills up documents' last octets: the tokens of the octet after a document's last one become copies of it,
+// which changes no maximum. So the multiplying warps need not tell them from the document's own tokens.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ class TailRepeater {
   }
 
  private:
-  // Eight lanes a document, and each has one of the eight parts of a row. Documents that end are the tile's first
-  // pieces. Stores that a predicate leaves out take less time than a loop over those that are wanted.
+  // Eight lanes serve one document, each for one of the eight parts of a row. Documents that end are the tile's first
+  // pieces. Predicated stores take less time than a loop over only the stores that are needed.
   __device__ __forceinline__ void RepeatLasts(uint32_t tile, uint32_t notes, int count) const {
     const uint32_t part = lane_ % kParts;
 #pragma unroll 1

@@ -1,5 +1,5 @@
-// The way of a thread block through its candidates: candidate by candidate, token tile by token tile, chunk by chunk.
-// Loads walk it a few stages ahead of the arithmetic; both keep a Walk of their own and read the same table.
+// How a thread block goes through its candidates: candidate by candidate, token tile by token tile, chunk by chunk. The
+// loads are a few stages ahead of the arithmetic; both keep a Walk of their own and read the same table.
 #pragma once
 
 #include <cstdint>
@@ -71,9 +71,9 @@ class CandidateTable {
     FillHalf(1, thread);
   }
 
-  // To be called with every new place of the loads. Half a table before they enter a half that is not there yet, fills
-  // it: by then neither they nor the arithmetic, fewer than kMaxStages candidates behind, use the entries that it
-  // replaces, and at least one barrier lies between here and the first read.
+  // To be called with every new place of the loads. Fills a half of the table when the loads are half a table away from
+  // it. By then neither the loads nor the arithmetic, which trails them by fewer than kMaxStages candidates, use the
+  // entries that it replaces, and at least one barrier lies between here and the first read.
   __device__ __forceinline__ void Refill(const Walk& loads, int thread) const {
     static_assert(kMaxStages < kHalf / 2);
     if (loads.candidate % kHalf != kHalf / 2 || loads.candidate < kHalf || loads.token != 0 || loads.chunk != 0) return;

@@ -8,7 +8,7 @@
 // NOTES:
 //  - A warp's products of tokens past the document's end use stale shared memory. They are masked at the maximum; a
 //    product only depends on its own row and token, so nothing leaks.
-//  - The sums of a document are formed one stage after its last product, behind the barrier that the ring needs anyway.
+//  - The sums of a document are formed one stage after its last product, after the barrier that the ring needs anyway.
 //  - Order of additions: see warp_tile.cuh for a product and PartialSums below for a score.
 #pragma once
 
@@ -175,8 +175,8 @@ class ScoreBlock {
     maxima.Store(values + first, tokens + first, lane_);
   }
 
-  // One thread a row joins the warps' maxima and writes the row's match, or a warp a query tile adds and writes its
-  // sum. (The table still has the candidate: the loads are less than kMaxStages ahead of it.)
+  // One thread per row joins the warps' maxima and writes the row's match, or one warp per query tile adds and writes
+  // its sum. (The table still has the candidate: the loads are less than kMaxStages ahead of it.)
   __device__ __forceinline__ void Finish(const RowTile& tile, int num_rows, int64_t position, uint32_t candidate,
                                          const Table& table) const {
     const int row = thread_;

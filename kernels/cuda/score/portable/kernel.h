@@ -10,11 +10,11 @@
 
 namespace maxsim::cuda {
 
-// Lets every portable kernel use up to `shared_bytes` of shared memory on the current device, and loads its code. To be
-// called once a device.
+// Allows every portable kernel up to `shared_bytes` of shared memory on the current device, and loads its code. To be
+// called once per device.
 cudaError_t PreparePortableKernels(int shared_bytes);
 
-// Copies from the plan what only the portable kernels are told of it.
+// Copies the parameters that only the portable kernels have from the plan.
 void FillFromPlan(const ScorePlan& plan, PortableParams& params);
 
 // Launches the plan's kernel. FillFromPlan has filled in `params` from the same plan.

@@ -9,7 +9,7 @@
 namespace maxsim::cuda {
 
 struct PortableParams : ScoreParams {
-  DeviceMatch* matches;  // output [num_candidates, query_tokens] in place of scores; null: scores are wanted
+  DeviceMatch* matches;  // output [num_candidates, query_tokens] in place of scores; null to compute scores
   int32_t row_tiles_at_once;
   int32_t blocks_per_row_tile;
   int32_t num_chunks;       // column chunks of the tiling's chunk_bytes in a row

@@ -26,7 +26,7 @@ class RowMaxima {
   }
 
   // Takes in a tile whose first token is `first_token`. Tokens from num_valid on (counted in the warp's part) are
-  // masked: their products come from memory that holds anything.
+  // masked: their products were computed from undefined memory.
   template <class Tile>
   __device__ __forceinline__ void Add(const Tile& tile, int lane, int first_token, int num_valid, bool mask) {
     if (mask) {

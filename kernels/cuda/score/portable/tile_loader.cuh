@@ -9,8 +9,8 @@
 namespace maxsim::cuda::sm80 {
 
 // Starts copying chunk `chunk` of `num_rows` consecutive rows (of at most kMaxRows) to `shared`. Exactly the rows' own
-// bytes are read, nothing beyond the last row; where the last step of a row is half, its other half is set to zero.
-// What lies behind the rows and behind their steps keeps its old content, and no result depends on it.
+// bytes are read, nothing beyond the last row; if a row's last step is only half there, the other half is set to zero.
+// Shared memory past the rows and past their last steps keeps its old content, and no result depends on it.
 template <int kThreads, int kMaxRows, int kChunkBytes>
 __device__ __forceinline__ void LoadChunk(uint32_t shared, const uint8_t* rows, int num_rows, int row_bytes, int chunk,
                                           int thread) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void LoadChunk(uint32_t shared, const uint8_t* rows, 
   }
 }
 
-// Starts copying whole rows of any width to `shared`, one behind the other at `pitch`.
+// Starts copying whole rows of any width to `shared`, one row every `pitch` bytes.
 template <int kThreads>
 __device__ __forceinline__ void LoadRows(uint32_t shared, int pitch, const uint8_t* rows, int num_rows, int row_bytes,
                                          int thread) {

@@ -70,13 +70,13 @@ class WarpTile {
     }
   }
 
-  // What a lane adds to the address of the warp's first row for Step: ldmatrix lane l reads row l % 16, columns 8 (l /
-  // 16).
+  // Returns what a lane adds to the address of the warp's first row for Step: lane l of ldmatrix reads row l % 16 from
+  // column 8 (l / 16) on.
   static __device__ __forceinline__ uint32_t RowLaneOffset(int lane, int pitch) {
     return (lane % 16) * pitch + (lane / 16) * 16;
   }
-  // What a lane adds to the address of the warp's first token for Step: two matrices of columns for tokens 0 .. 7, then
-  // for tokens 8 .. 15.
+  // Returns what a lane adds to the address of the warp's first token for Step: the lanes read two matrices of columns
+  // for tokens 0 .. 7, then two for tokens 8 .. 15.
   static __device__ __forceinline__ uint32_t TokenLaneOffset(int lane) {
     return ((lane / 16) * 8 + lane % 8) * kTokenPitch + (lane / 8 % 2) * 16;
   }

@@ -179,8 +179,8 @@ class CodedWarp {
             call_.residuals() + (row + lane_ / 4) * codes_stride_ + column / 8 * kNbits};
   }
 
-  // Reads the lane's columns of the token 8 `group` + g. What is not there is left as it is, since nothing depends on
-  // it.
+  // Reads the lane's columns of the token 8 `group` + g. Columns that do not exist keep their old values, which nothing
+  // depends on.
   __device__ __forceinline__ void ReadColumns(const CodedSource& source, int32_t number, int group,
                                               CodedColumns<kType>& columns) const {
     const uint8_t* const centroid = Computed(source.centroids + static_cast<uint64_t>(static_cast<uint32_t>(number)) *

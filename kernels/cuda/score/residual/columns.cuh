@@ -191,16 +191,16 @@ __device__ __forceinline__ void ReadWeights(const uint8_t* lane_table, const uin
   }
 }
 
-// Decodes eight columns of which `present` are columns of the row (kWhole: eight of them, or none); the others become
-// zero. Adds the squares of the
-// values to `squares`.
+// Decodes eight columns. The first `present` of them are columns of the row (with kWhole that is all eight,
+// or none when `present` is not above 0); the others become zero. Adds the squares of the values to
+// `squares`.
 template <ScalarType kType, int kNbits, bool kWhole>
 __device__ __forceinline__ void DecodeColumns(const CodedColumns<kType>& stored, const uint8_t* lane_table,
                                               bool colbert_bits, int32_t present,
                                               uint32_t (&values)[kColumnWords<kType>], float& squares) {
   uint32_t weights[kColumnWords<kType>];
-  // In the order of ColBERT the bits of each byte are turned round, so that those of the first column, and of a bucket,
-  // are the lowest in either order.
+  // In the order of ColBERT the bits of each byte are reversed, so that in either order the bits of the first column,
+  // and of a bucket, are the lowest.
   uint32_t codes[2] = {stored.codes[0], 0};
   if constexpr (kNbits == 8) codes[1] = stored.codes[1];
   if (colbert_bits) codes[0] = __byte_perm(__brev(codes[0]), 0, 0x0123);

@@ -8,8 +8,8 @@
 
 namespace maxsim::cuda {
 
-// Lets every kernel use the shared memory that it needs on the current device, and loads its code. To be called once a
-// device.
+// Lets every kernel use the shared memory that it needs on the current device, and loads its code. To be called once
+// per device.
 cudaError_t PrepareResidualKernels();
 
 // Launches the plan's kernel, for scores or for matches. `params` has everything but blocks_per_row_tile and resident,

@@ -12,7 +12,7 @@ namespace maxsim::cuda {
 struct ResidualParams : ScoreParams {
   const uint8_t* centroids;     // F16 [num_centroids], `row_bytes` apart, zero after their columns
   const float* bucket_weights;  // [2^bits]
-  DeviceMatch* matches;         // output [num_candidates, query_tokens] in place of scores; null: scores are wanted
+  DeviceMatch* matches;         // output [num_candidates, query_tokens] in place of scores; null to compute scores
   int64_t num_centroids;
   int32_t dim;
   int32_t document_bytes;       // a multiple of 16

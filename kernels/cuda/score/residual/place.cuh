@@ -9,15 +9,15 @@ inline constexpr int32_t kNoCodedToken = INT32_MAX;
 // The smallest norm that a vector is divided by.
 inline constexpr float kMinCodedNorm = 1e-12f;
 
-// Where a lane's columns of a step are: of the centroid of number 0, and the codes of the tile's first group of tokens.
+// Where a lane's columns of a step are: those of centroid number 0, and the codes of the tile's first group of tokens.
 struct CodedSource {
   int32_t column;
   const uint8_t* centroids;
   const uint8_t* codes;
 };
 
-// Returns the pointer, computed here: the compiler would otherwise move its arithmetic into a branch around the load,
-// of which there is one for each token, and could not share it between them.
+// Returns the pointer, computed here: the compiler would otherwise move its arithmetic into the branch around each
+// token's load, and could not share it between them.
 __device__ __forceinline__ const uint8_t* Computed(const uint8_t* pointer) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+l"(pointer));

@@ -90,7 +90,7 @@ class CodedProducts {
     }
   }
 
-  // Returns what row `lane` has, out of what the slots of all lanes hold after they were joined.
+  // Returns the value of row `lane` from the slots of all lanes, after these were joined.
   template <class T>
   static __device__ __forceinline__ T OfRow(int lane, const T (&slots)[kSlots]) {
     T result = slots[0];

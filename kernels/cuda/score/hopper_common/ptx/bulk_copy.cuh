@@ -12,7 +12,7 @@ __device__ __forceinline__ void CopyBulk(uint32_t shared, const void* global, ui
                : "memory");
 }
 
-// Starts a copy of what is not wanted again soon: it goes from the L2 cache before all else does.
+// Starts a copy of data that is not needed again soon: the L2 cache evicts it first.
 __device__ __forceinline__ void CopyBulkOnce(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier) {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));

@@ -1,4 +1,4 @@
-// The block's numbered barriers (bar), of which 0 is __syncthreads'.
+// The thread block's numbered barriers (bar). Number 0 is the barrier of __syncthreads.
 #pragma once
 
 namespace maxsim::cuda::sm90 {

@@ -54,7 +54,7 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
   "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
-// What they are bound to: `c` is "+f" or "+r".
+// The operands of those numbers. `c` is the constraint "+f" or "+r".
 #define MAXSIM_EIGHT(c, g)                                                                                            \
   c(sums[8 * g]), c(sums[8 * g + 1]), c(sums[8 * g + 2]), c(sums[8 * g + 3]), c(sums[8 * g + 4]), c(sums[8 * g + 5]), \
       c(sums[8 * g + 6]), c(sums[8 * g + 7])
@@ -65,8 +65,8 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
 #define MAXSIM_SUMS192(c) \
   MAXSIM_SUMS128(c), MAXSIM_EIGHT(c, 8), MAXSIM_EIGHT(c, 9), MAXSIM_EIGHT(c, 10), MAXSIM_EIGHT(c, 11)
 
-// One instruction. `kind` names k and the types; `tail` is what floating-point types have behind the predicate: signs,
-// and transposition of operands in shared memory. The operands' numbers follow those of the sums.
+// One instruction. `kind` names k and the types; `tail` is the text after the predicate, which only floating-point
+// types have: signs, and transposition of operands in shared memory. The operands' numbers follow those of the sums.
 #define MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, kind, tail, c)                                         \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #add_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n kind \
                " {" MAXSIM_TEXT##n "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b_at ", add" tail ";\n}\n"   \
@@ -91,8 +91,8 @@ __device__ __forceinline__ void MultiplyAdd(Sum<kType> (&sums)[64], const uint32
   }
 }
 
-// sums += a * b for the first N columns, 32, 64 or 96, of half-precision types; `a` a lane's part of the operand. With
-// kFresh sums = a * b, and what they held before need not be there.
+// sums += a * b for the first N columns, 32, 64 or 96, of half-precision types. `a` is a lane's part of the operand.
+// With kFresh, sums = a * b, and `sums` need not be initialised.
 template <ScalarType kType, int N, bool kFresh>
 __device__ __forceinline__ void MultiplyAddFirst(float (&sums)[48], const uint32_t (&a)[4], uint64_t b) {
   static_assert(kType == ScalarType::kF16 || kType == ScalarType::kBF16);
