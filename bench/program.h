@@ -1,4 +1,4 @@
-// What the benchmark programs have in common: how they end on an error, and what their reports say of the run.
+// Shared by the benchmark programs: how they end on an error, and how their reports describe the run.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

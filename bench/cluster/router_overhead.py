@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a router adds: latencies of one request at a time at a server and through a router over that same server, in
-turns; the same of a server whose answers cost nothing, which says what a call of gRPC costs on the machine at all, and
-a hop cannot cost less; and what a router can take, over one such server and over --groups of them with a partition each.
+"""Measures what a router adds. Latencies of one request at a time, at a server and through a router over the same
+server, in turns. The same for a server whose answers cost nothing: that is the cost of a gRPC call on the machine, and
+a hop cannot cost less. The throughput of a router over one such server, and over --groups of them, each a partition.
 
     bench/cluster/router_overhead.py --bin build/release/bin --out out.json
 

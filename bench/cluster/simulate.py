@@ -29,7 +29,7 @@ FOLDER = SERVICE_TIMES.parent
 FAN_OUTS = (1, 2, 4, 8, 16, 32, 64)
 LOADS = (0.3, 0.7)
 SEEDS = (1, 2, 3)
-# Faults are simulated where a run is long beside a second, for which the router leaves a replica out.
+# Faults are simulated only with profiles whose runs are long beside the second for which a replica is ejected.
 FAULTY_PROFILES = ("cpu",)
 FAN_OUTS_WITH_FAULT = (1, 8, 64)
 

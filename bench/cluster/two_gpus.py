@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a second group brings: a server over a whole collection on one GPU, beside a router over two groups that have
-half of it each on a GPU of their own. Wants two GPUs.
+"""Measures what a second group brings: a server over a whole collection on one GPU, beside a router over two groups
+that each have half of it on a GPU of their own. Needs two GPUs.
 
     bench/cluster/two_gpus.py --bin build/release/bin --out out.json
 
 The collection is synthetic, --documents of --tokens x --dim F16, and `maxsim-shard split` cuts it. Every request scans
-all of it. maxsim-loadtest keeps --concurrency requests under way (--check exact: the same request has the same bits
-each time), for the one and for the other in turns; medians over the rounds are told. Before that a few rankings of both
-are compared.
+all of it. maxsim-loadtest keeps --concurrency requests in flight (--check exact: the same request has the same bits
+each time), to the server and to the router in turns. The report has medians over the rounds. Before that, a few
+rankings of both are compared.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""A router, groups of replicas and their queues in simulated time: what simulate.py runs.
+"""A router, groups of replicas and their queues in simulated time, for simulate.py.
 
 A request is a call to every group, and has its answer when all groups have answered. The router's rules are those of
 docs/internals/cluster.md and server/cluster: the replica with the fewest calls in flight is asked; a second one as well
 once the group's 95th percentile has passed, for at most a tenth of calls; the first answer wins and the other attempt
-is cancelled. A replica that fails three times in a row, or is overtaken while it has answered nobody for ten times that
-percentile, is left out for a second, then for twice as long. A lost replica's calls go to another one at once, and those
-that wait for one that is left out, or does not answer polls, within a tenth of a second. Times are in microseconds. What
-the network and the router themselves take is left out. Needs nothing but Python.
+is cancelled. A replica that fails three times in a row, or is overtaken after it has answered no call for ten times
+that percentile, is ejected for a second, then for twice as long. A lost replica's calls go to another one at once.
+Calls that wait for an ejected replica, or for one that does not answer polls, go to another one within a tenth of a
+second. Times are in microseconds. The network and the router itself take no time. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from service_times import ServiceTimes
 
 HEDGE_SHARE = 0.95
 CALLS_A_HEDGE, MOST_HEDGES_SAVED = 10, 10  # a tenth of calls, and a short burst
-MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64  # of the percentile: at least, at most, and how often it is computed
+MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64  # of the percentile: fewest and most; answers per computation
 MAX_FAILURES, MIN_EJECTION_US, MAX_EJECTION_US = 3, 1e6, 30e6
 POLL_US = 1e6
 LEAST_SILENCE_US, SILENCE_PERCENTILES, LOOK_US = 100e3, 10, 100e3
-# What counts more than any number of calls in flight when a replica is chosen.
+# Penalties when a replica is chosen. They outweigh any number of calls in flight.
 POLL_FAILED, EJECTED = 1 << 40, 1 << 41
 SLOW_FACTOR = 4
 FAULTS = ("none", "slow", "paused", "dead")
-# Whether a second replica is asked as well: never; or it is, and a silent replica that is overtaken by it three times in
-# a row is left out as one that fails is (the router's rule), or is not.
+# none: no second replica is asked. hedge-eject (the router's rule): one is asked, and a silent replica that is
+# overtaken three times in a row is ejected like one that fails. hedge: one is asked, but overtaking ejects none.
 POLICIES = ("none", "hedge-eject", "hedge")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is simulated. `load` is the offered share of what the replicas can do, without hedges. `policy` is one of
+    """A simulation. `load` is the offered load as a share of the replicas' capacity, without hedges. `policy` is one of
     POLICIES. `fault` is that of the first replica of the first group: slow is SLOW_FACTOR times as slow all the time,
     paused stands still and dead refuses everything from a quarter of the run to three quarters."""
 
@@ -195,7 +195,7 @@ class World:
             self._try(call)
             if self._hedges and group.delay is not None:
                 due = self._now + group.delay
-                # Most calls are known to end before: a time that would find them answered is not noted.
+                # Most calls are known to end before `due`. No event is scheduled for those.
                 if call.attempts[0].certain_end > due:
                     self._at(due, self._hedge, call)
 

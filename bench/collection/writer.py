@@ -85,7 +85,7 @@ def write(arguments, source, target):
     seconds = time.perf_counter() - began
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if source != "-":
-        memory -= num_bytes  # the pages of the mapped input, all of which were touched
+        memory -= num_bytes  # without the pages of the mapped input: all were touched
     print(json.dumps({"bytes": num_bytes, "seconds": seconds, "memory": memory}))
 
 

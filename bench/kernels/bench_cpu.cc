@@ -2,7 +2,7 @@
 //
 // Each number is the best of repeated calls that fill --seconds. With one thread it is that thread's CPU time, so that
 // other work on the machine counts as little as possible; with several it is wall time. Scores of the loop and of the
-// backend are compared, so that nothing wrong is timed; some of the backend's are also compared with FP64. --json
+// backend are compared, so that no wrong kernel is timed; some of the backend's are also compared with FP64. --json
 // writes rows in the form of maxsim_bench_gpu's, with the loops as peers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -81,7 +81,7 @@ std::vector<uint16_t> As(ScalarType type, const std::vector<float>& values) {
 // Documents' tokens in one storage type.
 struct Stored {
   std::vector<uint16_t> elements;
-  std::vector<float> scales;  // I8: one a document; other types: empty
+  std::vector<float> scales;  // I8: one per document; other types: empty
   double bytes = 0;           // of both
 };
 
@@ -136,7 +136,7 @@ class Report {
   void Score(const Workload& work, ScalarType storage, const std::string& isa, int threads, double seconds,
              double loop_seconds, double bytes, double error) {
     Print(work, std::string(Name(storage)), isa, threads, seconds, loop_seconds, bytes);
-    // Instructions that multiply narrower numbers have other limits, which are not measured.
+    // Instructions for narrower numbers have other limits, which are not measured.
     const bool f32 = storage != ScalarType::kI8 && isa.find("amx") == std::string::npos &&
                      isa.find("bf16") == std::string::npos && limits_.f32 > 0;
     const double multiply = f32 ? work.flops() / limits_.f32 : 0;

@@ -10,19 +10,19 @@ Needs PyTorch and Triton on a GPU. Runs maxsim_bench_gpu (--bench; without it --
     "peers": {"flash-maxsim 0.3.0": 0.033, "late-interaction-kernels 0.4.5": null}
 
 null stands for a peer that fails, or has no figure after --seconds-per-method, its tuning included. Rows of INT8 have
-the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which read as many bytes;
-those take documents of equal length, so that lists and ragged rows of INT8 have what the peers do in FP16.
-"peer_methods" has every figure, as called and as a CUDA graph's replay, of which the best counts, and why one is missing;
-"peer_error" is why a row has none at all.
+the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which read as many bytes.
+Those need documents of equal length, so that lists and ragged rows of INT8 have the peers' FP16 figures instead.
+"peer_methods" has every figure, of plain calls and of replays of a CUDA graph, and the reason if one is missing. The
+best figure counts. "peer_error" is the reason why a row has no figure at all.
 
 Times are medians of CUDA events, as maxsim_bench_gpu takes them: before every call 256 MB that nothing else uses are
-read on the same stream, so that the cache is cold and the launches are hidden. Documents and queries are the very
-numbers that maxsim_bench_gpu scores (bench/kernels/gpu_data.h); every method's scores are compared with FP64 first.
+read on the same stream, so that the cache is cold and launches add no time. Documents and queries are the same numbers
+that maxsim_bench_gpu scores (bench/kernels/gpu_data.h). Every method's scores are compared with FP64 first.
 
-Triton compiles a kernel for every tuning choice: several processes do that beforehand, a part of the choices each
-(--compile-processes), which fills Triton's cache; then another one tunes and times, with the device to itself. It is
-ended where a method is far beyond its time, since a compiler does not listen to signals, and started again behind that.
-Rows of a sweep are not tried with a method that had no time for as few query tokens and columns before.
+Triton compiles a kernel for every tuning choice. Several processes (--compile-processes) first compile a part of the
+choices each, which fills Triton's cache. Then one process tunes and times, with the device to itself. If a method runs
+far beyond its time, that process is killed, since a compiler ignores signals, and a new one goes on after the method.
+A sweep skips a method for a row if it ran out of time before with no more query tokens and columns.
 """
 
 import argparse
@@ -112,7 +112,7 @@ def main():
     parser.add_argument("--time-from", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.bench_args = options.bench_args.split()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started ends, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # started processes end, too
     if options.peers:
         sys.path.insert(0, options.peers)
     if options.compile_part:

@@ -126,7 +126,7 @@ Work WorkOf(const GpuData& data) {
   const double row_bytes = static_cast<double>(shape.dim) * static_cast<double>(SizeOf(shape.type));
   const double rows = static_cast<double>(data.offsets.back());
   Work work;
-  double pairs = rows * shape.num_queries;  // document tokens that each query meets, summed over queries
+  double pairs = rows * shape.num_queries;  // document tokens that each query is scored against, summed over queries
   work.bytes = work.bytes_once = rows * row_bytes;
   if (shape.list_size > 0) {
     pairs = work.bytes_once = 0;

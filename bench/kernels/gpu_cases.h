@@ -23,7 +23,7 @@ struct RunOptions {
   double check_products = 2e9;    // products that the FP64 reference may take; at least one document is checked
 };
 
-// What a run has measured. Times are medians, and the cache is flushed before every call.
+// The measurements of a run. Times are medians, and the cache is flushed before every call.
 struct GpuRow {
   GpuCase shape;
   std::string plan;

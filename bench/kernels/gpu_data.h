@@ -1,4 +1,4 @@
-// The inputs of a case of the GPU benchmark, which are made where the case needs them.
+// Makes the inputs of a case of the GPU benchmark, in the memory where the case needs them.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct GpuData {
 inline constexpr uint64_t kDocumentSeed = 11;
 inline constexpr uint64_t kQuerySeed = 1000;
 
-// Makes the inputs of `shape`; every query wants the best `top_k`. Returns the backend's status where the backend
+// Makes the inputs of `shape`. Every query asks for the best `top_k`. Returns the backend's status if the backend
 // refuses the documents' type.
 absl::StatusOr<GpuData> MakeGpuData(cuda::CudaBackend& backend, const GpuCase& shape, int32_t top_k);
 

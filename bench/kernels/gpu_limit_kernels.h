@@ -1,4 +1,4 @@
-// Kernels that reach the device's limits and do nothing else. The functions launch on a CUDA stream and do not wait.
+// Kernels that only reach the device's limits. The functions launch on a CUDA stream and do not wait.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@ namespace maxsim::bench {
 cudaError_t LaunchRead(const void* memory, size_t bytes, float* sink, cudaStream_t stream);
 
 // Multiplies for `iterations` in every warp of a full grid by mma.sync (F16, BF16, I8) or fused multiply-adds (F32).
-// *operations is set to the number of operations, two a product.
+// *operations is set to the number of operations, two per product.
 cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double* operations, cudaStream_t stream);
 
 // Does what LaunchMultiply does by wgmma, on compute capability 9.0 only: F16, BF16 or I8.

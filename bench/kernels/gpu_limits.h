@@ -1,4 +1,4 @@
-// Measures the most that the device can do, from which the benchmark computes the least possible time of a shape.
+// Measures the device's limits, from which the benchmark computes the shortest possible time of a shape.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 
 namespace maxsim::bench {
 
-// Rates a second. An operation is a product or a sum. Operands are random, since zeros draw less power and run faster.
+// Rates per second. An operation is a product or a sum. Operands are random: zeros draw less power and run faster.
 struct GpuLimits {
   double read_bytes = 0;    // plain 16-byte loads of memory far larger than the cache
   double upload_bytes = 0;  // copies from pinned host memory to the device, of 256 MiB each
@@ -22,7 +22,7 @@ struct GpuLimits {
   double bf16_mma = 0, bf16_wgmma = 0;
   double i8_mma = 0, i8_wgmma = 0;
 
-  // Returns the operations of the faster way to multiply a storage type.
+  // Returns the operations per second of the faster way to multiply a storage type.
   double Operations(ScalarType type) const {
     switch (type) {
       case ScalarType::kF32:
@@ -56,8 +56,8 @@ class CacheFlush {
   static absl::StatusOr<CacheFlush> Create();
   CacheFlush(CacheFlush&& other) noexcept;
   ~CacheFlush();
-  // Enqueues the reading on a CUDA stream. The work that is enqueued there next finds the cache flushed, and its
-  // launches are hidden behind the 60 us that the reading takes.
+  // Enqueues the read on a CUDA stream. Work that is enqueued after it finds the cache flushed, and is launched during
+  // the 60 us that the read takes, so that launches add no time.
   absl::Status Enqueue(cudaStream_t stream);
   // Reads, and returns when that is done.
   absl::Status Run();

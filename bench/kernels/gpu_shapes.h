@@ -33,7 +33,7 @@ struct GpuCase {
   int32_t min_document_tokens = 0;
   int32_t max_document_tokens = 0;
   bool passages = false;  // lengths are log-normal, as those of text passages are, within the two bounds
-  int64_t list_size = 0;  // candidates of each query; 0: every document
+  int64_t list_size = 0;  // candidates of each query; 0 if all documents are candidates
   int32_t select_k = 0;   // above 0: selection alone, no documents
 
   // Returns the expected number of tokens of all documents together.

@@ -14,17 +14,17 @@ namespace maxsim::bench {
 struct SweepOptions {
   int count = 0;
   uint64_t seed = 1;
-  double seconds = 85;  // no further shape is begun after this time
+  double seconds = 85;  // no shape is started after this time
   RunOptions run;
 };
 
-// What a sweep has measured. A row's roofline is its limit_once_seconds.
+// The measurements of a sweep. A row's roofline is its limit_once_seconds.
 struct Sweep {
   uint64_t seed = 0;
   std::vector<GpuRow> rows;
   std::vector<std::string> failures;  // "shape storage d: error"
   int num_refused = 0;                // shapes of a storage type that the backend does not score
-  int num_left_out = 0;               // shapes that no time was left for
+  int num_left_out = 0;               // shapes for which no time was left
   std::string refusal;                // the error of the first shape that was refused
 
   // These count the rows with a roofline above kSweepMinSeconds.
@@ -42,7 +42,7 @@ inline constexpr double kSweepCloseRatio = 1.5;
 absl::StatusOr<Sweep> RunSweep(cuda::CudaBackend& backend, const GpuLimits& limits, CacheFlush& flush,
                                const SweepOptions& options);
 
-// Returns true for the error of a storage type that the backend does not score, which is no failure of the benchmark.
+// Returns whether the error says that the backend does not score the storage type, which is no failure.
 bool IsRefusal(const GpuCase& shape, const absl::Status& status);
 
 }  // namespace maxsim::bench

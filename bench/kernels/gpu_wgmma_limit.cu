@@ -1,5 +1,5 @@
-// A kernel that reaches the rate of Hopper's wgmma and does nothing else. It has two warpgroups a multiprocessor, as
-// the scoring kernels have, takes operand a from registers and b from shared memory, and adds into two sets of sums.
+// A kernel that only runs Hopper's wgmma at its full rate. It has two warpgroups per multiprocessor, as the scoring
+// kernels have, takes operand a from registers and b from shared memory, and adds into two sets of sums.
 #include "bench/kernels/gpu_limit_kernels.h"
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 

@@ -1,4 +1,4 @@
-// The plain loops that the CPU backend is compared with: MaxSim as anyone would write it first.
+// The plain loops that the CPU backend is compared with: MaxSim in its most obvious form.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The loop of both functions of plain_loop.h. It uses nothing of another header, so that a file with AVX2 flags leaves
-// no code behind that other files may be linked with.
+// The loop of both functions of plain_loop.h. It calls no inline functions of other headers: copies of them that are
+// compiled with AVX2 flags could be linked into other files.
 #pragma once
 
 #include <cstdint>

@@ -152,7 +152,7 @@ def verdict(row, rows):
         if value is None:
             unknown = True
         elif not is_met(bound, limit, value):
-            # The value has so many digits that it does not read like the goal.
+            # Takes a third digit if the value would otherwise look equal to the goal.
             ratio = f"{value:.2f} x" if round(value, 2) != limit else f"{value:.3f} x"
             failures.append({TIME: f"{value:.4f} ms", RATE: f"{value:,.0f}"}.get(bound, ratio))
     text = ", ".join(describe(bound, limit, row["storage"]) for bound, limit in goal.items())

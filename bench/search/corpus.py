@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the real collection out of Debian's packages: documents, and questions of which each has one document.
+"""Makes the real collection from Debian's packages: documents, and questions that have one document each.
 
     bench/search/corpus.py --out data            # Debian or Ubuntu with apt; 45 MB are downloaded
 

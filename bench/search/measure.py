@@ -10,7 +10,7 @@ from systems.system import Answer, System
 
 WARM_UP, SINGLE_WARM_UP = 64, 3  # questions before the clock starts
 MIN_BATCH = 32  # questions of one call of search_many
-SLOW = 4  # a slow system may take so many times the seconds, so that more questions are asked
+SLOW = 4  # times the seconds that a run may take until every question was asked once
 
 
 def share(answer: Answer, truth: Truth, question: int, k: int) -> float:

@@ -20,7 +20,7 @@ COLORS = {
     "lancedb": "#57606a",
 }
 TICKS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.998, 0.999, 1.0)
-BEST = 1e-4  # what recall lacks of 1 is drawn down to here, so that 1 has a place on the logarithmic axis
+BEST = 1e-4  # smallest 1 - recall that is drawn, so that a recall of 1 has a place on the logarithmic axis
 
 
 def height(recall: float) -> float:

@@ -1,7 +1,7 @@
 // maxsim_bench_front: times, on one core and by stage, what a request costs on the host before it is queued and after
 // it was scored: parsing the message, resolving ids, the whole of Translate, building and writing the answer.
 //
-// Documents have unlike lengths and lie in several shards. Each run of a stage has another request than the one before,
+// Documents differ in length and lie in several shards. Each run of a stage has another request than the one before,
 // so that neither caches nor branch prediction know the places of its ids, unless a list is the whole collection. A
 // stage that resolves ids reads a message that has just been parsed, as in a server. Stages take turns, and each number
 // is the median of a stage's turns in CPU time of the thread, so that other work on the machine counts as little as

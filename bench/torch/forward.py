@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times the kernels of maxsim_scores on a GPU at the service's shapes, with the matches that training wants and
-without, beside the service's own kernels where --service names what maxsim_bench_gpu wrote.
+"""Times the kernels of maxsim_scores on a GPU at the service's shapes, with and without the matches that training
+needs, beside the service's own kernels if --service names a report of maxsim_bench_gpu.
 
     build/release/bin/maxsim_bench_gpu --json service.json
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/forward.py --service service.json --out forward.json
 
-As there, times are medians of the device's, and the cache is flushed before each call, which a CUDA graph starts.
-Prints a line a shape, and writes one JSON file.
+As in maxsim_bench_gpu, times are medians on the device, and the cache is flushed before each call, which a CUDA graph
+starts. Prints a line per shape, and writes one JSON file.
 """
 
 import argparse

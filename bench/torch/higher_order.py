@@ -26,7 +26,7 @@ POINTS = [1_000, 10_000, 100_000]
 TOKENS = [512, 1_024, 2_048, 4_096, 8_192]
 POINT_DIM = 3
 TOKEN_DIM = 64
-# An error is measured on so many queries, for which float64 writes all logits.
+# Queries on which an error is measured. All of their logits are computed in float64.
 ERROR_QUERIES = 4
 
 
@@ -165,7 +165,7 @@ def main():
         for row in bench:
             result["rows"].append(row)
             print(json.dumps(row), flush=True)
-            options.out.write_text(json.dumps(result, indent=1) + "\n")  # what is measured is kept, whatever comes
+            options.out.write_text(json.dumps(result, indent=1) + "\n")  # keeps the figures if a later one fails
 
 
 if __name__ == "__main__":

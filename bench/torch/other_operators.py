@@ -40,7 +40,7 @@ def peak_mib(work):
 
 
 def steps(score, inputs):
-    """Returns the figures of forward and backward of `score`, of which `inputs` want gradients."""
+    """Returns the figures of the forward and backward passes of `score`, with gradients for `inputs`."""
 
     def step():
         return torch.autograd.grad(score().sum(), inputs)

@@ -22,7 +22,7 @@ import torch
 import maxsim_torch
 
 DIM = 128
-# Documents that the plain way decodes at a time: all at once would not fit where theirs are many.
+# Documents that the plain way decodes at a time: a large collection would not fit all at once.
 PLAIN_BLOCK = 10_000
 
 

@@ -1,4 +1,4 @@
-"""What the programs of this folder share: the time of a call on a GPU, and what their JSON files say of the run.
+"""Shared by the programs of this folder: the time of a call on a GPU, and what their JSON files say about the run.
 Importing it makes maxsim_torch of this tree importable."""
 
 import datetime

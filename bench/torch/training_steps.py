@@ -32,7 +32,7 @@ SHAPES = [
     (128, 128, 1024, 1024),
 ]
 DIM = 128
-# Calls are short if so many together take no longer.
+# Calls are short if SHORT_REPEATS of them take less than SHORT_MS together.
 SHORT_REPEATS, SHORT_MS = 60, 200
 
 

@@ -1,4 +1,4 @@
-// What stands in for the CUDA passes in a build without CUDA.
+// Replaces the CUDA passes in a build without CUDA. Every pass fails as unsupported.
 #include "kernels/library/cuda/cuda_passes.h"
 
 namespace maxsim::library {

@@ -1,4 +1,4 @@
-// Has the entry that libFuzzer calls, for a program with one target.
+// The entry point that libFuzzer calls, for a program with one target.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,7 +1,7 @@
-// Has what fuzz targets share. A target is a function over one input: bytes that somebody outside could have sent or
-// left in a file. It ends the process where the code under it breaks a promise, and returns otherwise. Each target is a
-// libFuzzer program of its own (libfuzzer_main.cc), and all of them together are the test that runs the kept inputs
-// once (corpus_test.cc).
+// Shared by all fuzz targets. A target is a function over one input: bytes that an attacker could send or put into a
+// file. It ends the process if the code under test breaks a promise, and returns otherwise. Each target is a libFuzzer
+// program of its own (libfuzzer_main.cc). One test runs all of them once over the inputs that the repository keeps
+// (corpus_test.cc).
 #pragma once
 
 #include <sys/mman.h>
@@ -31,7 +31,7 @@ inline std::vector<Target>& Targets() {
   return targets;
 }
 
-// Makes a target known while the program starts.
+// Registers a target while the program starts.
 struct Registration {
   Registration(const char* name, void (*run)(std::string_view)) { Targets().push_back({name, run}); }
 };

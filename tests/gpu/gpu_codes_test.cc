@@ -42,7 +42,7 @@ TEST_F(GpuCodesTest, EveryShapeGivesTheBitsOfTheCpu) {
 }
 
 TEST_F(GpuCodesTest, MasksAndListsSayWhichDocumentsMayBeSelected) {
-  constexpr size_t kDocuments = 9000;  // more than one thread block ranks alone
+  constexpr size_t kDocuments = 9000;  // more than a single thread block ranks
   for (const int32_t dim : {96, 128, 200}) {
     const RandomDocuments documents =
         MakeDocuments(seed_, ScalarType::kF16, dim, RandomLengths(seed_, kDocuments, 1, 20));
@@ -182,7 +182,7 @@ TEST_F(GpuCodesTest, BatchesOfEveryShapeGiveTheBitsOfTheCpu) {
   }
 }
 
-// So many documents that each warp takes several whole chunks.
+// Enough documents that each warp takes several whole chunks.
 TEST_F(GpuCodesTest, ManyShortDocumentsGiveTheBitsOfTheCpu) {
   constexpr size_t kDocuments = 300000;
   for (const int32_t dim : {32, 128}) {

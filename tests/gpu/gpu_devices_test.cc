@@ -1,5 +1,5 @@
-// Tests a server on two GPUs, one of which breaks under load. The test has a binary of its own, since that device's
-// context is lost at the end.
+// Tests a server on two GPUs when one of them breaks under load. The test has a binary of its own, because the context
+// of the broken device is lost at the end.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,8 +36,8 @@ std::string WrongAboutTheRest(const RandomDocuments& documents, const RandomQuer
   return WrongAnswer(documents, query, scored, kTopK, result);
 }
 
-// Traps on a device of this process. Returns whether CUDA still lets the process use device 0: drivers take a process's
-// other devices along when a kernel raises an exception (580 does).
+// Runs a kernel that traps on a device. Returns whether the process can still use device 0: with some drivers (580), an
+// exception in a kernel disables all devices of the process.
 bool Break(int device) {
   EXPECT_EQ(cudaSetDevice(device), cudaSuccess);
   const cuda::Stream stream = *cuda::Stream::Create();

@@ -1,4 +1,4 @@
-// Has what the GPU tests share: one backend for a binary, and the line that says why a test was skipped.
+// Shared by the GPU tests: one backend per binary, and the line that says why a test was skipped.
 #pragma once
 
 #include <gtest/gtest.h>

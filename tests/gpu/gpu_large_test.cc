@@ -44,7 +44,7 @@ class GpuLargeTest : public GpuTest {
                                                  std::move(device_offsets), std::move(scales), kRotationSeed);
   }
 
-  // Returns the documents `ordinals` of a set that Make made, in host memory, packed one behind the other.
+  // Copies the documents `ordinals` of a set that Make made to host memory, packed one after another.
   static RandomDocuments Fetch(const cuda::CudaDocuments& documents, const std::vector<uint32_t>& ordinals) {
     RandomDocuments some;
     some.offsets.push_back(0);

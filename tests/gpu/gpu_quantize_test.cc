@@ -37,7 +37,7 @@ class GpuQuantizeTest : public GpuTest {
     // The bytes of a row that the kernel writes.
     const int64_t written = operand_order ? StreamQueryPitch(row_bytes) : row_bytes;
     const int64_t pitch = DeviceRowBytes(ScalarType::kF32, dim) / 4;
-    std::vector<float> padded(static_cast<size_t>(num_rows * pitch), 7.0f);  // what lies behind a row must not be read
+    std::vector<float> padded(static_cast<size_t>(num_rows * pitch), 7.0f);  // a row's padding must not be read
     for (int64_t row = 0; row < num_rows; ++row) {
       const std::vector<float> one = values.Row(row);
       std::copy(one.begin(), one.end(), padded.begin() + row * pitch);

@@ -1,4 +1,4 @@
-// Has what the tests of the scoring kernels share: tilings, storage types, and one call on each of Hopper's tilings.
+// Shared by the tests of the scoring kernels: tilings, storage types, and one call on each of Hopper's tilings.
 #pragma once
 
 #include <gtest/gtest.h>

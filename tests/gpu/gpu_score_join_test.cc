@@ -84,8 +84,8 @@ TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
   const std::unique_ptr<Documents> loaded = Load(documents);
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
-  // Scores eight lists of `size` documents, each of which begins `step` documents after the one before it, and returns
-  // the number of joins.
+  // Scores eight lists of `size` consecutive documents and returns the number of joins. Each list begins `step`
+  // documents after the previous one.
   const auto joins = [&](uint32_t size, uint32_t step) {
     std::vector<std::vector<uint32_t>> lists(8, std::vector<uint32_t>(size));
     std::vector<Query> queries;

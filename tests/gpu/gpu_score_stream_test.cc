@@ -100,7 +100,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   calls.push_back({});
   for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
   for (const std::vector<int64_t>& counts : calls) {
-    // Two calls of the same shape take turns, so that what one leaves behind is wrong for the next.
+    // Two calls of the same shape take turns, so that state left over from one would spoil the results of the other.
     std::vector<RandomQuery> storage[2];
     std::vector<Query> queries[2];
     std::vector<std::vector<Scored>> expected[2];
@@ -227,7 +227,7 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
                                                {1300},
                                                std::vector<int64_t>(7, 97),
                                                std::vector<int64_t>(3, 300)}) {
-      // The second call leaves other scores and maxima where the third one looks for the first one's.
+      // The second call overwrites the scores and maxima of the first, so that the third cannot reuse those by mistake.
       for (size_t call : {0, 1, 0}) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", call " << call << " of " << counts.size()
                                         << " queries of " << counts[0]);

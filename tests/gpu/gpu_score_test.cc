@@ -217,7 +217,7 @@ TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
 }
 
 // Every document but the candidates is poisoned with NaN or the largest elements, so that the rows right before and
-// right behind each candidate are.
+// right after each candidate are poisoned.
 TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {

@@ -108,7 +108,7 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   };
   std::vector<Call> calls = {
       {{8, 1, 7, 3, 8, 5, 8, 2, 4}, 3, 1},
-      {{16, 9, 12, 16, 11, 10, 9, 15, 13}, 3, 2},  // five query tiles, the last of which has room for one more tail
+      {{16, 9, 12, 16, 11, 10, 9, 15, 13}, 3, 2},  // five query tiles; the last one has room for one more tail
       {{48, 33, 44, 70, 40, 80, 128, 97, 36, 49, 45}, 7, 6},
       {{3, 40, 8, 16, 17, 32, 2, 9, 33, 1, 15, 8, 300, 4, 10}, 7, 5},
   };

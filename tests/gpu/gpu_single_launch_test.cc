@@ -187,7 +187,7 @@ TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   }
 }
 
-// The calls between two single-launch calls leave nothing behind that disturbs the next one, and executors do not
+// Calls of several launches do not disturb the single-launch calls after them, and executors on several threads do not
 // disturb each other.
 TEST_F(GpuSingleLaunchTest, ManyTogether) {
   const RandomDocuments documents =
@@ -320,7 +320,7 @@ TEST_F(GpuSingleLaunchTest, EveryThreadBlockMayBringTheInputOver) {
   }
 }
 
-// Somebody else holds all multiprocessors but one until the call is done.
+// Another kernel occupies all multiprocessors but one until the call is done.
 TEST_F(GpuSingleLaunchTest, NeedsNoMoreThanOneMultiprocessor) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();

@@ -55,7 +55,7 @@ class GpuTopKTest : public GpuTest {
       std::vector<float> scores;
       std::vector<SelectQuery> table;
       int64_t num_keys = 0;
-      // The launch wants the large selections first.
+      // The launch expects the large selections first.
       for (const bool large : {true, false}) {
         for (size_t i = 0; i < problems.size(); ++i) {
           const Problem& problem = problems[i];
@@ -125,7 +125,7 @@ class GpuTopKTest : public GpuTest {
       return lists;
     }
 
-    // Returns whether the workspaces are as the next launch wants them.
+    // Returns whether the workspaces are zero, as the next launch needs them.
     bool IsClean() const {
       std::vector<cuda::SelectWorkspace> workspaces(static_cast<size_t>(call_.num_large));
       EXPECT_EQ(cudaMemcpy(workspaces.data(), workspaces_.as(), workspaces.size() * sizeof(workspaces[0]),

@@ -29,8 +29,8 @@ TEST_F(GpuTopKTest, ManyLargeQueriesTogether) {
   }
 }
 
-// Somebody else holds all multiprocessors but one until the selection is done: its thread blocks have to do without
-// those that cannot start.
+// Another kernel occupies all multiprocessors but one until the selection is done, so that the selection's running
+// thread blocks must not wait for those that cannot start.
 TEST_F(GpuTopKTest, SelectionNeedsNoMoreThanOneMultiprocessor) {
   const cuda::Device& device = *backend().device();
   std::vector<float> skewed = Normal(TestSeed(), 300000);
@@ -126,7 +126,7 @@ TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   }
 }
 
-// A call scores and selects from a shard of more than a million documents, all of which are candidates.
+// A call scores and selects from a shard of more than a million documents. All of them are candidates.
 TEST_F(GpuTopKTest, AShardOfAMillionDocuments) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 8, std::vector<int64_t>((1 << 20) + 1, 1));

@@ -1,4 +1,4 @@
-// Has several fake devices, and lanes over them.
+// A fixture with several fake devices, and lanes over them.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Has a backend that tests control: its memory, its failures, and when a call ends. It scores nothing: document n gets
-// score -n, so that what a query asked for can be read from the answer.
+// A backend that tests control: its memory, its failures, and when a call ends. It does not score: document n gets
+// score -n, so that the answer shows what a query asked for.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace maxsim::test {
 
 class FakeBackend : public Backend {
  public:
-  // Has what an executor was given in one TopK call; vectors have an element a query.
+  // The arguments of one TopK call. Vectors have one element per query.
   struct Call {
     std::vector<int32_t> query_tokens;  // tests tell queries apart by it
     std::vector<int64_t> num_candidates;
@@ -48,14 +48,14 @@ class FakeBackend : public Backend {
   void SetHealth(absl::Status health);
   void FailLoads(absl::Status status);      // until it is OK
   void OnLoad(std::function<void()> hook);  // `hook` runs in Load, without a lock
-  // Has `hook` decide about each TopK call; null: all succeed.
+  // `hook` decides whether each TopK call succeeds. If it is null, all succeed.
   void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
   void OnAlign(std::function<absl::Status()> hook);  // `hook` decides about each Align call
-  void FailExecutors(absl::Status status);           // those that are made while it is not OK
+  void FailExecutors(absl::Status status);           // CreateExecutor, until it is OK
   void FailAppendables(absl::Status status);         // CreateAppendable, until it is OK
-  void FailAppends(absl::Status status);             // to whichever documents, until it is OK
-  void FailCodeAppends(absl::Status status);         // to whichever codes, until it is OK
-  // Have `hook` run in each of these, without a lock; null: none.
+  void FailAppends(absl::Status status);             // to any documents, until it is OK
+  void FailCodeAppends(absl::Status status);         // to any codes, until it is OK
+  // `hook` runs in each of these calls, without a lock. It may be null.
   void OnCreateAppendable(std::function<void()> hook);
   void OnAppend(std::function<void()> hook);
   // Makes TopK calls wait until Open.
@@ -67,7 +67,7 @@ class FakeBackend : public Backend {
   std::vector<Call> calls() const;
   int64_t num_loads() const;
   std::vector<LoadCall> loads() const;  // in the order in which they began
-  int64_t num_documents_alive() const;  // those that Load made
+  int64_t num_documents_alive() const;  // sets that Load made, and snapshots
   ExecutorOptions executor_options() const;
 
   // These functions are Backend's.
@@ -77,7 +77,7 @@ class FakeBackend : public Backend {
                          Tier tier) const override;
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override;
-  // What was appended can be read back, and counts among num_documents_alive as one for each snapshot.
+  // Appended documents can be read back. Each snapshot of them counts as one in num_documents_alive.
   absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
   // Codes take a byte of device memory for each token and plane. They cannot be scanned.

@@ -64,16 +64,16 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   GetHandler on_get;
   CountHandler on_count;
   FacetsHandler on_facets;
-  // Is called with each call of Admin, before it is answered.
+  // Runs in each call of Admin, before it is answered.
   std::function<void(const grpc::ServerContext&, std::string_view method)> on_admin;
   // Answers GetInfo in place of `info`.
   std::function<grpc::Status(v1::GetInfoResponse&)> on_info;
   v1::GetInfoResponse info;
   grpc::Status admin_status = grpc::Status::OK;
-  // The name that changes of collections answer with, if it is not "": a wrong one.
+  // If not "", a wrong collection name that changes of collections answer with.
   std::string answered_name;
   uint64_t snapshot_sequence = 41;
-  // The last requests of these calls; to be read when they are answered.
+  // The last requests of these calls. To be read only after they are answered.
   v1::CreateCollectionRequest created;
   v1::SnapshotCollectionRequest snapshot;
   std::atomic<int> num_reranks{0};

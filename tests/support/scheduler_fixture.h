@@ -1,5 +1,5 @@
-// Has a scheduler over a backend that the test controls. Tests tell jobs apart by the number of tokens of their one
-// query.
+// A fixture with a scheduler over a backend that the test controls. Tests tell jobs apart by the number of tokens of
+// their one query.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Has a backend that keeps all documents in one tier, whatever is asked for, so that the contract is tested for every
+// A backend that keeps all documents in one tier, whichever is requested, so that the contract can be tested for each
 // tier.
 #pragma once
 

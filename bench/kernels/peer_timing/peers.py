@@ -143,9 +143,9 @@ class Peers:
             kernel.configs = kernel.configs[part::parts]
 
     def tune_for(self, milliseconds):
-        """Has every tuning choice timed for that long in place of Triton's 125 ms."""
+        """Times every tuning choice for that long instead of Triton's 125 ms."""
         from triton.testing import do_bench
 
         for kernel in self.tuned_kernels():
             kernel.do_bench = functools.partial(do_bench, warmup=milliseconds / 4, rep=milliseconds)
-            kernel.cache_results = False  # what is chosen so fast is not for a later run
+            kernel.cache_results = False  # a choice made this fast must not be reused by a later run

@@ -1,4 +1,4 @@
-"""What the processes that compare_peers.py starts have in common."""
+"""Shared by the processes that compare_peers.py starts."""
 
 import contextlib
 import os

@@ -14,7 +14,7 @@ TOLERANCE = {"f16": 1e-3, "bf16": 1e-3, "i8": 2e-2}
 
 
 class OutOfTime(BaseException):
-    """Is no Exception, since the peers catch those."""
+    """Not an Exception, because the peers catch those."""
 
 
 @contextlib.contextmanager
@@ -150,7 +150,7 @@ def time_from(options):
                 )
             add_timing(row, peer, {"method": method, **timing})
             tell({**begun, "timing": timing})
-            torch.cuda.synchronize()  # raises where the device was brought down: the next process goes on
+            torch.cuda.synchronize()  # raises if the device is broken: the next process goes on
         del inputs, prepare
         torch.cuda.empty_cache()
     return 0

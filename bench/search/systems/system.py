@@ -1,4 +1,4 @@
-"""What the benchmark asks of a system: make an index of documents, say how large it is, and search it."""
+"""The interface of a system in the benchmark: it makes an index of documents, says how large it is, and searches it."""
 
 import abc
 import dataclasses
@@ -17,7 +17,7 @@ class Answer:
     """Documents by their numbers, best first. Fewer than k where the system found no more."""
 
     ids: List[int]
-    proven: bool | None = None  # whether the system proves that these are the best; None: it does not speak of proofs
+    proven: bool | None = None  # whether the system proved that these are the best; None if it gives no proofs
     refined: int | None = None  # how many documents were scored exactly, of those that a scan of codes chose
 
 
@@ -38,7 +38,7 @@ class System(abc.ABC):
 
     name: ClassVar[str]  # as the report names it
     packages: ClassVar[Sequence[str]]  # of PyPI, whose versions the report states
-    builds: ClassVar[Sequence[Options]]  # settings of an index, each of which is measured
+    builds: ClassVar[Sequence[Options]]  # settings of the index; each is measured
     uses_gpu: ClassVar[bool] = False
 
     def __init__(self, setup: Setup, build: Options) -> None:

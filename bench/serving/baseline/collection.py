@@ -22,7 +22,7 @@ def _tensors(path):
 
 
 class Collection:
-    """A collection in the form that scoring wants. `shards` are mapped arrays of token vectors, in order."""
+    """A collection in the form that scoring needs. `shards` are mapped arrays of token vectors, in order."""
 
     def __init__(self, name, folder):
         folder = pathlib.Path(folder)

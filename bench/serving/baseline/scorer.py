@@ -19,7 +19,7 @@ try:
 except ImportError:
     flash_maxsim = None
 
-# So many rows of candidates are gathered at a time where a kernel needs its documents side by side.
+# Where a kernel needs its documents side by side, at most this many bytes of candidates are gathered at a time.
 MAX_GATHERED_BYTES = 2 << 30
 LOAD_ROWS = 1 << 20
 
@@ -207,7 +207,7 @@ class Scorer:
                 )
         parts = []
         for documents, lengths, _ in self._gathered(request):
-            # Queries are not padded to 128 tokens: that would only save tuning for lengths that warm_up covers.
+            # Queries are not padded to 128 tokens: that would only save tuning, which warm_up has already done.
             parts.append(
                 flash_maxsim.flash_maxsim_batched(queries, documents, doc_lengths=lengths, shared_docs=True, pad_lq=False)
             )
@@ -250,8 +250,8 @@ class Scorer:
                 yield documents[part], None, None if scales is None else scales[part]
                 continue
             lengths = self.lengths[part]
-            # Rows are as long as the collection's longest document, since asking for the part's longest would wait for
-            # the device.
+            # Rows are as long as the collection's longest document: reading the part's longest from the device would
+            # wait for it.
             rows = self.offsets[part, None] + torch.minimum(self.ramp[None, :], lengths[:, None] - 1)
             yield self.tokens[rows], lengths.int(), None if self.scales is None else self.scales[rows]
 

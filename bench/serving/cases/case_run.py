@@ -1,4 +1,4 @@
-"""What the cases share: data, programs, the servers that run, and the rows."""
+"""Shared by the cases: data, programs, the servers that run, and the rows."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ def shown_command(command):
 
 
 class Run:
-    """What the cases share: data, programs, the servers that run, and the rows."""
+    """The state that cases share: data, programs, the servers that run, and the rows."""
 
     def __init__(self, options, data, keys):
         self.options = options

@@ -93,7 +93,7 @@ def overload(run):
                     rate=round(0.8 * capacity, 1), arrivals="poisson", **flags)  # fmt: skip
     calm_p99 = calm["latency_us"]["p99"]
     run.row("overload:80", calm, rate=round(0.8 * capacity, 1))
-    # Half of what 80 % took: the rest of twice its p99 is for the batches that run and for the scoring.
+    # Half of the p99 at 80 % load. The goal is twice that p99; the rest of it is for running batches and for scoring.
     bound = f"{max(calm_p99 / 2, 200):.0f}us"
     server = run.server("overload", RESIDENT, **{"batching.max_queue_time": bound})
     storm = run.load("overload", server, "passages-i8", "all", mode="open", rate=round(2 * capacity, 1),
@@ -117,7 +117,7 @@ def baseline(run):
         name = f"baseline-{storage}"
         folders = {collection: run.data.collection(collection)}
         best, at = None, {}
-        # One process is measured, and as many as get past the interpreter's lock, each with its own copy.
+        # Measures one process, and enough processes that the interpreter's lock is no limit, each with its own copy.
         for processes in sorted({1, run.scale.baseline_processes}):
             keys = ["--processes", processes, "--warm-query-tokens", run.scale.query_tokens,
                     "--warm-candidates", run.scale.candidates]  # fmt: skip
@@ -143,7 +143,7 @@ def _from_host(run, case, collection, candidates, queries):
     residency = "host"
     server = run.server("host", ["pages-f16", "pages-i8", "lists-f16"], residency)
     lists = candidates != "all"
-    # So many requests are in flight that the link never waits for one.
+    # Enough requests are in flight that the link is never idle.
     with DeviceMemory() as memory:
         report = run.load(case, server, collection, candidates, mode="closed", concurrency=32 if lists else 4,
                           queries_per_request=queries, timeout="60s")  # fmt: skip
@@ -218,8 +218,8 @@ def soak(run):
     busy = run.load("soak-busy", server, "shard-f16", candidates, mode="closed",
                     concurrency=max(1, scale.concurrency // 4))  # fmt: skip
     memory_before = server.metrics().get(RESIDENT_BYTES)
-    # With thousands of calls under way gRPC answers fewer than with a hundred, and a run that has once fallen behind
-    # would stay there.
+    # gRPC answers fewer calls per second with thousands in flight than with a hundred, so a run that once fails to keep
+    # up with its rate would never catch up.
     flooded = run.load("soak-flooded", server, "shard-f16", candidates, mode="closed",
                        concurrency=10 * scale.concurrency)  # fmt: skip
     rate = round(0.8 * min(busy["rps"], flooded["rps"]), 1)

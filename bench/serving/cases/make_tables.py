@@ -9,12 +9,13 @@ import json
 import pathlib
 import sys
 
-# What device memory may change by and still be flat: nothing is allocated for a request, and a generation of the soak's
-# collection (1,024 x 180 tokens x 128 columns, FP16) is 45 MiB, which is there twice while one is swapped in.
+# Device memory counts as flat if it changes by at most this much: requests allocate nothing, and a generation of the
+# soak's collection (1,024 x 180 tokens x 128 columns, FP16) takes 45 MiB, twice while a new one is swapped in.
 DEVICE_MIB_ALLOWED = 64
-# What host memory may grow by from the second quarter of the soak to the last one, in the medians: ten minutes have 15
-# reloads in between, and a generation left behind by one in ten of them would be 67 MiB. Not from before the soak: until
-# requests have once been as many at a time as they will be, and generations two, the allocator takes room that it keeps.
+# Host memory counts as flat if its median grows by at most this much from the second quarter of the soak to the last. A
+# soak of ten minutes has 15 reloads in between: if one in ten leaked a generation, that would be 67 MiB. Memory before
+# the soak is no baseline: the allocator takes memory, and keeps it, until the number of concurrent requests has peaked
+# and two generations have existed at once.
 HOST_MIB_ALLOWED = 64
 
 
@@ -79,8 +80,8 @@ GOALS = [
 ]  # fmt: skip
 
 
-# Threads that hand work to one another never take all processors at once: two machines whose rates differed by a tenth
-# both stood at 80 %.
+# Processors count as busy from this share on. Threads that hand work to one another never use all processors at once:
+# two machines whose rates differed by a tenth were both at 80 %.
 HOST_BUSY = 0.75
 
 

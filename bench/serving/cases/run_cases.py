@@ -111,7 +111,7 @@ def main(arguments=None):
     try:
         for name in names:
             run_one(run, name, options.seconds - (time.monotonic() - begin))
-            # The file is written after each case, so that what was measured is kept whatever fails later.
+            # The file is written after each case, so that results are kept if a later case fails.
             result["rows"] = run.rows
             result["seconds"] = round(time.monotonic() - begin, 1)
             (options.out / "serving.json").write_text(json.dumps(result, indent=1) + "\n")

@@ -180,7 +180,7 @@ def gpu_bytes():
 
 def measure(options, folder, residency, queries):
     before = gpu_bytes()
-    # A batch of scans of the whole collection is more work than a server holds by default.
+    # A batch of scans of the whole collection is more work than a server queues by default.
     keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
     with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:
         yield {"start_s": server.start_seconds, "gpu_bytes": gpu_bytes() - before}

@@ -100,7 +100,7 @@ def describe(binaries):
 
 
 def need(binaries, *names):
-    """Ends the program at once where a program that it wants is not there."""
+    """Ends this program at once if a program that it needs is missing."""
     missing = [name for name in names if not os.access(pathlib.Path(binaries) / name, os.X_OK)]
     if missing:
         raise SystemExit(f"{binaries} lacks {', '.join(missing)}")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Latencies of reads while documents are written, beside those of the same server when nobody writes, in turns.
+"""Latencies of reads while documents are written, in turns with those of the same server without writes.
 
     bench/serving/live/reads_under_writes.py --bin build/release/bin --out out.json
 
-A collection of --documents documents of --tokens x --dim F16 is live; maxsim-loadtest asks lists of --candidates ids
-and scans of the whole collection, in rounds of three turns: idle; while --rate documents a second are replaced, in
-calls of --batch; and while it is compacted besides. With --codes, scans read codes of so many planes and score exactly what
-these choose.
+The live collection has --documents documents of --tokens x --dim in F16. maxsim-loadtest sends lists of --candidates
+ids and scans of the whole collection, in rounds of three turns: without writes; while --rate documents a second are
+replaced, in calls of --batch; and while the collection is compacted, too. With --codes, scans read codes with that
+many planes, and score exactly the documents that these choose.
 """
 
 import argparse

@@ -131,7 +131,7 @@ class Writer:
                 done = time.monotonic()
                 if start >= begin + options.warmup and done <= end:
                     with self._lock:
-                        # A call that is late because the one before took long has waited since it was due.
+                        # Latency counts from the time at which the call was due, even if the previous call delayed it.
                         self.milliseconds.append(1e3 * (done - (due if interval else start)))
                         self.documents += options.batch
                 due += interval

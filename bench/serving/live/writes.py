@@ -92,7 +92,7 @@ def main():
             shapes += [tuple(map(int, shape.split("x"))) for shape in options.batched.split(",") if shape]
             first_id = 0
             for processes, threads, batch in shapes:
-                if batch == 1 and threads > 8:  # one process of Python is not to be what is measured
+                if batch == 1 and threads > 8:  # so that a single Python process is not the bottleneck
                     processes, threads = 4, threads // 4
                 before = server.live()["sequence"]
                 writers = Writers(

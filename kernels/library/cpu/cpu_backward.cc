@@ -14,7 +14,7 @@
 namespace maxsim::library {
 namespace {
 
-// Multiply-adds of one item of work: some 50 us of a core.
+// Multiply-adds per work item, which take one core about 50 us.
 constexpr double kBackwardItemWork = 2e5;
 
 // A token of a query and the token of a document that it matched.
@@ -43,7 +43,7 @@ class BackwardPass {
   }
 
  private:
-  // What one thread works with.
+  // Scratch memory of one thread.
   struct Slot {
     std::vector<float> row;     // a row of the inputs, widened
     std::vector<float> sum;     // the gradient's row
@@ -54,10 +54,10 @@ class BackwardPass {
     return problem_.call.weights == nullptr ? 1.0f : problem_.call.weights[query_row];
   }
 
-  // Returns the entries of the argmax of a pair, one for each row of its query.
+  // Returns the argmax of a pair: max_tokens entries, one per query token.
   const int32_t* Argmax(int64_t pair) const { return gradients_.argmax + pair * problem_.queries.max_tokens; }
 
-  // Every entry must be one that the forward pass can have written, since rows are read where it points to.
+  // Rejects entries that the forward pass cannot have written, because rows are read where the entries point.
   Status CheckArgmax() const {
     for (int64_t pair = 0; pair < problem_.num_pairs; ++pair) {
       const int64_t length = documents_.Length(DocumentOf(problem_, pair));
@@ -109,7 +109,7 @@ class BackwardPass {
     for (size_t column = 0; column < row.size(); ++column) to[column] += factor * from[column];
   }
 
-  // Runs work(slot, idx) for every idx below `count`, on several threads, a run of them an item.
+  // Calls work(slot, idx) for every idx below `count` on several threads. Each work item has consecutive indices.
   Status ForEachRow(int64_t count, double work_per_row, absl::FunctionRef<void(Slot& slot, int64_t idx)> work) {
     const auto wanted = static_cast<int64_t>(kBackwardItemWork / std::max(work_per_row, 1.0));
     const int64_t item_rows = std::max<int64_t>(wanted, 1);
@@ -127,7 +127,7 @@ class BackwardPass {
     });
   }
 
-  // Rows of queries own their sums: each is gathered from the rows that it matched.
+  // Each query row's gradient is computed by one thread, which gathers the document rows that the token matched.
   Status QueryGradients() {
     // Rows that belong to no query have no gradient.
     std::vector<int64_t> query_of_row(static_cast<size_t>(problem_.queries.num_rows), -1);
@@ -145,7 +145,7 @@ class BackwardPass {
     });
   }
 
-  // Sums up what a row of a query gets, into slot.sum. Returns the gradient of its weight.
+  // Computes the gradient of a query row into slot.sum. Returns the gradient of the row's weight.
   float GatherQueryRow(Slot& slot, int64_t query, int64_t row) const {
     const int64_t token = row - queries_.Begin(query);
     if (gradients_.weight_gradients != nullptr) Widen(queries_.Row(row), &slot.factor);
@@ -170,8 +170,8 @@ class BackwardPass {
     return weight_sum;
   }
 
-  // Rows of documents own their sums: the matches are sorted by the row that they point to, in the order of pairs and
-  // query tokens, and each row adds up its own.
+  // Each document row's gradient is computed by one thread. Matches are first grouped by document row, in the order of
+  // pairs and query tokens, so that each row adds up its own matches in a fixed order.
   Status DocumentGradients() {
     const auto num_rows = static_cast<size_t>(problem_.documents.num_rows);
     std::vector<int64_t> first_match(num_rows + 1, 0);  // row r has matches first_match[r] .. first_match[r + 1] - 1

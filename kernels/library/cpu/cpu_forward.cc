@@ -18,13 +18,13 @@
 namespace maxsim::library {
 namespace {
 
-// The most query tokens that are packed together, as in kernels/cpu: panels of more would leave the second-level cache.
+// Maximum number of query tokens that are packed together, as in kernels/cpu. Larger panels would not fit the L2 cache.
 constexpr int64_t kMaxLanes = 1024;
 
-// Multiply-adds of one item of work: some 100 us of a core, much more than claiming an item costs.
+// Multiply-adds per work item. They take one core about 100 us, much longer than claiming an item.
 constexpr double kForwardItemWork = 4e6;
 
-// A call of fewer multiply-adds is done before another thread has woken up.
+// A call with fewer multiply-adds runs on one thread: it is done before another thread would have woken up.
 constexpr double kMinParallelForwardWork = 1e6;
 
 // Returns a value that is below every similarity.
@@ -33,8 +33,8 @@ constexpr Similarity kBelowAll = std::numeric_limits<Similarity>::lowest();
 template <>
 constexpr float kBelowAll<float> = -std::numeric_limits<float>::infinity();
 
-// Raises each best[lane] to the largest of a row's similarities so far, and notes the row's index where it does. The
-// comparison is strict, so that the first of equal rows stays.
+// Updates best[lane] and best_index[lane] for each lane whose similarity with row `index` is higher. The comparison is
+// strict, so that the first of equal rows stays.
 template <typename Similarity>
 void RaiseBest(const Similarity* __restrict similarities, size_t num_lanes, int32_t index, Similarity* __restrict best,
                int32_t* __restrict best_index) {
@@ -73,14 +73,14 @@ class ForwardPass {
   }
 
  private:
-  // Queries that share panels, and the documents of one item's share of their list.
+  // Consecutive queries that share panels, and how many documents of their list one work item scores.
   struct Stack {
     int64_t begin = 0;
     int64_t end = 0;
     int64_t documents_an_item = 1;
   };
 
-  // What one thread works with.
+  // Scratch memory of one thread.
   struct Slot {
     int64_t stack = -1;  // the stack whose queries are packed
     QueryLanes lanes;
@@ -92,15 +92,15 @@ class ForwardPass {
     std::vector<int32_t> indices;   // [lanes] of the maxima, among the document's tokens that count
     std::vector<float> terms;       // [lanes] maxima as floats
     std::vector<int32_t> counting;  // tokens of the document that count
-    std::vector<char> gathered;     // rows of tokens that count, where they are decoded or do not follow one another
+    std::vector<char> gathered;     // rows of tokens that count, if they are decoded or not contiguous
   };
 
-  // The rows of a document that count. `tokens` has their indices, unless they follow one another from `first` on.
+  // The rows of a document that count: rows first + tokens[i], or contiguous rows from `first` on if `tokens` is null.
   struct CountingRows {
     int64_t first = 0;
     size_t count = 0;
     const int32_t* tokens = nullptr;
-    int32_t offset = 0;  // index inside the document of the token of row `first`
+    int32_t offset = 0;  // contiguous rows: index of row `first` in the document
 
     int32_t Index(int32_t position) const { return tokens == nullptr ? offset + position : tokens[position]; }
   };
@@ -165,7 +165,7 @@ class ForwardPass {
     return rows;
   }
 
-  // Makes a row block of the rows from `position` on, among those that count.
+  // Makes a row block of `count` of the rows that count, beginning with the one at index `position`.
   cpu::RowBlock MakeBlock(const CountingRows& rows, size_t position, size_t count, Slot& slot) const {
     uint32_t* const scratch = slot.rows.Reserve(max_rows() * num_steps_);
     const size_t row_bytes = documents_.RowBytes();
@@ -187,7 +187,7 @@ class ForwardPass {
     cpu::RowBlock block =
         cpu::MakeRowBlock(feed_, problem_.type(), source, count, static_cast<size_t>(problem_.dim()), scratch);
     if (rows.tokens == nullptr) {
-      // What follows in memory is usually what comes next.
+      // The rows to prefetch: the next block is usually the one that follows in memory.
       const int64_t next = rows.first + static_cast<int64_t>(position + count);
       block.next = documents_.Row(next);
       block.next_bytes = std::min(max_rows(), static_cast<size_t>(problem_.documents.num_rows - next)) * row_bytes;
@@ -203,7 +203,7 @@ class ForwardPass {
     }
   }
 
-  // Scores a document against all queries of the slot. `first_pair` is the pair of the first of them.
+  // Scores a document against all queries that are packed in the slot. `first_pair` is its pair with the first query.
   template <typename Similarity>
   void ScoreDocument(const cpu::Kernels<Similarity>& kernels, Slot& slot, int64_t first_pair) {
     const int64_t document = DocumentOf(problem_, first_pair);
@@ -229,8 +229,8 @@ class ForwardPass {
     WriteResults<Similarity>(slot, first_pair, document, rows, maxima);
   }
 
-  // Raises the maxima by a row block's similarities, and notes which rows they come from. Where document tokens have
-  // scales of their own, the maxima are slot.terms.
+  // Updates the maxima with a row block's similarities, and notes which rows they come from. If document tokens have
+  // scales of their own, the maxima are in slot.terms instead of `maxima`.
   template <typename Similarity>
   void RaiseIndexed(const cpu::Kernels<Similarity>& kernels, const cpu::RowBlock& block, int64_t document,
                     const CountingRows& rows, int32_t position, Slot& slot, Similarity* maxima) {

@@ -43,7 +43,7 @@ class HostTokens {
     return tokens_.layout == MAXSIM_PADDED ? sequence * tokens_.max_tokens : Index(tokens_.offsets, sequence);
   }
 
-  // Returns the rows of a sequence, those that do not count included.
+  // Returns the number of rows of a sequence, including those that do not count.
   int64_t Length(int64_t sequence) const {
     if (tokens_.layout == MAXSIM_PACKED) return Index(tokens_.offsets, sequence + 1) - Begin(sequence);
     return tokens_.lengths == nullptr ? tokens_.max_tokens : Index(tokens_.lengths, sequence);

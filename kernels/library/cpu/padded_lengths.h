@@ -10,7 +10,7 @@ namespace maxsim::library {
 
 // The rows of each set of a padded batch. It borrows the lengths.
 struct PaddedLengths {
-  const void* lengths = nullptr;  // [num_sets] of index_type, or null: all rows count
+  const void* lengths = nullptr;  // [num_sets] of index_type; null if all rows count
   int32_t index_type = MAXSIM_INT64;
   int64_t max_rows = 0;
 

@@ -1,4 +1,4 @@
-// The threads of the library's CPU calls, which all calls of the process share.
+// The thread pool of the library's CPU calls. All calls of the process share it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace maxsim::library {
 
-// Returns the threads that a call with maxsim_call::num_threads = `wanted` takes at most: the caller's own, and those
-// of the pool. At least 1.
+// Returns the maximum number of threads that a call with maxsim_call::num_threads = `wanted` uses: the caller's own and
+// those of the pool. At least 1.
 int NumThreads(int32_t wanted);
 
 // Calls work(slot, item) for every item below `num_items`. Slots are below `num_threads` (of NumThreads), and each is

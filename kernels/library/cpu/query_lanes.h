@@ -1,5 +1,5 @@
-// Queries that are packed side by side, so that a document is read once for all of them: those of kernels/cpu's stacks,
-// with masks, weights and scales of the library's calls.
+// Queries that are packed side by side, so that a document is read once for all of them, as in the stacks of
+// kernels/cpu, but with the masks, weights and scales of the library's calls.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ struct LaneQuery {
   size_t num_lanes = 0;  // tokens that count
 };
 
-// The packed tokens of consecutive queries. A lane is a token that counts; others have none.
+// The packed tokens of consecutive queries. Each token that counts has a lane; other tokens have none.
 class QueryLanes {
  public:
   // Packs queries `begin` .. `end` for kernels that take `feed`.
   void Pack(const Problem& problem, const cpu::Isa& isa, const cpu::Feed& feed, int64_t begin, int64_t end);
 
   const std::vector<LaneQuery>& queries() const { return queries_; }
-  // Returns the lanes, those included that fill the last vector.
+  // Returns the number of lanes, including those that pad the last vector.
   size_t num_lanes() const { return layout_.num_lanes(); }
   cpu::QueryPanels panels() { return {panels_.Reserve(0), layout_.num_vectors}; }
 

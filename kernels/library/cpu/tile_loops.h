@@ -1,5 +1,5 @@
-// Loops of the CPU over tiles of kTileRows rows that lie column by column, so that a vector register holds one column
-// of many rows. They are what the operators of nearest.h and triadic.h spend their time in.
+// CPU loops over tiles of kTileRows rows. Tiles are stored column by column, so that a vector register holds one column
+// of many rows. The operators of nearest.h and triadic.h spend most of their time in these loops.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace maxsim::library {
 
-// Rows of a tile. Four registers of AVX-512 or eight of AVX2 hold a value of each.
+// Rows per tile. One column of a tile fills four AVX-512 registers or eight AVX2 registers.
 inline constexpr size_t kTileRows = 64;
 
 // The loops for one instruction set. All of them add in the same order, without fused multiply-adds, so that every
@@ -22,7 +22,7 @@ struct TileLoops {
   // For each column c of rows [num_rows][num_columns], which lie row by row:
   // sums[c] += sum over rows r of factors[r] * rows[r][c].
   void (*add_rows)(const float* factors, const float* rows, size_t num_rows, size_t num_columns, float* sums);
-  // These return the smallest and the largest of sums[0 .. kTileRows - 1], none of which is NaN.
+  // These return the smallest and the largest of sums[0 .. kTileRows - 1]. None of the sums may be NaN.
   float (*smallest)(const float* sums);
   float (*largest)(const float* sums);
 };

@@ -11,7 +11,7 @@
 
 namespace maxsim::library {
 
-// A warp sums up this many columns of a row.
+// Columns of a row that one warp sums up.
 inline constexpr int32_t kBackwardColumns = 128;
 
 struct BackwardParams {
@@ -23,8 +23,8 @@ struct BackwardParams {
   float* weight_gradients;       // [queries' num_rows] or null
   bool aligned;                  // whether 4 columns of every matrix begin at a multiple of their size
 
-  // Where SortsDocumentMatches: the matches by the row of the document that they point to, entries of the argmax in
-  // their order.
+  // Used only if SortsDocumentMatches: the entries of the argmax, sorted by the document row that they point to. Those
+  // of one row are in ascending order.
   SortedMatches matches;
 };
 
@@ -34,13 +34,13 @@ inline int64_t NumEntries(const DeviceProblem& problem) { return problem.num_pai
 // Writes the gradients of queries and weights that are not null.
 cudaError_t LaunchQueryGradients(const BackwardParams& params, cudaStream_t stream);
 
-// Returns whether gradients of documents are summed up from sorted matches, which the workspace holds. Otherwise every
-// query meets every document and no row belongs to two of them, and a document finds its matches in the argmax.
+// Returns whether document gradients are summed up from sorted matches, which the workspace holds. If not, every query
+// is scored against every document and no two documents share a row, so each finds its matches in the argmax.
 inline bool SortsDocumentMatches(const DeviceProblem& problem) {
   return problem.pairing != MAXSIM_ALL || problem.documents.layout == MAXSIM_SCATTERED;
 }
 
-// Write the gradients of documents, the second by sorting the matches. Both sum up in the same order.
+// Both write the gradients of documents and add in the same order. The second one sorts the matches first.
 cudaError_t LaunchDocumentGradients(const BackwardParams& params, cudaStream_t stream);
 cudaError_t LaunchSortedDocumentGradients(BackwardParams params, cudaStream_t stream);
 

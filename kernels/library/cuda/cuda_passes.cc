@@ -14,7 +14,7 @@
 namespace maxsim::library {
 namespace {
 
-// The most thread blocks of a grid, and the most entries and rows that 32 bits count.
+// Maximum thread blocks of a grid, and maximum entries and rows, so that indices have 32 bits.
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxEntries = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGradientRows = std::numeric_limits<uint32_t>::max() - int64_t{1};
@@ -28,7 +28,7 @@ size_t LayOutForward(void* memory, ForwardParams* params) {
   return workspace.bytes();
 }
 
-// Checks that the grids of the backward pass and the indices of its sort are of 32 bits.
+// Checks that the grids of the backward pass and the indices of its sort fit 32 bits.
 Status CheckGradientSizes(const DeviceProblem& problem) {
   const auto check = [](int64_t count, const char* what, int64_t most) -> Status {
     if (count <= most) return {};

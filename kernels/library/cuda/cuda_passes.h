@@ -14,8 +14,8 @@ namespace maxsim::library {
 bool CudaAvailable();
 
 // These do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say, on the stream of the call. They launch
-// kernels on the current device, and neither wait nor allocate. Gradients are of at most 2^31 - 1 matches, and a
-// forward pass of as many pairs.
+// kernels on the current device, and neither wait nor allocate. A backward pass takes at most 2^31 - 1 matches, and a
+// forward pass takes at most as many pairs.
 Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes);
 Status CudaForward(const Problem& problem, float* scores, int32_t* argmax);
 Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients);

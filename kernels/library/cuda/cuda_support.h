@@ -1,4 +1,4 @@
-// What the CUDA passes of all operators share: errors of CUDA as statuses, and arrays in the caller's workspace.
+// Shared by the CUDA passes of all operators: CUDA errors as statuses, and arrays in the caller's workspace.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,7 +26,7 @@ inline Status CudaFailure(cudaError_t error, const char* what) {
 // Returns whether the address is a multiple of `bytes`.
 inline bool IsAligned(const void* pointer, size_t bytes) { return reinterpret_cast<uintptr_t>(pointer) % bytes == 0; }
 
-// Takes one array after the other from the workspace, or counts their bytes where it is null.
+// Takes one array after the other from the workspace. If the workspace is null, only counts their bytes.
 class Workspace {
  public:
   explicit Workspace(void* memory) : memory_(static_cast<char*>(memory)) {}
@@ -45,7 +45,7 @@ class Workspace {
   size_t bytes_ = 0;
 };
 
-// Lays out the arrays of a sort. `sort_bytes` is what SortBytes says; 0 where there are no entries.
+// Takes the arrays of a sort from the workspace. `sort_bytes` is the result of SortBytes, or 0 without entries.
 inline void TakeMatches(int64_t num_entries, int64_t num_rows, size_t sort_bytes, Workspace* workspace,
                         SortedMatches* matches) {
   matches->sort_bytes = sort_bytes;

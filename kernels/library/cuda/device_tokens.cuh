@@ -19,7 +19,7 @@ __device__ __forceinline__ int64_t FirstRow(const maxsim_tokens& tokens, int64_t
   return tokens.layout == MAXSIM_PADDED ? sequence * tokens.max_tokens : IndexAt(tokens, tokens.offsets, sequence);
 }
 
-// Returns the rows of a sequence, those that do not count included.
+// Returns the number of rows of a sequence, including those that do not count.
 __device__ __forceinline__ int32_t NumRows(const maxsim_tokens& tokens, int64_t sequence) {
   if (tokens.layout == MAXSIM_PACKED) {
     return static_cast<int32_t>(IndexAt(tokens, tokens.offsets, sequence + 1) -

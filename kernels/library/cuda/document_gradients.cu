@@ -1,5 +1,6 @@
-// Gradients of documents that every query meets: a thread block owns a document, reads its part of the argmax in the
-// order of queries and tokens, and sums up in shared memory. No match is sorted or written, and no addition is atomic.
+// Gradients of documents if every query is scored against every document. A thread block owns a tile of one document's
+// tokens. It reads the document's part of the argmax in the order of queries and tokens, and sums up in shared memory.
+// Matches are neither sorted nor written to device memory, and no addition is atomic.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -12,9 +13,9 @@ namespace maxsim::library {
 namespace {
 
 constexpr int kOwnerWarps = 16;
-// A thread reads one entry of the argmax a round.
+// Each thread reads one entry of the argmax per round.
 constexpr int kOwnerThreads = kOwnerWarps * 32;
-// Rows of queries that a warp reads at a time, to hide that they come from afar.
+// Query rows that a warp reads at a time, to hide memory latency.
 constexpr uint32_t kRowsAtATime = 8;
 constexpr uint8_t kNoOwner = 0xff;
 
@@ -25,22 +26,23 @@ struct alignas(16) TileMatch {
   uint32_t row;  // of the tile
 };
 
-// What the threads of a block have read in a round, in the order of entries.
+// The matches that the threads of a block read in one round, in the order of entries. matches[t] is set only if
+// owners[t] is not kNoOwner.
 struct Round {
   TileMatch matches[kOwnerThreads];
   alignas(16) uint8_t owners[kOwnerThreads];  // the warp that a match belongs to, or kNoOwner
 };
 
-// The shared memory of a thread block. A row of sums follows for each token of the tile.
+// The shared memory of a thread block. It is followed by a row of sums for each token of the tile.
 struct OwnerShared {
   Round rounds[2];                                         // one is read while the other is written
   alignas(16) uint16_t lists[kOwnerWarps][kOwnerThreads];  // the matches of each warp in a round
 };
 constexpr int64_t kSumsBytes = kBackwardColumns * sizeof(float);
 
-// Reads a document's part of the argmax: entry e is token e % max_tokens of query e / max_tokens. A thread has every
-// kOwnerThreads-th. What it reads is on its way while earlier matches are added: a match is read two rounds before it
-// is used, and the gradient of its score one.
+// Reads a document's part of the argmax: entry e is token e % max_tokens of query e / max_tokens. Each thread reads
+// every kOwnerThreads-th entry. Loads are issued early, to overlap with the additions of earlier rounds: a match is
+// read two rounds before it is used, and the gradient of its score one round before.
 class EntryReader {
  public:
   __device__ __forceinline__ EntryReader(const BackwardParams& params, uint32_t document, int32_t first_token,
@@ -91,12 +93,12 @@ class EntryReader {
     uint32_t row = 0;
   };
 
-  // Pairs and entries of a document are of 31 bits (CheckGradientSizes).
+  // The numbers of a document's pairs and entries fit 31 bits (CheckGradientSizes).
   static __device__ __forceinline__ uint32_t NumEntriesOfDocument(const DeviceProblem& problem) {
     return static_cast<uint32_t>(problem.queries.num_sequences * problem.queries.max_tokens);
   }
 
-  // Moves on by so many queries and tokens, of which there are fewer than max_tokens.
+  // Advances next_ by `queries` queries and `tokens` tokens. `tokens` must be below max_tokens.
   __device__ __forceinline__ void Move(uint32_t queries, uint32_t tokens) {
     next_.token += tokens;
     if (next_.token >= max_tokens_) {
@@ -109,7 +111,7 @@ class EntryReader {
 
   __device__ __forceinline__ void ReadArgmax() {
     read_ = next_;
-    // A match of no token, and one before the tile, are below zero.
+    // row_ is negative if the token has no match, or if its match lies before the tile.
     row_ = entries_left_ > 0 ? params_.argmax[int64_t{read_.pair} * max_tokens_ + read_.token] - first_token_ : -1;
     entries_left_ -= kOwnerThreads;
     Move(queries_a_round_, tokens_a_round_);
@@ -133,19 +135,20 @@ class EntryReader {
   uint32_t queries_a_round_ = 0;
   uint32_t tokens_a_round_ = 0;
 
-  Entry next_;        // is read next
-  Entry read_;        // whose match has been read,
-  int32_t row_ = -1;  // to this row of the tile, if it is there
-  Ready ready_;       // whose gradient has been read
+  Entry next_;        // the entry to read next
+  Entry read_;        // the entry whose match was read last
+  int32_t row_ = -1;  // the match of read_ as a row of the tile; it may lie outside of the tile
+  Ready ready_;       // the last match whose gradient was read
 };
 
 // Returns a bit for each of the four bytes that is `value`.
 __device__ __forceinline__ uint32_t EqualBytes(uint32_t bytes, uint32_t value) {
-  // Bits 0, 8, 16 and 24 come to lie at 28 .. 31; no two products meet at a bit.
+  // The multiplication moves bits 0, 8, 16 and 24 to bits 28 .. 31. No two partial products share a bit, so nothing
+  // carries.
   return ((__vcmpeq4(bytes, value * 0x01010101u) & 0x01010101u) * 0x10204080u) >> 28;
 }
 
-// A warp of a thread block, which owns every kOwnerWarps-th row of the tile. A lane has four columns of them.
+// A warp of a thread block. It owns every kOwnerWarps-th row of the tile, and each lane has four columns of these rows.
 template <class T, bool kAligned>
 class RowOwner {
  public:
@@ -165,7 +168,8 @@ class RowOwner {
   __device__ __forceinline__ void Add(const Round& round) {
     const uint32_t count = ListMatches(round);
     for (uint32_t first = 0; first < count; first += kRowsAtATime) {
-      // Eight numbers of matches; what stands behind the last means nothing, and the first is read in its place.
+      // Loads eight match numbers at once. Numbers past the end of the list are garbage: the first of the eight is used
+      // in their place, and its row is read but not added again.
       static_assert(kRowsAtATime * sizeof(uint16_t) == sizeof(uint4));
       const uint4 listed = *reinterpret_cast<const uint4*>(list_ + first);
       const uint32_t words[4] = {listed.x, listed.y, listed.z, listed.w};
@@ -201,7 +205,7 @@ class RowOwner {
   }
 
  private:
-  // Lists the matches of a round that are the warp's, and returns how many they are. A lane looks at 16.
+  // Lists the warp's matches of a round and returns their number. Each lane checks 16 of the round's owners.
   __device__ __forceinline__ uint32_t ListMatches(const Round& round) {
     static_assert(kOwnerThreads == 32 * sizeof(uint4));
     const uint4 owners = reinterpret_cast<const uint4*>(round.owners)[lane_];
@@ -229,7 +233,7 @@ class RowOwner {
   float4* sums_;  // row r is at r * 32
 };
 
-// A thread block has 128 columns of a tile of a document's tokens.
+// A thread block computes 128 columns of the gradients of a tile of one document's tokens.
 template <class T, bool kAligned>
 __global__ void __launch_bounds__(kOwnerThreads, 1)
     DocumentGradientsKernel(const __grid_constant__ BackwardParams params, int32_t tile_tokens) {
@@ -237,7 +241,7 @@ __global__ void __launch_bounds__(kOwnerThreads, 1)
   const maxsim_tokens& documents = params.problem.documents;
   const uint32_t document = blockIdx.x;
   const int32_t first_token = static_cast<int32_t>(blockIdx.z) * tile_tokens;
-  // Rows of padding get zeros.
+  // Rows of padding are included, and get zeros.
   const auto num_tokens =
       static_cast<int32_t>(documents.layout == MAXSIM_PADDED ? documents.max_tokens : NumRows(documents, document));
   if (first_token >= num_tokens) return;
@@ -249,7 +253,7 @@ __global__ void __launch_bounds__(kOwnerThreads, 1)
   for (uint32_t i = 0; i < num_rounds; ++i) {
     Round* const round = &shared->rounds[i % 2];
     reader.Write(round);
-    // Everything of this round is there, and all warps are done with the round before.
+    // From here on, this round is complete and all warps are done with the previous one.
     __syncthreads();
     owner.Add(*round);
   }
@@ -262,7 +266,7 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   const maxsim_tokens& documents = params.problem.documents;
   const bool any_entry = NumEntries(params.problem) > 0;
   cudaError_t error = cudaSuccess;
-  // Rows before the first document and behind the last are zeros, and all of them where nothing matches.
+  // Zeroes the rows that no thread block writes: those outside of packed documents, or all of them without entries.
   if (!any_entry || documents.layout != MAXSIM_PADDED) {
     error = cudaMemsetAsync(params.document_gradients, 0,
                             static_cast<size_t>(documents.num_rows) * static_cast<size_t>(documents.dim) * sizeof(T),
@@ -275,7 +279,7 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (error != cudaSuccess) return error;
-  // The most that there is, whatever this call takes: another thread's call may take more.
+  // Always the device's maximum and not what this call needs: another thread's concurrent call may need more.
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
   const int64_t most_tokens = (shared_bytes - static_cast<int64_t>(sizeof(OwnerShared))) / kSumsBytes;

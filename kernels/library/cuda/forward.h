@@ -12,16 +12,16 @@
 
 namespace maxsim::library {
 
-// A warp has 16 rows of the query; a thread block has as many rows as it has warps for, and meets the document in tiles
-// of 64 tokens, 128 bytes of each row at a time.
+// Each warp has 16 rows of the query. A thread block multiplies the rows of its warps with tiles of 64 document tokens,
+// 128 bytes of each row at a time.
 inline constexpr int32_t kForwardWarpRows = 16;
 inline constexpr int32_t kForwardTokens = 64;
 inline constexpr int32_t kForwardChunkBytes = 128;
 inline constexpr int32_t kForwardPitch = kForwardChunkBytes + 16;  // 16 bytes against bank conflicts
 inline constexpr int32_t kForwardStages = 3;
 
-// Query rows stay in shared memory as long as they take no more than this: with the ring it is less than the 99 KB that
-// every device from compute capability 8.0 on has.
+// Query rows stay in shared memory if they take at most this much. Together with the ring, that is less than the 99 KB
+// that every device from compute capability 8.0 on has.
 inline constexpr int64_t kMaxResidentBytes = 64 * 1024;
 
 // How a call is cut into thread blocks.
@@ -41,7 +41,7 @@ struct ForwardPlan {
 // Returns the plan of a call, which depends on its shape alone.
 ForwardPlan PlanForward(const DeviceProblem& problem);
 
-// Where the parts of a thread block's shared memory begin, in bytes.
+// Offsets, in bytes, of the parts of a thread block's shared memory.
 struct ForwardShared {
   int32_t query_pitch;
   int32_t query;   // resident rows
@@ -67,9 +67,9 @@ constexpr ForwardShared ForwardSharedOf(int32_t num_rows, bool resident, int64_t
   return shared;
 }
 
-// What stands in ForwardParams::partials for a query tile without a sum: one of which no token counts, and one that met
-// no document token. They are NaNs with bits that no addition or multiplication gives, since those of a GPU give
-// 0x7fffffff; a sum may be an infinity or that NaN where weights are large.
+// ForwardParams::partials holds one of these for a query tile without a sum: the first if no token of the tile counts,
+// the second if no token of the document does. They are NaNs with bits that no addition or multiplication of a GPU
+// gives: those give the NaN 0x7fffffff. A real sum may be an infinity or that NaN if weights are large.
 inline constexpr uint32_t kNoQueryToken = 0xffc0de01;
 inline constexpr uint32_t kNoDocumentToken = 0xffc0de02;
 
@@ -83,7 +83,7 @@ struct ForwardParams {
   bool aligned;     // whether rows of both matrices begin at multiples of 16 bytes
 };
 
-// Launches the kernel for a type. kTokenScales: a document's tokens have a scale each.
+// Launches the kernel for a type. kTokenScales says whether each document token has a scale of its own.
 template <ScalarType kType, bool kTokenScales>
 struct ForwardLauncher {
   static cudaError_t Launch(const ForwardParams& params, cudaStream_t stream);

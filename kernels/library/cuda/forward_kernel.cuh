@@ -7,9 +7,9 @@
 // docs/internals/correctness.md, so that scores have the order of additions of the service's kernels.
 //
 // NOTES:
-//  - Rows past a tile's end, and rows of the query past its end, hold what was in shared memory before. A product
-//    depends on its own row and token alone, and those are never looked at.
-//  - A document's sums are formed one chunk after its last product, behind the barrier that the ring needs anyway.
+//  - Rows past the end of a tile, or of the query, hold stale shared memory. That does no harm: a product depends only
+//    on its own row and token, and the products of such rows are never used.
+//  - A document's sums are formed one chunk after its last product, after the barrier that the ring needs anyway.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,7 +28,7 @@ namespace maxsim::library {
 
 inline constexpr int32_t kNoToken = INT32_MAX;
 
-// A place on a thread block's way. All threads hold the same one.
+// A position in a thread block's work. All threads hold the same one.
 struct ForwardPlace {
   int64_t pair;
   int64_t first_row;  // of the document
@@ -47,7 +47,7 @@ class ForwardBlock {
   using Products = cuda::sm80::WarpTile<kType, kForwardWarpRows, kForwardTokens, kForwardPitch, kSeveralChains>;
   static constexpr bool kIntegers = kType == ScalarType::kI8 && !kTokenScales;
   static constexpr int kRowSlots = Products::kRowSlots;
-  using Best = std::conditional_t<kIntegers, int32_t, float>;  // what similarities of a row are compared as
+  using Best = std::conditional_t<kIntegers, int32_t, float>;  // the type in which similarities are compared
 
  public:
   __device__ __forceinline__ ForwardBlock(const ForwardParams& params, uint8_t* shared)
@@ -78,7 +78,7 @@ class ForwardBlock {
     Products products;
     products.Clear();
     ClearBest();
-    int64_t finished = -1;  // the pair whose maxima wait in shared memory
+    int64_t finished = -1;  // the pair whose maxima are in shared memory, not yet added; -1 if none
     bool finished_any = false;
     int stage = 0;
     int load_stage = kForwardStages - 1;
@@ -116,7 +116,7 @@ class ForwardBlock {
   }
 
  private:
-  // Reads where the query's rows are, their factors and whether they count, and starts to copy those that stay.
+  // Finds the query's rows, reads their factors and whether they count, and starts to copy them if they are resident.
   __device__ __forceinline__ void ReadQuery(int64_t query) {
     const maxsim_tokens& queries = p_.problem.queries;
     const int first = static_cast<int>(row_tile_) * kRows;
@@ -164,7 +164,7 @@ class ForwardBlock {
     Enter(place, place.pair + 1);
   }
 
-  // Starts the copies of the next place of the loads, if there is one, and closes the group either way.
+  // Starts to copy the chunk at `loads`, if there is one, and advances `loads`. Commits the copy group in any case.
   __device__ __forceinline__ void StartStage(ForwardPlace& loads, int stage) const {
     if (loads.pair < end_) {
       const int offset = layout_.stages + stage * layout_.stage_bytes;
@@ -221,8 +221,8 @@ class ForwardBlock {
     any_token_ = false;
   }
 
-  // Takes in the similarities of a tile. A lane's tokens come in ascending order and the comparison is strict, so that
-  // the first of equals stays.
+  // Updates the best similarities with those of a tile. A lane's tokens come in ascending order and the comparison is
+  // strict, so that the first of equals stays.
   __device__ __forceinline__ void RaiseBest(const Products& products, const ForwardPlace& place) {
     const maxsim_tokens& documents = p_.problem.documents;
     const int first = place.tile * kForwardTokens;
@@ -250,7 +250,7 @@ class ForwardBlock {
     }
   }
 
-  // Joins what the four lanes of a row have, writes the matches, and leaves the maxima for AddRows.
+  // Combines the best similarities of the four lanes of a row, writes the matches, and stores the maxima for AddRows.
   __device__ __forceinline__ void FinishDocument(int64_t pair, int buffer) {
     any_token_ = __any_sync(0xffffffffu, any_token_);
     float* const maxima = reinterpret_cast<float*>(shared_ + layout_.maxima) + buffer * kRows;
@@ -277,7 +277,7 @@ class ForwardBlock {
     }
   }
 
-  // A warp adds the weighted maxima of each of the thread block's query tiles.
+  // Adds the weighted maxima of the thread block's query tiles, one tile per warp.
   __device__ __forceinline__ void AddRows(int64_t pair, bool any_token, int buffer) const {
     if (warp_ >= kRows / kQueryTileTokens) return;
     const int row = warp_ * kQueryTileTokens + lane_;
@@ -316,7 +316,7 @@ class ForwardBlock {
   const int lane_;
   const int warp_;
   int64_t row_tile_ = 0;
-  int64_t end_ = 0;  // the pair behind the last one
+  int64_t end_ = 0;  // one past the thread block's last pair
   int num_rows_ = 0;
   const uint8_t* query_rows_ = nullptr;
   Best best_[kRowSlots];
@@ -324,7 +324,7 @@ class ForwardBlock {
   bool any_token_ = false;  // whether a token of the document counts: of this lane's, and after FinishDocument of all
 };
 
-// Writes the results of a thread block whose rows are behind the query's last one: no pair has a match in them.
+// Writes the results of a thread block whose rows all lie past the end of the query: they have no matches.
 template <int kRows>
 __device__ __forceinline__ void WriteNoRows(const ForwardParams& params, int64_t query, int64_t row_tile) {
   const int64_t max_tokens = params.problem.queries.max_tokens;

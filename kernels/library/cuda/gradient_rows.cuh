@@ -1,4 +1,4 @@
-// Rows of vectors and of gradients in the backward pass: a warp holds kBackwardColumns columns, four a lane.
+// Rows of vectors and of gradients in the backward pass: a warp holds kBackwardColumns columns, four per lane.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -46,8 +46,8 @@ struct alignas(4 * sizeof(T)) FourElements {
   T values[4];
 };
 
-// Reads columns `column` .. `column` + 3 of a row; those from `dim` on are zero. Where the kernel knows at compile time
-// how they lie, nothing waits for a load before the next begins.
+// Reads columns `column` .. `column` + 3 of a row; those from `dim` on are zero. kAligned is known at compile time, so
+// that consecutive loads do not wait for one another.
 template <class T, bool kAligned>
 __device__ __forceinline__ FourElements<T> ReadElements(const void* rows, int64_t row, int32_t dim, int32_t column) {
   FourElements<T> four = {};

@@ -13,21 +13,21 @@
 
 namespace maxsim::library {
 
-// A warpgroup multiplies 128 query rows, a query tile a warp, with tiles of so many document tokens.
+// Document tokens per tile. A warpgroup multiplies them with 128 query rows, one query tile per warp.
 inline constexpr int32_t kHopperTokens = 96;
-inline constexpr int32_t kHopperWarps = 4;          // of a warpgroup, each with a query tile
-inline constexpr int32_t kHopperMaxRowBytes = 256;  // a row is one or two halves ...
-inline constexpr int32_t kHopperHalfBytes = 128;    // ... of so many bytes, the width of the copy engine's swizzle
-inline constexpr int32_t kHopperBoxTokens = 32;     // tokens that the copy engine brings at a time
+inline constexpr int32_t kHopperWarps = 4;          // per warpgroup, each with one query tile
+inline constexpr int32_t kHopperMaxRowBytes = 256;  // one or two halves
+inline constexpr int32_t kHopperHalfBytes = 128;    // the width of the copy engine's swizzle
+inline constexpr int32_t kHopperBoxTokens = 32;     // tokens per copy of the copy engine
 static_assert(kHopperTokens % kHopperBoxTokens == 0);
 
-// What the loading warp says of a tile. It takes 32 bytes.
+// The loading warp's description of a tile. It takes 32 bytes.
 struct HopperTile {
-  uint32_t counts[kHopperTokens / 32];  // of each token, whether it is the document's and counts
-  int32_t first_token;                  // the tile's first one, in the document
+  uint32_t counts[kHopperTokens / 32];  // a bit per token: whether it belongs to the document and counts
+  int32_t first_token;                  // index in the document of the tile's first token
   uint32_t flags;
-  int32_t num_tokens;  // 0 .. kHopperTokens, of the document
-  int64_t place;       // of the document in the query's list
+  int32_t num_tokens;  // tokens of the document in the tile, 0 .. kHopperTokens
+  int64_t place;       // the document's position in the query's list
 
   static constexpr uint32_t kLastOfDocument = 1;
   static constexpr uint32_t kEndOfWork = 2;
@@ -36,10 +36,10 @@ static_assert(sizeof(HopperTile) == 32);
 
 // How a call is cut into thread blocks.
 struct HopperForwardPlan {
-  int32_t warpgroups = 2;           // that multiply: 1 or 2
-  int64_t tiles_a_list = 0;         // query tiles that meet the same documents, consecutive ones
-  int64_t row_tiles = 0;            // thread blocks that share these
-  int64_t num_lists = 0;            // 1 where all queries meet the same documents, otherwise the queries
+  int32_t warpgroups = 2;           // multiplying warpgroups per thread block: 1 or 2
+  int64_t tiles_a_list = 0;         // consecutive query tiles that are multiplied with the same documents
+  int64_t row_tiles = 0;            // thread blocks that share those query tiles
+  int64_t num_lists = 0;            // 1 if all queries have the same documents, otherwise one per query
   int64_t documents_per_block = 0;  // consecutive documents of a list
   int64_t splits = 0;               // thread blocks that share a list
   int64_t num_blocks = 0;
@@ -48,11 +48,11 @@ struct HopperForwardPlan {
 struct HopperForwardParams {
   ForwardParams forward;
   HopperForwardPlan plan;
-  float one = 1;          // a factor that the compiler does not know: RaiseTo says what for
+  float one = 1;          // a factor that the compiler cannot know; RaiseTo says why
   CUtensorMap documents;  // boxes of kHopperBoxTokens rows of kHopperHalfBytes
 };
 
-// Says whether the kernels take a call on the current device, and fills `params` in for those that they take.
+// Returns whether these kernels can run the call on the current device. If so, fills in `params`.
 bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperForwardParams* params);
 
 // Launches the kernel for a type, kF16 or kBF16.

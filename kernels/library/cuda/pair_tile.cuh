@@ -1,5 +1,5 @@
-// Sums over the columns of pairs of rows, a tile of 128 x 64 pairs at a time, in FP32: what the operators compute whose
-// rows are too long for registers. Each of 256 threads has 8 x 4 pairs.
+// Sums over the columns of pairs of rows in FP32, a tile of 128 x 64 pairs at a time, for operators whose rows are too
+// long for registers. Each of 256 threads has 8 x 4 pairs.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -5,7 +5,7 @@
 namespace maxsim::library {
 namespace {
 
-// So many thread blocks keep every multiprocessor of today's devices busy, several on each.
+// Enough thread blocks to keep every multiprocessor of today's devices busy, with several on each.
 constexpr int64_t kWantedBlocks = 2048;
 
 constexpr int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }

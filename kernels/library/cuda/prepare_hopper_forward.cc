@@ -10,14 +10,15 @@ namespace {
 
 constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// A thread block takes as long as so many tiles to read its query rows and to fill its ring.
+// The time that a thread block takes to read its query rows and to fill its ring, in tiles.
 constexpr int64_t kTilesOfStart = 6;
-// The most thread blocks that one place on a multiprocessor has one after another, if the call can be cut so.
+// Maximum number of thread blocks that one place on a multiprocessor runs one after another, if the call can be cut
+// that way.
 constexpr int64_t kMaxRounds = 24;
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// Returns the driver's function, or null. It is found at run time so that nothing links the driver's library.
+// Returns the driver's function, or null if it has none. It is looked up at run time so that nothing links the driver.
 EncodeTiled FindEncodeTiled() {
   static std::atomic<EncodeTiled> known = nullptr;
   EncodeTiled encode = known.load(std::memory_order_relaxed);
@@ -50,7 +51,7 @@ bool Describe(const maxsim_tokens& documents, ScalarType type, int64_t row_bytes
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-// Returns the multiprocessors of the current device, or 0 where it is no Hopper.
+// Returns the number of multiprocessors of the current device, or 0 if it is not a Hopper GPU.
 int64_t HopperProcessors() {
   int device = 0;
   int major = 0;
@@ -66,20 +67,20 @@ int64_t HopperProcessors() {
   return major == 9 && minor == 0 ? processors : 0;
 }
 
-// Returns how many of a list's documents a thread block has, so that thread blocks come out even on the device's
-// `places`. `units` thread blocks have the same documents.
+// Returns how many documents of a list each thread block gets, so that the device's `places` for thread blocks finish
+// at about the same time. `units` is the number of thread blocks that the call would have if lists were not split.
 int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t units, int64_t places) {
   const auto documents_of = [&](int64_t rounds) {
     return CeilingOf(list_length, std::clamp<int64_t>(rounds * places / units, 1, list_length));
   };
-  // The tiles that one place has after another.
+  // Returns the tiles that one place processes in sequence, including the time of starts.
   const auto tiles_of = [&](int64_t documents) {
     const int64_t num_blocks = units * CeilingOf(list_length, documents);
     return CeilingOf(num_blocks, places) * (documents * document_tiles + kTilesOfStart);
   };
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t rounds = 1; rounds <= kMaxRounds; ++rounds) least = std::min(least, tiles_of(documents_of(rounds)));
-  // Many small thread blocks even out that documents differ in length.
+  // Takes more, smaller thread blocks if they cost at most 3 % more: they even out documents of different lengths.
   int64_t rounds = kMaxRounds;
   while (rounds > 1 && tiles_of(documents_of(rounds)) > least + least / 32) --rounds;
   return documents_of(rounds);
@@ -109,7 +110,7 @@ bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperF
       forward.plan.row_bytes > kHopperMaxRowBytes) {
     return false;
   }
-  // The copy engine's coordinates are of 32 bits.
+  // The copy engine's coordinates have 32 bits.
   if (problem.documents.num_rows < 1 || problem.documents.num_rows > INT32_MAX - kHopperTokens) return false;
   const int64_t processors = HopperProcessors();
   if (processors == 0) return false;

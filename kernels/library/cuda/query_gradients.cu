@@ -12,16 +12,16 @@ namespace {
 
 constexpr int kGatherWarps = 16;
 constexpr int kGatherThreads = kGatherWarps * 32;
-constexpr int kGatherBlocks = 2;  // of a multiprocessor
-// Rows of documents that a warp reads at a time, to hide that they come from afar.
+constexpr int kGatherBlocks = 2;  // per multiprocessor
+// Document rows that a warp reads at a time, to hide memory latency.
 template <bool kAligned>
 inline constexpr int kRowsAtATime = kAligned ? 4 : 1;
-// Warps that keep a GPU busy. Where tokens are fewer, several warps share one. It is the same on every GPU, since it
-// fixes the order of a sum.
+// Enough warps to keep a GPU busy. If there are fewer tokens, several warps share one token. The number is the same for
+// every GPU, because it determines the order of additions.
 constexpr int64_t kWarpsWanted = 8192;
 
-// The token of a query that a warp has: tokens up to max_tokens are dealt out, and not all of them are there. Tokens
-// and pairs are of 31 bits (CheckGradientSizes).
+// The query token that a warp works on. Every query gets warps for max_tokens tokens, so some of the tokens do not
+// exist (`there` is false). The numbers of tokens and pairs fit 31 bits (CheckGradientSizes).
 struct QueryToken {
   uint32_t query;
   uint32_t token;
@@ -38,7 +38,7 @@ struct QueryToken {
   }
 };
 
-// A warp's sum of gradients times matched rows, over a part of the pairs of a token: four columns a lane.
+// A warp's sum of gradients times matched rows, over a part of a token's pairs, with four columns per lane.
 template <class T, bool kAligned>
 class MatchedRows {
  public:
@@ -53,7 +53,7 @@ class MatchedRows {
     while (first < params_.problem.list_length) {
       const Match match = next;
       first += 32 * num_parts;
-      next = MatchAt(first);  // on its way while rows are added
+      next = MatchAt(first);  // loads while rows are added
       uint32_t matched = __ballot_sync(0xffffffffu, match.row >= 0);
       any_match = any_match || matched != 0;
       while (__popc(matched) >= kRowsAtATime<kAligned>) matched = Add<kRowsAtATime<kAligned>>(matched, match);
@@ -65,7 +65,7 @@ class MatchedRows {
   Columns sum;
 
  private:
-  // What a lane has of a pair: the document row, below zero where there is none, and the gradient of the score.
+  // A token's match in one pair: the document row, negative if there is none, and the gradient of the score.
   struct Match {
     int64_t row;
     float gradient;
@@ -82,7 +82,7 @@ class MatchedRows {
     return {FirstRow(problem.documents, DocumentAt(problem, pair)) + token, gradient};
   }
 
-  // Adds the rows of the first lanes of `matched`, which it returns without them.
+  // Adds the rows of the first kCount lanes in `matched`, and returns `matched` without these lanes.
   template <int kCount>
   __device__ __forceinline__ uint32_t Add(uint32_t matched, const Match& match) {
     FourElements<T> rows[kCount];
@@ -105,8 +105,9 @@ class MatchedRows {
   int32_t column_;
 };
 
-// The sums of the warps that share a token come together in shared memory. A warp has 128 columns of a row, or one
-// after the other all of them where the gradient of the weight is wanted: it is the sum's product with the query's row.
+// The warps that share a token add their sums in shared memory. A warp computes 128 columns of a row. If the weight's
+// gradient is requested, it computes all columns, 128 at a time, because that gradient is the inner product of the
+// whole sum and the query's row.
 template <class T, bool kAligned>
 __global__ void __launch_bounds__(kGatherThreads, kGatherBlocks)
     QueryGradientsKernel(const __grid_constant__ BackwardParams params, uint32_t num_parts) {

@@ -47,7 +47,7 @@ cudaError_t SortMatches(SortedMatches* matches, int64_t num_entries, int64_t num
   error = cub::DeviceRadixSort::SortPairs(matches->sort_memory, sort_bytes, keys, entries, num_entries, 0,
                                           KeyBits(num_rows), stream);
   if (error != cudaSuccess) return error;
-  // The number of the sort's passes says which of the two it ends in.
+  // The number of sort passes decides in which of the two buffers the result ends up.
   matches->keys = keys.Current();
   matches->entries = entries.Current();
   matches->other_keys = keys.Alternate();

@@ -1,4 +1,4 @@
-// Nearest points on the CPU: a thread has some points x of a set and walks the set's y, tile by tile.
+// Nearest points on the CPU: a work item has some points x of a set, and compares them with the set's y tile by tile.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -14,9 +14,9 @@
 namespace maxsim::library {
 namespace {
 
-constexpr int64_t kItemPoints = 64;  // points x of an item: a tile is filled once for so many
+constexpr int64_t kItemPoints = 64;  // points x per work item, which share each filled tile
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr size_t kNearestColumns = 256;  // columns of a tile: 64 KiB, which a core's second cache holds
+constexpr size_t kNearestColumns = 256;  // columns per tile: 64 KiB, which fit a core's L2 cache
 
 // The points of a call in host memory.
 struct HostPoints {
@@ -39,7 +39,7 @@ struct HostPoints {
   PaddedLengths y_lengths;
 };
 
-// What one thread works with.
+// Scratch memory of one thread.
 struct NearestSlot {
   std::vector<float> x;     // [kItemPoints, dim], widened
   std::vector<float> tile;  // [kNearestColumns, kTileRows]
@@ -79,12 +79,12 @@ void FindNearest(const HostPoints& points, int64_t set, int64_t begin, int64_t e
   }
 }
 
-// Returns how many threads share so many items of so much work (multiply-adds).
+// Returns the number of threads for `num_items` items that take `work` multiply-adds together.
 int NumNearestThreads(const HostPoints& points, int64_t num_items, double work) {
   return num_items < 2 || work < 1e5 ? 1 : NumThreads(points.call.num_threads);
 }
 
-// What the backward pass of one thread works with.
+// Scratch memory of one thread in the backward pass.
 struct GradientSlot {
   std::vector<float> row;
   std::vector<float> other;
@@ -119,7 +119,7 @@ class NearestGradientPass {
     return {};
   }
 
-  // Returns the row of y that a row of x has its distance to, or -1 where it adds nothing.
+  // Returns the row of y that is nearest to a row of x, or -1 if the row of x adds nothing to any gradient.
   int64_t MatchOf(int64_t row) const {
     const int64_t set = row / problem_.call.max_x;
     if (row % problem_.call.max_x >= points_.x_lengths[set]) return -1;

@@ -21,17 +21,17 @@ __device__ __forceinline__ int32_t LengthOf(const maxsim_nearest_call& call, con
                                          : static_cast<int32_t>(static_cast<const int64_t*>(lengths)[set]);
 }
 
-// The set, the points x from x_begin on, and the points y that a thread block compares them with.
+// The work of a thread block: a set, its points x from x_begin on, and the points y to compare them with.
 struct NearestPart {
   int64_t set;
   uint32_t split;
-  int32_t num_x;    // that there are in the set
-  int32_t num_y;    // that there are in the set
+  int32_t num_x;    // points x in the set
+  int32_t num_y;    // points y in the set
   int64_t x_begin;  // inside the set
   int32_t y_begin;  // inside the set; a multiple of kGroup where the part is not empty
   int32_t y_end;
 
-  // kTile is the points x of a thread block, and kGroup what parts of y begin at a multiple of.
+  // kTile is the number of points x per thread block. Parts of y begin at multiples of kGroup.
   template <int kTile, int kGroup>
   static __device__ __forceinline__ NearestPart Of(const NearestParams& params) {
     NearestPart part;
@@ -50,7 +50,7 @@ struct NearestPart {
   }
 };
 
-// Writes the final result of point `x` of a set: `distance` and `argmin` where there is such a point and any y.
+// Writes the final result of point `x` of a set. Without such a point it is 0 and -1; without any y, argmin is -1.
 __device__ __forceinline__ void WriteNearest(const NearestParams& params, int64_t set, int64_t x, int32_t num_x,
                                              int32_t num_y, float distance, int32_t argmin) {
   const int64_t row = set * params.call.max_x + x;
@@ -58,7 +58,7 @@ __device__ __forceinline__ void WriteNearest(const NearestParams& params, int64_
   params.argmin[row] = x < num_x && num_y > 0 ? argmin : -1;
 }
 
-// Writes what a part of y gives for point `x`, or the final result where there is one part.
+// Writes the result of one part of y for point `x`, or the final result if there is only one part.
 __device__ __forceinline__ void WritePart(const NearestParams& params, const NearestPart& part, int64_t x,
                                           float distance, int32_t argmin) {
   if (params.num_splits == 1) {

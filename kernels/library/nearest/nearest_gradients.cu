@@ -15,7 +15,7 @@ constexpr uint32_t kElementThreads = 256;
 constexpr int kRowThreads = 128;
 constexpr int kRowWarps = kRowThreads / 32;
 
-// Returns the row of y that a row of x has its distance to, or -1 where it adds nothing.
+// Returns the row of y that is nearest to a row of x, or -1 if the row of x adds nothing to any gradient.
 __device__ __forceinline__ int64_t MatchOf(const NearestGradientParams& params, int64_t row) {
   const int32_t match = params.argmin[row];
   if (match < 0 || params.distance_gradients[row] == 0) return -1;

@@ -10,7 +10,7 @@
 
 namespace maxsim::library {
 
-// Up to this many columns a point stays in registers (SmallNearestKernel); points of more are multiplied tile by tile
+// Points with at most this many columns stay in registers (SmallNearestKernel). Wider points are compared tile by tile
 // (WideNearestKernel).
 inline constexpr int32_t kSmallNearestDim = 4;
 
@@ -21,7 +21,7 @@ struct NearestParams {
   float* distances;      // [num_sets, max_x]
   int32_t* argmin;       // [num_sets, max_x]
 
-  // What each part of y gives, where there are several: a second kernel takes the smallest.
+  // The results of each part of y, if there are several parts. A second kernel takes the smallest.
   float* split_distances;  // [num_splits, num_sets, max_x] or null
   int32_t* split_argmin;   // [num_splits, num_sets, max_x] or null
 };
@@ -36,14 +36,14 @@ struct NearestGradientParams {
   SortedMatches matches;            // rows of x by the row of y that they are nearest to
 };
 
-// Fills in num_x_tiles and num_splits. They depend on the shape alone, and so does no result.
+// Fills in num_x_tiles and num_splits. They depend on the shape alone, and results do not depend on them.
 void PlanNearest(NearestParams* params);
 
-// The launches for points of at most, and of more than, kSmallNearestDim columns.
+// These are for points with at most kSmallNearestDim columns, and with more.
 cudaError_t LaunchSmallNearest(const NearestParams& params, cudaStream_t stream);
 cudaError_t LaunchWideNearest(const NearestParams& params, cudaStream_t stream);
 
-// Takes the smallest (distance, index) of the parts of y.
+// Writes the smallest (distance, index) of all parts of y.
 cudaError_t LaunchJoinSplits(const NearestParams& params, cudaStream_t stream);
 
 cudaError_t LaunchXGradients(const NearestGradientParams& params, cudaStream_t stream);

@@ -1,6 +1,6 @@
 // Nearest points of few columns. A thread has kPoints points x in registers, and the thread block walks tiles of y in
-// shared memory, which every thread reads at the same address. A pair costs three operations a column but one, and one
-// minimum: the index is looked for once, at the end, in the group of y that the smallest distance came from.
+// shared memory, which every thread reads at the same address. A pair takes two instructions per column, and one
+// minimum. The index is looked up only once, at the end, in the group of y that the smallest distance came from.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -13,12 +13,12 @@ namespace maxsim::library {
 namespace {
 
 constexpr int kSmallThreads = 128;
-constexpr int kPoints = 8;  // points x of a thread: a read of shared memory serves eight pairs
+constexpr int kPoints = 8;  // points x per thread: one read of shared memory serves eight pairs
 constexpr int kSmallTileX = kSmallThreads * kPoints;
-constexpr int kGroup = 8;         // points y whose minimum is taken before it is compared with the best one
+constexpr int kGroup = 8;         // points y whose minimum is compared with the best one
 constexpr int kSmallTileY = 512;  // 8 KiB of three columns
 
-// A point in shared memory, which one load reads.
+// A point in shared memory, aligned so that one load reads it.
 template <int kDim>
 struct alignas(kDim == 1   ? 4
                : kDim == 2 ? 8
@@ -77,14 +77,14 @@ __global__ void __launch_bounds__(kSmallThreads) SmallNearestKernel(const __grid
       x[i][column] = point < part.num_x ? Widen(static_cast<const T*>(params.call.x)[element]) : 0.0f;
     }
   }
-  // Nothing is to be compared in a tile behind the set's length.
+  // A tile past the last x of the set compares nothing.
   const int32_t y_end = part.x_begin < part.num_x ? part.y_end : part.y_begin;
   for (int32_t begin = part.y_begin; begin < y_end; begin += kSmallTileY) {
     __syncthreads();
     for (int i = threadIdx.x; i < kSmallTileY; i += kSmallThreads) {
       SharedPoint<kDim> point;
 #pragma unroll
-      for (float& value : point.values) value = kNearestInfinity;  // behind the end: infinitely far
+      for (float& value : point.values) value = kNearestInfinity;  // past the last y: infinitely far
       if (i < y_end - begin) point = ReadPoint<T, kDim>(params.call.y, part.set * params.call.max_y + begin + i);
       tile[i] = point;
     }
@@ -174,10 +174,10 @@ void PlanNearest(NearestParams* params) {
   const maxsim_nearest_call& call = params->call;
   const bool small = call.dim <= kSmallNearestDim;
   const int64_t tile_x = small ? kSmallTileX : 128;
-  // A part of y is worth a thread block of its own from here on.
+  // The smallest part of y that is worth a thread block of its own.
   constexpr int64_t kSmallestPart = 128;
-  // Some 30 (small) or 8 thread blocks for each of the multiprocessors of a large GPU, so that the last ones to end
-  // leave few of them idle.
+  // About 30 (small) or 8 thread blocks per multiprocessor of a large GPU, so that few multiprocessors are idle while
+  // the last thread blocks finish.
   const int64_t wanted_blocks = small ? 4096 : 1024;
   params->num_x_tiles = static_cast<uint32_t>((call.max_x + tile_x - 1) / tile_x);
   const int64_t num_tiles = call.num_sets * params->num_x_tiles;

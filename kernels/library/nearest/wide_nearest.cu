@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kPairThreads) WideNearestKernel(const __grid_c
   const int32_t dim = params.call.dim;
   const T* const x = static_cast<const T*>(params.call.x) + (part.set * params.call.max_x + part.x_begin) * dim;
   const T* const y = static_cast<const T*>(params.call.y) + part.set * params.call.max_y * dim;
-  const int64_t rows_x = part.num_x - part.x_begin;  // of this tile and those behind it; not positive: none
+  const int64_t rows_x = part.num_x - part.x_begin;  // rows of this and later tiles; none if not positive
   float best[kPairsX];
   int32_t argmin[kPairsX];
 #pragma unroll

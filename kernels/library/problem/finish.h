@@ -1,4 +1,4 @@
-// The way out of every C function of the library.
+// Wraps the body of every C function of the library.
 #pragma once
 
 #include "absl/functional/function_ref.h"

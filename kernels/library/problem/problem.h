@@ -1,5 +1,5 @@
-// A call of the library as its backends take it: members are read whatever version of maxsim.h the caller has, and
-// shapes are checked.
+// A call of the library as its backends take it: read from the structures of any version of maxsim.h, with checked
+// shapes.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ struct Problem {
   maxsim_call call = {};
   maxsim_tokens queries = {};
   maxsim_tokens documents = {};
-  int64_t list_length = 0;  // pairs of each query, which follow one another
+  int64_t list_length = 0;  // consecutive pairs of each query
   int64_t num_pairs = 0;
 
   ScalarType type() const { return static_cast<ScalarType>(queries.type); }
   int32_t dim() const { return queries.dim; }
   int64_t num_argmax() const { return num_pairs * queries.max_tokens; }
 
-  // Returns whether similarities with one document differ by a scale from token to token, so that it counts before the
-  // maximum is taken.
+  // Returns whether each document token has a scale of its own, which must be applied before the maximum over tokens is
+  // taken.
   bool scales_document_tokens() const {
     return type() == ScalarType::kI8 && documents.scale_of == MAXSIM_SCALE_PER_TOKEN;
   }
 };
 
-// What the rows of documents are: vectors of maxsim_tokens::rows, or codes that another structure has.
+// How document rows are given: as vectors in maxsim_tokens::rows, or as codes in another structure.
 enum class DocumentRows { kVectors, kCoded };
 
 // Reads what `call` points to and checks every number of it, without reading rows, offsets, lengths, masks, scales,

@@ -15,7 +15,7 @@
 namespace maxsim::library {
 namespace {
 
-// The most thread blocks of a grid, and the most pairs, which the kernel counts in 32 bits.
+// Maximum thread blocks of a grid, and maximum pairs, which the kernel counts in 32 bits.
 constexpr int64_t kMaxCodedBlocks = std::numeric_limits<int32_t>::max();
 
 constexpr int64_t DividedUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
@@ -27,7 +27,7 @@ CodedPlan PlanCoded(const DeviceProblem& problem) {
   plan.resident = CodedQueryStays(problem.queries.dim, static_cast<ScalarType>(problem.queries.type));
   const int64_t units = problem.queries.num_sequences * plan.query_tiles;
   if (units == 0 || problem.list_length == 0) return plan;
-  // Every warp of a block has a document at least.
+  // Every warp of a block has at least one document.
   const int64_t most = DividedUp(problem.list_length, kCodedWarps);
   const int64_t splits = std::clamp<int64_t>(DividedUp(kWantedCodedBlocks, units), 1, most);
   plan.documents_per_block = DividedUp(problem.list_length, splits);

@@ -16,7 +16,7 @@ inline int64_t CentroidNumber(const maxsim_residual_codes& codes, int64_t row) {
                                            : static_cast<const int64_t*>(codes.centroid_numbers)[row];
 }
 
-// It borrows the problem. Numbers outside of the centroids are taken for the nearest one, so that none is read outside.
+// It borrows the problem. Centroid numbers out of range are clamped, so that nothing outside of the centroids is read.
 class CodedRowDecoder : public RowDecoder {
  public:
   explicit CodedRowDecoder(const CodedProblem& problem);

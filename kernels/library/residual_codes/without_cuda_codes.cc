@@ -1,4 +1,4 @@
-// What stands in for the CUDA passes over residual codes in a build without CUDA.
+// Replaces the CUDA passes over residual codes in a build without CUDA. Every call fails as unsupported.
 #include "kernels/library/residual_codes/cuda_codes.h"
 
 namespace maxsim::library {

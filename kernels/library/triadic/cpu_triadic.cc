@@ -23,7 +23,7 @@ Status CheckTriadicLengths(const maxsim_triadic_call& call) {
   return status.ok() ? second.Check("second_lengths", call.num_problems) : status;
 }
 
-// What one thread works with.
+// Scratch memory of one thread.
 struct TriadicSlot {
   explicit TriadicSlot(size_t dim)
       : owner_keys(dim),
@@ -117,7 +117,7 @@ class TriadicPass {
     return maximum + std::log(denominator);
   }
 
-  // Adds a row's pairs with the tile.
+  // Adds the pairs of a row with the inner rows of the tile.
   void AddRow(TriadicSlot& slot, int64_t query, size_t count, float* maximum, float* denominator) {
     for (size_t column = 0; column < dim_; ++column) {
       slot.key_product[column] = call_.scale * (slot.owner_keys[column] * slot.row_keys[column]);

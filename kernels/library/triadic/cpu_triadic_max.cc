@@ -14,8 +14,8 @@
 namespace maxsim::library {
 namespace {
 
-constexpr size_t kMaxColumns = 256;  // columns of a tile: 64 KiB, which a core's second cache holds
-constexpr int64_t kMaxFirst = 64;    // first tokens for which a tile is filled once
+constexpr size_t kMaxColumns = 256;  // columns per tile: 64 KiB, which fit a core's L2 cache
+constexpr int64_t kMaxFirst = 64;    // first tokens that share each filled tile
 
 struct TriadicLengths {
   explicit TriadicLengths(const maxsim_triadic_max_call& call)
@@ -34,7 +34,7 @@ struct TriadicLengths {
   PaddedLengths second;
 };
 
-// What one thread works with.
+// Scratch memory of one thread.
 struct TriadicMaxSlot {
   std::vector<float> query;  // [dim], widened
   std::vector<float> first;  // [dim], widened; times the query
@@ -55,7 +55,7 @@ struct BestPair {
   }
 };
 
-// Returns the best pair of a problem that has one, for the query in slot.query.
+// Returns the best pair for the query in slot.query. The problem must have at least one pair.
 BestPair FindBestPair(const TriadicMaxProblem& problem, int64_t idx, int64_t num_first, int64_t num_second,
                       TriadicMaxSlot& slot) {
   const maxsim_triadic_max_call& call = problem.call;
@@ -152,7 +152,7 @@ class TriadicMaxGradientPass {
     return {};
   }
 
-  // These return the rows of the pair of a query token, or -1 where it adds nothing.
+  // These return the rows of a query token's best pair, or -1 if the token adds nothing to any gradient.
   int64_t FirstRow(int64_t entry) const { return PairRow(entry, 0, call_.max_first); }
   int64_t SecondRow(int64_t entry) const { return PairRow(entry, 1, call_.max_second); }
   int64_t PairRow(int64_t entry, int side, int64_t max_rows) const {
@@ -161,8 +161,8 @@ class TriadicMaxGradientPass {
     return entry / call_.max_queries * max_rows + idx;
   }
 
-  // Writes each row of a gradient: sum of g_entry * (left_row * right_row), over what visit(row, add) adds by calling
-  // add(entry, left_row, right_row).
+  // Writes each row of a gradient: the sum of g_entry * (left_row * right_row) over all calls of
+  // add(entry, left_row, right_row) that visit(row, add) makes.
   template <typename Visit>
   Status WriteRows(int64_t num_rows, void* target, const void* left, const void* right, Visit visit) {
     struct Slot {

@@ -149,7 +149,7 @@ class PlainPass {
     }
   }
 
-  // Adds a tile's pairs, of which the first `count` inner rows there are.
+  // Adds a tile's pairs. Only the first `count` inner rows of the tile exist.
   __device__ __forceinline__ void AddTile(int32_t count) {
     float weights[kRows][kPlainInnerRows];
     MultiplyColumns<kDim, kRows>(memory_.key_products, memory_.keys, weights);
@@ -182,7 +182,7 @@ class PlainPass {
     }
   }
 
-  // Makes weights of logits, relative to the rows' lse.
+  // Turns logits, which are relative to the rows' lse, into weights.
   __device__ __forceinline__ void Weigh(float (&weights)[kRows][kPlainInnerRows]) {
     float reference = 0;
     if constexpr (kMode == TriadicMode::kOutput) {
@@ -229,7 +229,7 @@ class PlainPass {
     }
   }
 
-  // Leaves the warp's sums and softmax to the thread block.
+  // Stores the warp's sums and softmax for the thread block.
   __device__ __forceinline__ void Leave() {
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
@@ -251,7 +251,7 @@ class PlainPass {
   float sums_[kColumns];
 };
 
-// The assembler is told how many thread blocks a multiprocessor is to hold: it aims at more otherwise, and spills.
+// The launch bounds name the thread blocks per multiprocessor: otherwise the assembler aims at more, and spills.
 template <class T, int kDim, int kRows, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     PlainPassKernel(const __grid_constant__ TriadicParams params) {
@@ -273,7 +273,7 @@ cudaError_t LaunchPlainKernel(const TriadicParams& params, cudaStream_t stream) 
   return LaunchRows(PlainPassKernel<T, kDim, kRows, kMode>, kBytes, params, stream);
 }
 
-// Chooses the columns that the kernel has room for. More than 64 leave shared memory for half of the rows.
+// Chooses the kernel by its number of columns. With more than 64, shared memory has room for half as many rows.
 template <class T, TriadicMode kMode>
 cudaError_t LaunchPlainPass(const TriadicParams& params, cudaStream_t stream) {
   if (params.dim <= 32) return LaunchPlainKernel<T, 32, 4, kMode>(params, stream);

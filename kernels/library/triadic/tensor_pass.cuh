@@ -14,7 +14,7 @@ namespace maxsim::library {
 
 inline constexpr int kTensorInner = 64;  // inner rows of a tile
 
-// 16 bytes of padding put eight consecutive rows into different banks, which is what ldmatrix reads at once.
+// 16 bytes of padding put eight consecutive rows, which ldmatrix reads at once, into different banks.
 template <int kDim>
 inline constexpr int kTensorPitch = kDim + 8;
 
@@ -31,7 +31,7 @@ struct TensorMemory {
   float owner_keys[kDim];  // scaled by KeyFactors::owner
   float owner_values[kDim];
   RowTerms terms[kTriadicWarps][32];  // of a warp's rows
-  DeviceRows<T> row_keys;             // which no thread has registers for
+  DeviceRows<T> row_keys;             // in shared memory to save registers
   DeviceRows<T> row_values;
   WarpResults<kDim> results;
 };
@@ -50,11 +50,11 @@ __device__ __forceinline__ uint32_t Pack(float low, float high, __nv_bfloat16) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// Starts the copies of inner rows `begin` .. of one matrix; rows and columns that there are not become zeros.
+// Starts the copies of inner rows `begin` .. of one matrix. Rows and columns that do not exist become zeros.
 template <class T, int kDim>
 __device__ __forceinline__ void CopyTile(const DeviceRows<T>& inner, int32_t begin, bool aligned,
                                          T (&tile)[kTensorInner][kTensorPitch<kDim>]) {
-  constexpr int kPieces = kDim / 8;  // of 16 bytes, of a row
+  constexpr int kPieces = kDim / 8;  // pieces of 16 bytes per row
 #pragma unroll 1
   for (int piece = threadIdx.x; piece < kTensorInner * kPieces; piece += kTriadicThreads) {
     const int row = piece / kPieces;
@@ -141,10 +141,10 @@ __device__ __forceinline__ void AddWeightedRows(const float (&weights)[kRowTiles
   }
 }
 
-// What a warp keeps from tile to tile.
+// A warp's state, which it keeps from tile to tile.
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 struct TensorState {
-  // Weights of F16 are up to 2^10, so that those of 2^-24 of the largest are not lost.
+  // F16 weights are scaled to at most 2^10, so that weights of 2^-24 times the largest are not lost.
   static constexpr float kShift = kTensorType<T> == ScalarType::kF16 ? 10 : 0;
   // Inner rows whose logits are in registers at a time.
   static constexpr int kRows = kMode == TriadicMode::kKeys || kDim > 64 ? 16 : 32;
@@ -153,9 +153,9 @@ struct TensorState {
   uint32_t value_products[kMode == TriadicMode::kKeys ? kRowTiles : 1][kDim / 16][4];
   OnlineSoftmax softmax;
   float inner_sums[kRowTiles][kDim / 8][4];
-  float added_maximum;  // the softmax's when sums of rows were last added to those in shared memory
+  float added_maximum;  // softmax.maximum when sums were last added to those in shared memory
 
-  // Clears what is summed up. Lane t < 4 has the columns 8 n + 2 t and the next of the warp's sums in shared memory.
+  // Clears all sums. Of the warp's sums in shared memory, lane t < 4 has columns 8 n + 2 t and 8 n + 2 t + 1.
   __device__ __forceinline__ void Clear(WarpResults<kDim>& results) {
     added_maximum = -kTriadicInfinity;
     const int lane = threadIdx.x % 32;
@@ -182,8 +182,8 @@ struct TensorState {
     }
   }
 
-  // Makes weights of the logits of kRows inner rows, of which the first `count` there are.
-  // `warp_terms` are those of the warp's rows; they are read again each time, since registers are few.
+  // Turns the logits of kRows inner rows into weights. Only the first `count` of these rows exist.
+  // `warp_terms` are those of the warp's rows. They are read again each time to save registers.
   __device__ __forceinline__ void Weigh(int32_t count, uint32_t values, const RowTerms* warp_terms,
                                         float (&logits)[kRowTiles][kRows / 8][4]) {
     RowTerms terms[kRowTiles][2];  // of rows lane / 4 and lane / 4 + 8
@@ -236,7 +236,7 @@ struct TensorState {
     }
   }
 
-  // Adds a tile's pairs, of which the first `count` inner rows there are.
+  // Adds a tile's pairs. Only the first `count` inner rows of the tile exist.
   __device__ __forceinline__ void AddTile(TensorTile<T, kDim>& tile, int32_t count, const RowTerms* terms) {
     const auto keys = static_cast<uint32_t>(__cvta_generic_to_shared(&tile.keys[0][0]));
     const auto values = static_cast<uint32_t>(__cvta_generic_to_shared(&tile.values[0][0]));
@@ -278,7 +278,7 @@ struct TensorState {
   }
 };
 
-// The assembler is told how many thread blocks a multiprocessor is to hold: it aims at more otherwise, and spills.
+// The launch bounds name the thread blocks per multiprocessor: otherwise the assembler aims at more, and spills.
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     TensorPassKernel(const __grid_constant__ TriadicParams params) {
@@ -367,7 +367,7 @@ cudaError_t LaunchTensorKernel(const TriadicParams& params, cudaStream_t stream)
   return LaunchRows(TensorPassKernel<T, kDim, kRowTiles, kMode>, kBytes, params, stream);
 }
 
-// Chooses the columns that the kernel has room for. More than 64 leave registers for 16 rows a warp.
+// Chooses the kernel by its number of columns. With more than 64, registers have room for only 16 rows per warp.
 template <class T, TriadicMode kMode>
 cudaError_t LaunchTensorPass(const TriadicParams& params, cudaStream_t stream) {
   if (params.dim <= 32) return LaunchTensorKernel<T, 32, 2, kMode>(params, stream);

@@ -1,4 +1,4 @@
-// What the kernels of three-way attention share: rows of an axis, and the end of a pass.
+// Shared by the kernels of three-way attention: rows of an axis, and the end of a pass.
 //
 // A pass (TriadicMode) has the owner's row `a` in one thread block. For rows `b` of a second axis and `c` of the inner
 // one
@@ -46,7 +46,7 @@ struct DeviceRows {
   int32_t num_rows;
   int32_t dim;
 
-  // Returns an element, and 0 behind the last row or column.
+  // Returns an element, or 0 past the last row or column.
   __device__ __forceinline__ float Value(int32_t row, int32_t column) const {
     return row < num_rows && column < dim ? Widen(rows[static_cast<int64_t>(row) * dim + column]) : 0.0f;
   }
@@ -71,9 +71,9 @@ struct KeyFactors {
   }
 };
 
-// What belongs to a row of `rows` beside its vectors.
+// Values that belong to a row of `rows`, in addition to its vectors.
 struct alignas(8) RowTerms {
-  float lse;  // in units of log 2; infinity for a row that there is not, so that its weights are 0. kOutput: 0 or that
+  float lse;    // in units of log 2; 0 for kOutput; infinity if the row does not exist, so that its weights are 0
   float delta;  // kKeys
 
   template <TriadicMode kMode>
@@ -95,8 +95,8 @@ struct OnlineSoftmax {
   float maximum = -kTriadicInfinity;
   float denominator = 0;
 
-  // Takes the largest logit of the lane's new ones. Returns the factor for what was summed up so far, the same in all
-  // lanes.
+  // Takes the largest of the lane's new logits. Returns the factor, the same in all lanes, by which the sums so far
+  // must be multiplied.
   __device__ __forceinline__ float Raise(float largest) {
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -108,13 +108,13 @@ struct OnlineSoftmax {
     maximum = largest;
     return factor;
   }
-  // Returns what weights are relative to; finite also where no logit was.
+  // Returns the logit that weights are relative to. It is finite even if there were no logits.
   __device__ __forceinline__ float Reference(float shift) const {
     return maximum == -kTriadicInfinity ? 0.0f : maximum - shift;
   }
 };
 
-// What the warps of a block leave each other at the end of a pass.
+// The results that each warp of a block stores at the end of a pass, to be added up.
 template <int kDim>
 struct WarpResults {
   float sums[kTriadicWarps][kDim];
@@ -122,7 +122,7 @@ struct WarpResults {
   float denominators[kTriadicWarps];
 };
 
-// Leaves a warp's softmax; sums are left by the caller.
+// Stores a warp's softmax in `results`. The caller stores the sums.
 template <int kDim>
 __device__ __forceinline__ void LeaveSoftmax(OnlineSoftmax softmax, WarpResults<kDim>& results) {
 #pragma unroll
@@ -134,7 +134,7 @@ __device__ __forceinline__ void LeaveSoftmax(OnlineSoftmax softmax, WarpResults<
   results.denominators[threadIdx.x / 32] = softmax.denominator;
 }
 
-// Adds up what the warps left, in their order, and writes the owner's row. All threads call it, after a barrier.
+// Adds up the warps' results in the order of warps, and writes the owner's row. All threads call it, after a barrier.
 template <class T, int kDim, TriadicMode kMode>
 __device__ __forceinline__ void WriteResult(const TriadicParams& params, int64_t owner,
                                             const WarpResults<kDim>& results, float shift) {
@@ -164,7 +164,7 @@ __device__ __forceinline__ void WriteResult(const TriadicParams& params, int64_t
   if (column < params.dim) static_cast<T*>(params.result)[owner * params.dim + column] = Narrow<T>(sum);
 }
 
-// Writes the row of an owner that there is not.
+// Writes the result of an owner row that does not exist: zeros, and for kOutput an lse of minus infinity.
 template <class T, TriadicMode kMode>
 __device__ __forceinline__ void WriteNothing(const TriadicParams& params, int64_t owner) {
   const int32_t column = static_cast<int32_t>(threadIdx.x);

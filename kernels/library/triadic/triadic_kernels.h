@@ -28,7 +28,7 @@ struct TriadicParams {
 // is some 1 / (m l) of its query's sum, which is below what F16 holds.)
 cudaError_t LaunchTriadicPass(const TriadicParams& params, ScalarType type, TriadicMode mode, cudaStream_t stream);
 
-// What LaunchTriadicPass chooses from.
+// LaunchTriadicPass chooses one of these.
 cudaError_t LaunchTensorPassF16(const TriadicParams& params, cudaStream_t stream);  // kOutput
 cudaError_t LaunchTensorPassBF16(const TriadicParams& params, TriadicMode mode, cudaStream_t stream);
 cudaError_t LaunchPlainPassF32(const TriadicParams& params, TriadicMode mode, cudaStream_t stream);
@@ -44,9 +44,9 @@ struct TriadicMaxParams {
   float* maxima;        // [num_problems, max_queries]
   int32_t* argmax;      // [num_problems, max_queries, 2]
 
-  // What each part gives, where there are several: a second kernel takes the best.
+  // The results of each part, if there are several parts. A second kernel takes the best.
   float* split_maxima;    // [num_splits, num_problems, max_queries] or null
-  uint32_t* split_pairs;  // the pairs beside them, as PackPair has them
+  uint32_t* split_pairs;  // their pairs, as PackPair packs them
 };
 
 struct TriadicMaxGradientParams {
@@ -61,7 +61,7 @@ struct TriadicMaxGradientParams {
   SortedMatches second_matches;    // query tokens by the row of second
 };
 
-// Fills in num_splits, which depends on the shape alone, as no result does.
+// Fills in num_splits. It depends on the shape alone, and results do not depend on it.
 void PlanTriadicMax(TriadicMaxParams* params);
 
 cudaError_t LaunchTriadicMax(const TriadicMaxParams& params, cudaStream_t stream);

@@ -22,7 +22,7 @@ __device__ __forceinline__ int32_t LengthOf(const maxsim_triadic_max_call& call,
                                          : static_cast<int32_t>(static_cast<const int64_t*>(lengths)[problem]);
 }
 
-// A pair whose order is that of (first, second): a problem has at most 65,536 of each.
+// Packs a pair so that packed pairs compare like (first, second). A problem has at most 65,536 of each.
 __device__ __forceinline__ uint32_t PackPair(int32_t first, int32_t second) {
   return static_cast<uint32_t>(first) << 16 | static_cast<uint32_t>(second);
 }
@@ -39,7 +39,7 @@ struct DeviceBestPair {
   }
 };
 
-// Writes the result of a query token: `best` where it counts and there is any pair.
+// Writes the result of a query token: `best`, unless the token does not count or there is no pair.
 __device__ __forceinline__ void WriteMaximum(const TriadicMaxParams& params, int64_t row, DeviceBestPair best) {
   const maxsim_triadic_max_call& call = params.call;
   const int64_t problem = row / call.max_queries;
@@ -131,7 +131,7 @@ void PlanTriadicMax(TriadicMaxParams* params) {
   const maxsim_triadic_max_call& call = params->call;
   const int64_t num_rows = call.num_problems * call.max_queries;
   const int64_t num_tiles = (call.max_first + kPairRowsX - 1) / kPairRowsX;
-  // Some eight thread blocks for each of the multiprocessors of a large GPU.
+  // About eight thread blocks per multiprocessor of a large GPU.
   constexpr int64_t kWantedBlocks = 1024;
   params->num_splits = 1;
   if (num_rows == 0 || num_rows >= kWantedBlocks || num_tiles < 2) return;

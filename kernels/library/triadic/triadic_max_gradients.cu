@@ -14,7 +14,7 @@ constexpr int kPairKeyThreads = 256;
 constexpr int kPairRowThreads = 128;
 constexpr int kPairRowWarps = kPairRowThreads / 32;
 
-// Returns the row of first (side 0) or second (side 1) that a query token's pair has, or -1 where it adds nothing.
+// Returns the row of first (side 0) or second (side 1) in a query token's best pair, or -1 if the token adds nothing.
 __device__ __forceinline__ int64_t PairRow(const TriadicMaxGradientParams& params, int64_t entry, int side) {
   const int32_t idx = params.argmax[2 * entry + side];
   if (idx < 0 || params.maximum_gradients[entry] == 0) return -1;

@@ -29,14 +29,14 @@ struct TriadicMaxProblem {
   int64_t num_second_rows() const { return call.num_problems * call.max_second; }
 };
 
-// What a pass sums up for a row of its owner.
+// The result that a pass computes for each row of its owner.
 enum class TriadicMode {
   kOutput,  // the output, with an online softmax: rows' values times weights times inner values
   kKeys,    // the gradient of a key: rows' keys times gradients of logits times inner keys
   kValues,  // the gradient of a value: rows' values times weights times inner values
 };
 
-// What one of the three axes of attention has: a key and a value for each row.
+// One of the three axes of attention. It has a key and a value for each row.
 struct TriadicAxis {
   const void* keys = nullptr;     // [num_problems, max_rows, dim]
   const void* values = nullptr;   // [num_problems, max_rows, dim]; of queries: the gradients of the output, or null
@@ -44,9 +44,9 @@ struct TriadicAxis {
   int64_t max_rows = 0;
 };
 
-// The three axes in the roles that one pass gives them. The owner's rows get the pass's result, each from all pairs of
-// the other two. The pairs are walked by rows of `rows`, and for each of them along `inner`, which is never the axis of
-// queries, so that what belongs to a query (its lse) belongs to a row.
+// The roles of the three axes in one pass. Each row of the owner gets a result from all pairs of rows of the other two
+// axes. A pass goes over the rows of `rows`, and for each of them along `inner`. `inner` is never the axis of queries,
+// so that the values of a query, such as its lse, belong to a row of `owner` or `rows`.
 struct TriadicRoles {
   TriadicAxis owner;
   TriadicAxis rows;

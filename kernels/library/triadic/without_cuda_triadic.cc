@@ -1,4 +1,4 @@
-// What stands in for the CUDA passes of triadic.h in a build without CUDA.
+// Replaces the CUDA passes of triadic.h in a build without CUDA. Every call fails as unsupported.
 #include "kernels/library/triadic/triadic_problem.h"
 
 namespace maxsim::library {

@@ -15,8 +15,8 @@ struct FreeMemory {
   void operator()(char* data) const { std::free(data); }
 };
 
-// Returns a copy of the bytes at a multiple of `alignment`, a power of two. Memory ends where the bytes end, so that a
-// sanitizer sees what is read behind them.
+// Returns a copy of the bytes at a multiple of `alignment`, a power of two. The memory is one byte longer than the
+// input, which may be empty; a sanitizer reports reads past that byte.
 inline std::unique_ptr<char, FreeMemory> AlignedCopy(std::string_view bytes, size_t alignment) {
   void* data = nullptr;
   Require(posix_memalign(&data, alignment, bytes.size() + 1) == 0, "the target has memory");

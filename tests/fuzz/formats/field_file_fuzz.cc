@@ -1,6 +1,6 @@
-// Fuzzes the file of a shard's fields: what is accepted can be read to its last value, and values are in range.
+// Fuzzes the file of a shard's fields: an accepted file can be read to its last value, and values are in range.
 //
-// The first byte is the number of documents, which a manifest would say. The fields are one of each kind.
+// The first byte is the number of documents, which a manifest would state. There is one field of each kind.
 #include <cmath>
 #include <cstdint>
 #include <memory>

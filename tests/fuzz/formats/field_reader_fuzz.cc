@@ -1,5 +1,5 @@
-// Fuzzes what is read of payloads: each line of the input is one. Values that are accepted return from the file that is
-// made of them.
+// Fuzzes the reading of fields from payloads: each line of the input is a payload. Accepted values are written to a
+// file and read back unchanged.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Fuzzes an archive as somebody brings it to maxsim-shard build, through the whole import: .npz or safetensors,
-// quantised tokens among them. What is accepted has as many tokens, ids and payloads as it announces.
+// Fuzzes the whole import of an archive that a user gives to maxsim-shard build: .npz or safetensors, also with
+// quantised tokens. An accepted archive has as many tokens, ids and payloads as it announces.
 #include <algorithm>
 #include <cstdint>
 
@@ -11,7 +11,7 @@
 namespace maxsim::fuzz {
 namespace {
 
-// Reads all payloads. An error on the way is one of the file's, which was read no further before.
+// Reads all payloads. One of them may still be refused here, because the import has not read them before.
 void ReadPayloads(collection::Import& import) {
   for (const int32_t size : import.catalog->payload_sizes) {
     const absl::StatusOr<std::string_view> payload = import.payloads->Next();

@@ -1,5 +1,5 @@
-// Fuzzes a value of a live collection's log: what is accepted is within the limits, and comes back when it is written
-// and read again. The first byte says of which collection.
+// Fuzzes a value of a live collection's log: an accepted record is within the limits, and is written back as the same
+// bytes. The first byte chooses the collection's type of ids and its row size.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,7 +19,7 @@ void FuzzLogRecord(std::string_view input) {
   if (input.empty()) return;
   const IdType id_type = (input[0] & 1) != 0 ? IdType::kInt64 : IdType::kString;
   const int64_t row_bytes = (input[0] & 2) != 0 ? 8 : 256;
-  // A copy ends where the bytes end, so that the sanitizer sees what is read behind them.
+  // The copy is exactly as long as the value, so that the sanitizer reports reads past its end.
   const std::unique_ptr<char[]> bytes(new char[input.size() - 1]);
   input.substr(1).copy(bytes.get(), input.size() - 1);
   const std::string_view value(bytes.get(), input.size() - 1);

@@ -1,4 +1,4 @@
-// Fuzzes a collection's manifest: what is accepted keeps its limits, and comes back when it is written and read again.
+// Fuzzes a collection's manifest: an accepted one is within its limits, and is unchanged when written and read again.
 #include <cstdint>
 #include <string>
 

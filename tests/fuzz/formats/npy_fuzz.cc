@@ -1,4 +1,4 @@
-// Fuzzes NumPy's .npy files: what is accepted yields as many elements as its header says, by both ways that read it.
+// Fuzzes NumPy's .npy files: both ways to read an accepted file yield as many elements as its header says.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Fuzzes NumPy's .npz archives: every member that is accepted lies inside the file and unpacks to the announced size,
-// or says that it does not.
+// Fuzzes NumPy's .npz archives: every accepted member lies inside the file, and either unpacks to the announced size or
+// fails with an error.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -16,11 +16,10 @@
 namespace maxsim::fuzz {
 namespace {
 
-// Sizes are bounded by what the compressed bytes can come to, a thousand times as much.
 constexpr size_t kBlockBytes = 16 * 1024;
 
-// Reads the stream to its end, and returns whether the announced bytes were all there. Reading ends by itself: sizes
-// are bounded by what the compressed bytes can come to, a thousand times as much.
+// Reads the stream to its end, and returns whether all announced bytes were there. The loop is short enough: a size
+// is at most what the compressed bytes can expand to, a thousand times as much.
 bool ReadAll(collection::ByteStream& stream, int64_t size) {
   std::string block(kBlockBytes, '\0');
   for (int64_t left = size; left > 0;) {

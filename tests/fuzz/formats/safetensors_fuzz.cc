@@ -1,5 +1,5 @@
-// Fuzzes the safetensors container: what is accepted names every byte of the file once, and comes back when it is
-// written.
+// Fuzzes the safetensors container: an accepted header names every byte of the file once, and is unchanged when written
+// and read again.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kMaxBody = 8192;
 
-// Answers at once, and notes what it was shown. A path that begins with /n is answered before its body.
+// Answers at once, and notes each request that it gets. A path that begins with /n is answered before its body.
 class NotingApplication final : public http::Application {
  public:
   std::optional<http::Response> Begin(const http::Request& request) override {
@@ -43,7 +43,7 @@ class NotingApplication final : public http::Application {
   }
 
   http::Response Refuse(const http::Request& request, int status, const absl::Status& why) override {
-    // A head may be both too large and malformed: then it depends on the cuts which is seen first.
+    // If a head is both too large and malformed, the cuts decide which is noticed first.
     const int noted = status == 431 ? 400 : status;
     Note(absl::StrCat("refuse ", noted), request);
     ++num_answers_;
@@ -68,14 +68,14 @@ class NotingApplication final : public http::Application {
   int num_answers_ = 0;
 };
 
-// Has what came of one connection.
+// The outcome of one connection.
 struct Exchange {
   std::string notes;
   std::string answers;
   int num_answers = 0;
 };
 
-// Says where the bytes are cut: into pieces of 1 to 2, 4, ... 256 bytes by chance, or not at all.
+// Cuts the bytes into pieces of random sizes: from 1 to 2, 4, ... or 256 bytes, depending on the seed.
 class Cuts {
  public:
   explicit Cuts(unsigned char seed) : state_(seed * uint64_t{2654435761} + 1), bits_(seed % 8 + 1) {}
@@ -141,7 +141,7 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   Require(connections.size() == 0, "a connection ends when its client has");
   exchange.notes = application.notes();
   exchange.num_answers = application.num_answers();
-  // A client whose body is already there is not told to send it, so that the cuts decide whether the line comes.
+  // A client whose body has already arrived is not told to send it, so the cuts decide whether this line comes.
   exchange.answers = absl::StrReplaceAll(exchange.answers, {{"HTTP/1.1 100 Continue\r\n\r\n", ""}});
   return exchange;
 }
@@ -173,7 +173,7 @@ void FuzzHttp(std::string_view input) {
   if (input.empty()) return;
   std::string bytes;
   for (const char c : input.substr(1)) c == '\1' ? bytes.append(5000, 'x') : bytes.append(1, c);
-  // Every head is ended: whether something wrong is seen in one that does not end depends on the cuts.
+  // Ends the last head: in a head that does not end, the cuts decide whether an error is noticed.
   bytes += "\r\n\r\n";
   if (bytes.size() > 64 * 1024) return;  // more would not fit into the socket at once
   const Exchange whole = Serve(bytes, nullptr);

@@ -1,5 +1,5 @@
-// Fuzzes the JSON of rerank calls. What is accepted says what the body says, as a parser that builds the whole document
-// reads it; what is answered is JSON, whatever ids, payloads and messages hold.
+// Fuzzes the JSON of rerank calls. An accepted request says what the body says according to a parser that builds the
+// whole document. Answers are JSON, whatever ids, payloads and messages hold.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -168,7 +168,7 @@ void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequ
   CheckRefinement(MemberOf(body, http::Member::kRefinement), request);
 }
 
-// Whether a name appears twice in the body or in an object of it; a document as a tree keeps one of the two.
+// Whether a name appears twice in the body or in an object of it. The parser that builds a tree keeps one of the two.
 bool HasTwins(const std::string& body) {
   std::vector<std::set<std::string>> open;
   bool has_twins = false;

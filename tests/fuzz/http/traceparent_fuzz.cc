@@ -1,5 +1,5 @@
-// Fuzzes the headers of a trace: what is read of a traceparent is what it says, and what is passed on of a tracestate
-// is its front. The input is the first header, and behind its first NUL byte the second one.
+// Fuzzes the headers of a trace: a traceparent is read as it was written, and what is passed on of a tracestate is a
+// prefix of it. The input is the traceparent and, after the first NUL byte, the tracestate.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@ void CheckTraceparent(std::string_view value) {
   Require(context->is_valid(), "what is read has ids");
   const std::string written = tracing::FormatTraceparent(*context);
   Require(tracing::ParseTraceparent(written) == context, "what is written is read as it was");
-  // Version, and flags but for one, are this server's own.
+  // The server writes its own version, and passes on only one of the flags.
   constexpr size_t kVersionEnd = 3;
   constexpr size_t kFlagsBegin = 53;
   constexpr size_t kSize = 55;

@@ -1,5 +1,5 @@
-// Has what the request target asks: small collections of every kind that stay loaded, and a lane that scores on the
-// calling thread.
+// The server that the request target asks: small collections of every kind that stay loaded, and a lane that scores on
+// the calling thread.
 #pragma once
 
 #include <map>

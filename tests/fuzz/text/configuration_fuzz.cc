@@ -1,6 +1,6 @@
-// Fuzzes a configuration as file, environment and flags bring it: what is accepted prints as a file that loads to the
-// same. Lines that begin with -- and a letter are flags, lines that begin with MAXSIM_ are variables, the rest is the
-// file.
+// Fuzzes a configuration from file, environment and flags: an accepted one prints as a file that loads to the same
+// configuration. Lines that begin with -- and a letter are flags, lines that begin with MAXSIM_ are variables, and the
+// rest is the file.
 #include <map>
 #include <string>
 #include <vector>

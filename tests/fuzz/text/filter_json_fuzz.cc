@@ -1,4 +1,5 @@
-// Fuzzes the JSON form of filters: what is accepted returns from its JSON, and from its text in one canonical form.
+// Fuzzes the JSON form of filters: an accepted filter survives a round trip through JSON, and has the canonical form
+// of its text.
 #include <string>
 #include <vector>
 

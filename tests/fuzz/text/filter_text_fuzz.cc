@@ -1,5 +1,5 @@
-// Fuzzes the text form of filters: what is accepted returns from its text, has one canonical form, and can be
-// evaluated.
+// Fuzzes the text form of filters: an accepted filter survives a round trip through text, has one canonical form, and
+// can be evaluated.
 #include <cstdint>
 #include <memory>
 #include <string>

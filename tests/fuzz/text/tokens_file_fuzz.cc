@@ -1,5 +1,5 @@
-// Fuzzes a file of bearer tokens: the server accepts each token that it lists and no other, and the command lines send
-// the first one. The input is the file, and behind its first NUL byte the value of an Authorization header.
+// Fuzzes a file of bearer tokens: the server accepts each token that it lists and no other, and the command-line tools
+// send the first one. The input is the file and, after the first NUL byte, the value of an Authorization header.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -14,7 +14,7 @@
 namespace maxsim::fuzz {
 namespace {
 
-// Returns the tokens that a right file lists.
+// Returns the tokens that a valid file lists.
 std::vector<std::string> ListedTokens(std::string_view text) {
   std::vector<std::string> tokens;
   for (const absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {

@@ -39,11 +39,11 @@ struct CorpusOptions {
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   std::string id_prefix = "doc-";  // document n is "doc-n", or 1000 + n
   bool payloads = false;           // document n carries {"n":n}
-  // The storage type; nullopt: that of the documents. F32 documents are stored as i8 as Stored makes them.
+  // The storage type; nullopt for that of the documents. F32 documents become i8 in the way of Stored.
   std::optional<ScalarType> storage = {};
   collection::CodesRequest codes = {};
   std::vector<collection::Field> fields = {};
-  std::vector<std::string> payload_texts = {};  // of the documents, in place of those of `payloads`; empty: none
+  std::vector<std::string> payload_texts = {};  // of the documents, instead of those of `payloads`; may be empty
 };
 
 inline std::string CorpusId(const CorpusOptions& options, int64_t document) {
@@ -62,8 +62,8 @@ RandomDocuments StoredAs(const RandomDocuments& documents, ScalarType storage);
 // Returns `count` documents of 1 to 12 tokens.
 RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type = ScalarType::kF16, int32_t dim = 16);
 
-// Writes `bytes` over a file of the collection and makes the manifest's size and checksum those of the new bytes, as
-// someone would who writes shards with a script.
+// Replaces a file of the collection by `bytes`, and updates its size and checksum in the manifest, as a script that
+// writes shards would.
 void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view bytes);
 
 // Loads a collection by a store of its own that has no memory limit; a failure fails the test and gives null.

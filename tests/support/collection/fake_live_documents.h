@@ -1,5 +1,5 @@
 // Stands in for a live collection: keeps what is handed to it and answers as a test says. The collection that it serves
-// stays as its generation is.
+// does not change.
 #pragma once
 
 #include <atomic>
@@ -75,7 +75,7 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   uint64_t sequence = 7;  // of the collection that is served, and of the last write
   std::map<std::string, uint64_t> versions;
   std::vector<std::string> written_behind;  // ids of writes that no request sees yet
-  int max_reads_behind = 1'000'000;         // After so many reads of them they are not there any more.
+  int max_reads_behind = 1'000'000;         // number of reads that return written_behind; later ones do not
   mutable std::atomic<int> num_reads_behind{0};
   store::LiveState live_state;
   absl::Status compact_status;

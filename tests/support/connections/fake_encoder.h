@@ -71,8 +71,8 @@ class FakeEncoder {
 // Returns the texts of a call in the dialects vllm, openai, tei and maxsim.
 std::vector<std::string> TextsOf(const FakeCall& call);
 
-// The matrix that the helpers below make of a text: one row a word, and one for "" alone; value i of row r is
-// length of the word + i / 16 + r. Row-major.
+// The matrix that the helpers below make of a text, row-major: one row per word, or a single row for "". Value i of row
+// r is length of the word + i / 16 + r.
 std::vector<float> MatrixOf(const std::string& text, int dim);
 
 // Answers in the dialects vllm ("data"), openai ("embedding") and tei.

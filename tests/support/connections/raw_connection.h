@@ -1,4 +1,4 @@
-// Has a TCP connection to a server in this process, for what no HTTP client would send.
+// A TCP connection to a server in this process, for bytes that no HTTP client would send.
 #pragma once
 
 #include <arpa/inet.h>
@@ -59,20 +59,20 @@ class RawConnection {
     return true;
   }
 
-  // Returns what comes until the server closes, which `closed` says, or until nothing has come for `patience`.
+  // Returns the bytes that arrive until the server closes (`closed` is true) or none have arrived for `patience`.
   std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }
 
-  // Returns what comes until `count` answers with a Content-Length are whole, the server closes, or nothing has come
-  // for `patience`.
+  // Returns the bytes that arrive until `count` answers with a Content-Length are whole, the server closes, or none
+  // have arrived for `patience`.
   std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = kTestLimit) {
     bool closed = false;
     return Read(count, patience, &closed);
   }
 
-  // Makes Close a reset, after which the port is free at once. A port is not free for a minute where a connection is
-  // closed in order, and a flood would run out of them.
+  // Makes Close reset the connection, so that its port is free at once. After an orderly close a port stays in use for
+  // a minute, and a flood of connections would run out of ports.
   void ResetOnClose() {
     const linger now = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));

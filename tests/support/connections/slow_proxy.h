@@ -23,8 +23,8 @@ namespace maxsim::test {
 // Thread-safe.
 class SlowProxy {
  public:
-  // What becomes of the server's bytes after the first ones.
-  enum class Manner { kStop, kDrip };  // they wait for PassOn; one comes each millisecond
+  // How the proxy treats the server's bytes after the first ones.
+  enum class Manner { kStop, kDrip };  // kStop: they wait for PassOn; kDrip: one is passed on each millisecond
 
   explicit SlowProxy(int server_port) : server_port_(server_port) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -48,7 +48,7 @@ class SlowProxy {
 
   int port() const { return port_; }
 
-  // From now on each connection passes on `count` bytes of the server at once, and the others in the given manner.
+  // From now on each connection passes on the server's first `count` bytes at once, and the rest in the given manner.
   void PassOnAtMost(int64_t count, Manner manner) {
     manner_ = manner;
     count_ = count;

@@ -1,4 +1,4 @@
-// Has a TLS connection to a server in this process, for what no HTTP client would send.
+// A TLS connection to a server in this process, for bytes that no HTTP client would send.
 #pragma once
 
 #include <openssl/bio.h>
@@ -58,7 +58,7 @@ class TlsConnection {
     connected_ = raw_.connected() && SSL_connect(ssl_.get()) == 1;
   }
 
-  // True when the handshake was good. With TLS 1.3 a server that does not like the client's certificate says so later.
+  // Returns whether the handshake succeeded. With TLS 1.3 a server may still refuse the client's certificate later.
   bool connected() const { return connected_; }
   SSL* ssl() { return ssl_.get(); }
   RawConnection& raw() { return raw_; }
@@ -68,7 +68,7 @@ class TlsConnection {
     return connected_ && SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) > 0;
   }
 
-  // These are RawConnection's. `closed` says that the server has ended its half as TLS wants it, or has closed.
+  // As in RawConnection. `closed` also becomes true if the server ends its half of the connection by a close_notify.
   std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }

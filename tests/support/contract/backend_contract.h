@@ -1,5 +1,5 @@
-// Has the contract of kernels/maxsim.h as tests that any backend can be put through. A test binary makes a backend and
-// runs every case against it:
+// The contract of kernels/maxsim.h as tests for any backend. A test binary makes a backend and runs every case against
+// it:
 //
 //   class CudaContractTest : public testing::TestWithParam<ContractCase> {};
 //   TEST_P(CudaContractTest, Holds) { GetParam().run(backend); }

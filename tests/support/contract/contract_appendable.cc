@@ -120,8 +120,8 @@ void SnapshotsAreScoredAsLoaded(Backend& backend) {
   }
 }
 
-// What comes after a snapshot's last document is poisoned (TokenMatrix::Poison), so that a score that depends on it
-// shows. The lengths are equal first and then differ.
+// Poisoned documents (TokenMatrix::Poison) are appended after a snapshot is taken, so that scores change if a scan of
+// the snapshot reads past its end. The first documents have equal lengths, the later ones do not.
 void SnapshotsKeepTheirAnswers(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kWritableTypes) {
@@ -301,7 +301,7 @@ void ConcurrentAppends(Backend& backend) {
     for (int64_t document = 0; document < kDocuments; ++document) {
       const absl::Status status = appendable->Append(Slice(documents, document, document + 1).view());
       EXPECT_TRUE(status.ok()) << status;
-      // Appends are so quick that readers would see the last one alone.
+      // Waits for readers: appends are so quick that readers would otherwise see only the last one.
       const int64_t enough = num_rounds.load() + 1;
       const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (document % 4 == 0 && num_rounds.load() < enough && std::chrono::steady_clock::now() < latest) {

@@ -1,5 +1,5 @@
-// Has what the cases of the backend contract share: an executor with poisoned outputs, and the comparison with the
-// reference.
+// Shared by the cases of the backend contract: an executor whose outputs start out as garbage, and the comparison with
+// the reference.
 #pragma once
 
 #include <iterator>
@@ -38,7 +38,7 @@ class ContractRunner {
   // Loads documents and keeps them loaded until the next Load.
   const Documents& Load(const RandomDocuments& documents);
 
-  // Runs TopK on the loaded documents, on results that hold garbage before. An error fails the test and gives empty
+  // Runs TopK on the loaded documents, into results that start out as garbage. An error fails the test and gives empty
   // results.
   Results TopK(absl::Span<const Query> queries);
   std::vector<Scored> TopK(const Query& query) { return TopK(absl::Span<const Query>(&query, 1)).front(); }

@@ -78,7 +78,7 @@ struct LibraryCase {
   maxsim_call call = {};  // on the CPU
 };
 
-// What a call should give.
+// The expected results of a call.
 struct LibraryScores {
   std::vector<double> scores;      // [pairs]
   std::vector<double> magnitudes;  // [pairs] the scale that rounding errors are relative to
@@ -93,7 +93,7 @@ struct LibraryGradients {
   std::vector<double> queries;    // [num_rows, dim]
   std::vector<double> documents;  // [num_rows, dim]
   std::vector<double> weights;    // [num_rows]
-  // The sums of the magnitudes of what was added, of the same sizes.
+  // The sums of the magnitudes of the added terms, with the same sizes.
   std::vector<double> query_magnitudes;
   std::vector<double> document_magnitudes;
   std::vector<double> weight_magnitudes;

@@ -1,4 +1,4 @@
-// Where a test of the C library's operators computes: one set of expectations for host memory and for a GPU's.
+// The device that a test of the C library's operators runs on: host memory and GPUs share one set of expectations.
 #pragma once
 
 #include <cstddef>
@@ -62,21 +62,21 @@ struct LibraryValues {
   std::vector<double> values;
 };
 
-// Returns `count` values. With `ties` they are small integers, of which many results are equal and all sums exact;
+// Returns `count` values. With `ties` they are small integers, so that many results are equal and all sums are exact;
 // otherwise they are normally distributed.
 LibraryValues RandomLibraryValues(int32_t type, size_t count, bool ties, uint64_t seed);
 
-// Makes the elements of rows [num_sets, max_rows, dim] behind the sets' lengths NaN.
+// Sets the elements of rows [num_sets, max_rows, dim] past the sets' lengths to NaN.
 void PoisonPadding(int32_t type, size_t dim, int64_t max_rows, const std::vector<int32_t>& lengths,
                    LibraryValues* values);
 
 // Returns elements of a type as doubles.
 std::vector<double> WidenLibraryValues(int32_t type, const std::vector<char>& elements);
 
-// Returns `count` random lengths from 0 to max_length, of which the first is max_length and the second 0.
+// Returns `count` random lengths from 0 to max_length. The first is max_length and the second is 0.
 std::vector<int32_t> RandomLengths(size_t count, int64_t max_length, uint64_t seed);
 
-// Returns what rounding to a type may change a value by, relative to it.
+// Returns the largest relative error of rounding a value to a type.
 double RoundingOf(int32_t type);
 
 }  // namespace maxsim::test

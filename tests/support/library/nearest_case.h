@@ -32,7 +32,7 @@ struct NearestResults {
   friend bool operator==(const NearestResults&, const NearestResults&) = default;
 };
 
-// A call with its memory on a device. Points behind the lengths are NaN.
+// A call with its memory on a device. Points past the lengths are NaN.
 class NearestCase {
  public:
   NearestCase(LibraryDevice& device, const NearestShape& shape, uint64_t seed);

@@ -114,7 +114,7 @@ struct TriadicMaxResults {
   friend bool operator==(const TriadicMaxResults&, const TriadicMaxResults&) = default;
 };
 
-// A call with its memory on a device. Rows behind the lengths are NaN.
+// A call with its memory on a device. Rows past the lengths are NaN.
 class TriadicMaxCase {
  public:
   TriadicMaxCase(LibraryDevice& device, const TriadicMaxShape& shape, uint64_t seed);

@@ -9,10 +9,10 @@
 // docs/internals/correctness.md.
 //
 // NOTES:
-//  - A tile's rows behind its document are the next document's, or zeros behind the array. They are multiplied and not
-//    looked at.
-//  - One lane reads what a tile says of itself and tells the others, so that the compiler knows it to be the same for
-//    all of them.
+//  - A tile's rows past the end of its document belong to the next document, or are zeros past the end of the array.
+//    They are multiplied, but their products are not used.
+//  - One lane reads a tile's description and broadcasts it, so that the compiler knows that it is the same in all
+//    lanes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,11 +28,11 @@
 
 namespace maxsim::library {
 
-// A thread has so many registers once the roles are known. A multiprocessor has 65,536 of them, and a thread block has
-// what it was launched with, an equal share for each thread.
+// Registers per thread for each role. A multiprocessor has 65,536 registers. A thread block is launched with an equal
+// share for each thread; loading warps then give registers up, and multiplying warps take them.
 template <int kWarpgroups>
 struct HopperRegisters {
-  static constexpr int kBlocks = kWarpgroups == 1 ? 2 : 1;  // of a multiprocessor
+  static constexpr int kBlocks = kWarpgroups == 1 ? 2 : 1;  // per multiprocessor
   static constexpr int kThreads = (kWarpgroups + 1) * kHopperWarps * 32;
   static constexpr int kLaunch = 65536 / (kBlocks * kThreads) / 8 * 8;
   static constexpr int kLoader = 40;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, Hopper
   if (threadIdx.x == 0) HopperRing<Shared>(base).Init(kWarps);
   __syncthreads();
   const HopperPart part(params);
-  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
+  // The number comes from one lane, so that the compiler knows that it is the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
   if (warp >= kWarps) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers::kLoader));

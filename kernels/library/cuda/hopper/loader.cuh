@@ -27,7 +27,7 @@ class HopperLoader {
     Document next = At(part_.begin);
     for (int64_t place = part_.begin; place < part_.end; ++place) {
       const Document document = next;
-      // What is read here is wanted a document later.
+      // Looks up the next document one document ahead, so that its loads need not wait.
       if (place + 1 < part_.end) next = At(place + 1);
       int32_t first = 0;
       do {
@@ -58,7 +58,7 @@ class HopperLoader {
     const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
     if (lane_ == 0) {
       constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
-      // The multiplying warps read a box at least, and nothing behind the last.
+      // The multiplying warps read at least one box, and no box past the one with the last token.
       const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
       sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
 #pragma unroll

@@ -17,7 +17,7 @@ namespace maxsim::library {
 
 namespace sm90 = cuda::sm90;
 
-// A warp that multiplies: a query tile.
+// A multiplying warp. It has one query tile.
 template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches, class Shared>
 class HopperMultiplier {
   static constexpr int kSets = 2;
@@ -25,8 +25,8 @@ class HopperMultiplier {
   static constexpr int kStepsOfHalf = kHopperHalfBytes / kStepBytes;
   using Sums = float[kHopperTokens / 2];
 
-  // The best similarity of a row in a document so far, and what tells which of four tokens has it: two neighbours, and
-  // two neighbours eight further.
+  // The best similarity of a row in a document so far, and what is needed to tell which of four tokens has it: tokens
+  // t, t + 1, t + 8 and t + 9, where t is the first one.
   struct Best {
     float value;
     float first;    // the similarity of the first token,
@@ -109,7 +109,7 @@ class HopperMultiplier {
         __any_sync(0xffffffffu, row_counts_[0][0] || row_counts_[0][1] || row_counts_[1][0] || row_counts_[1][1]);
   }
 
-  // The row in the query tile of a lane's sums.
+  // Returns the row of the query tile that a lane's sums belong to.
   __device__ __forceinline__ int RowOf(int set, int h) const { return set * 16 + h * 8 + lane_ / 4; }
 
   __device__ __forceinline__ void ReadTile() {
@@ -155,7 +155,7 @@ class HopperMultiplier {
     sm90::CommitGroup();
   }
 
-  // Multiplies the tile's first N tokens, and lets it go.
+  // Multiplies the query tile with the tile's first N tokens, and releases the tile.
   template <int N>
   __device__ __forceinline__ void Multiply() {
     Sums sums[kSets];
@@ -174,7 +174,7 @@ class HopperMultiplier {
     all ? Raise<N, true>(sums[1], 1) : Raise<N, false>(sums[1], 1);
   }
 
-  // Takes in similarities of tokens which all count if kAll, four of a lane's tokens at a time.
+  // Updates the best similarities, four of a lane's tokens at a time. kAll says that all N tokens count.
   template <int N, bool kAll>
   __device__ __forceinline__ void Raise(const Sums& sums, int set) {
     const int32_t own = lane_ % 4 * 2;
@@ -207,9 +207,9 @@ class HopperMultiplier {
     }
   }
 
-  // Takes in four tokens, if their largest similarity is larger than the best: a lane's tokens come in ascending order,
-  // and the first of equals stays. Selections would keep the unit busy that compares, so values are moved by
-  // multiply-adds, which have another; a factor that the compiler does not know keeps them what they are.
+  // Replaces the best by four tokens if their largest similarity is larger. A lane's tokens come in ascending order,
+  // so that the first of equals stays. Values are moved by multiply-adds, because selects would run on the unit that is
+  // busy with comparisons. The factor is a parameter (p_.one), so that the assembler cannot simplify them to moves.
   __device__ __forceinline__ void RaiseTo(float largest, float first, float of_pair, float third, int octet, Best* best,
                                           int32_t* raised) const {
     asm("{\n.reg .pred more;\nsetp.gt.f32 more, %5, %0;\n@more fma.rn.f32 %0, %5, %10, %11;\n"
@@ -219,7 +219,7 @@ class HopperMultiplier {
         : "f"(largest), "f"(first), "f"(of_pair), "f"(third), "r"(octet), "f"(p_.one), "f"(0.0f));
   }
 
-  // Joins what the four lanes of a row have, writes the matches, and adds the weighted maxima.
+  // Combines the best similarities of the four lanes of a row, writes the matches, and adds the weighted maxima.
   __device__ __forceinline__ void FinishDocument() {
     const DeviceProblem& problem = p_.forward.problem;
     const int64_t pair = query_ * problem.list_length + place_;
@@ -287,7 +287,7 @@ class HopperMultiplier {
   bool any_row_;
   Best best_[kSets][2];
   uint32_t any_token_;
-  // The tile.
+  // The description of the current tile.
   uint32_t counts_[kHopperTokens / 32];
   int32_t first_token_;
   int32_t num_tokens_;

@@ -26,7 +26,7 @@ struct HopperShared {
   uint64_t empty[kStages];  // every warp that multiplies has done so
 };
 
-// Addresses in a HopperShared, of the shared state space, and where in the ring a warp is.
+// Shared-memory addresses of the parts of a HopperShared, and a warp's position in the ring.
 template <class Shared>
 class HopperRing {
  public:
@@ -45,10 +45,10 @@ class HopperRing {
     parity_ ^= 1;
   }
 
-  // For one thread, before any other uses the ring.
+  // Called by one thread before any other thread uses the ring.
   __device__ __forceinline__ void Init(int readers) {
     for (; stage_ < Shared::kStages; ++stage_) {
-      sm90::InitBarrier(Full(), 2);  // when the copies are started, and when the tile is described
+      sm90::InitBarrier(Full(), 2);  // two arrivals: copies started, and tile described
       sm90::InitBarrier(Empty(), readers);
     }
     stage_ = 0;
@@ -69,10 +69,10 @@ class HopperRing {
 struct HopperPart {
   int64_t list;
   int64_t row_tile;
-  int64_t begin;  // places in the list
+  int64_t begin;  // positions in the list
   int64_t end;
 
-  // Thread blocks with the same documents follow one another, so that the L2 cache has these for all of them.
+  // Thread blocks with the same documents have consecutive numbers, so that they share the documents in the L2 cache.
   __device__ __forceinline__ explicit HopperPart(const HopperForwardParams& p) {
     const HopperForwardPlan& plan = p.plan;
     const int64_t block = blockIdx.x;

@@ -2,11 +2,11 @@
  *
  *   distance(x_i) = min_j sum_c (x_ic - y_jc)^2          argmin(x_i) = the smallest j that has it
  *
- * Differences are taken before they are squared, in FP32, so that nothing cancels. The N x M matrix is never written.
- * The Chamfer distance of two sets is two such calls, one each way.
+ * Differences are computed in FP32 and then squared, which avoids cancellation. The N x M matrix is never written.
+ * The Chamfer distance of two sets takes two such calls, one in each direction.
  *
- * Conventions are those of maxsim.h: thread-safety, the caller's memory and stream, versioned structures, the same bits
- * in every run, with any number of threads and in any batch. */
+ * The conventions of maxsim.h apply: thread-safety, the caller's memory and stream, versioned structures, and the same
+ * bits in every run, with any number of threads and in any batch. */
 #ifndef MAXSIM_NEAREST_H_
 #define MAXSIM_NEAREST_H_
 
@@ -28,16 +28,16 @@ typedef struct maxsim_nearest_call {
   int64_t max_y;          /* points of each set of y, padding included; num_sets * max_y is at most 2^31 - 1 */
   const void* x;          /* [num_sets, max_x, dim] row-major, aligned to the element */
   const void* y;          /* [num_sets, max_y, dim] row-major, aligned to the element */
-  const void* x_lengths;  /* [num_sets], 0 .. max_x: the points of each set that there are; null: all */
-  const void* y_lengths;  /* [num_sets], 0 .. max_y; null: all */
-  int32_t num_threads;    /* MAXSIM_CPU: threads at most; 0: one for each core that the process may use */
+  const void* x_lengths;  /* [num_sets], 0 .. max_x: the number of points in each set; max_x if null */
+  const void* y_lengths;  /* [num_sets], 0 .. max_y; max_y if null */
+  int32_t num_threads;    /* MAXSIM_CPU: maximum threads; 0: one for each core that the process may use */
   int32_t reserved;       /* 0 */
   void* stream;           /* MAXSIM_CUDA: the cudaStream_t */
-  void* workspace;        /* memory of the device, aligned to 256 bytes, of which nothing is kept; null for 0 bytes */
-  size_t workspace_bytes; /* at least what maxsim_nearest_workspace_bytes says */
+  void* workspace;        /* scratch memory of the device, aligned to 256 bytes; may be null if 0 bytes are needed */
+  size_t workspace_bytes; /* at least the result of maxsim_nearest_workspace_bytes */
 } maxsim_nearest_call;
 
-/* What maxsim_nearest_backward takes and writes. */
+/* The inputs and outputs of maxsim_nearest_backward, in addition to those of the call. */
 typedef struct maxsim_nearest_gradients {
   size_t struct_size;
   const int32_t* argmin;           /* [num_sets, max_x], as maxsim_nearest wrote it for the same call */
@@ -46,27 +46,27 @@ typedef struct maxsim_nearest_gradients {
   void* y_gradients;               /* [num_sets, max_y, dim] in the type of y, or null */
 } maxsim_nearest_gradients;
 
-/* Writes how much workspace a pass (MAXSIM_FORWARD or MAXSIM_BACKWARD) of `call` needs. It depends on shapes and the
- * device alone, reads no memory of the device, and the workspace of `call` itself may be unset. The backward pass needs
- * none where y_gradients is null. */
+/* Writes the size in bytes of the workspace that a pass (MAXSIM_FORWARD or MAXSIM_BACKWARD) of `call` needs. It depends
+ * only on shapes and the device. The function reads no device memory, and the call's workspace need not be set. The
+ * backward pass needs none if y_gradients is null. */
 maxsim_status maxsim_nearest_workspace_bytes(const maxsim_nearest_call* call, int32_t pass, size_t* bytes);
 
-/* Writes distances [num_sets, max_x], squared, and argmin [num_sets, max_x]: the index inside the set of the nearest y,
- * the smallest of equals. A point behind its set's length gets the distance 0 and the argmin -1; a point of a set
- * without any y gets infinity and -1.
+/* Writes the squared distances [num_sets, max_x], and argmin [num_sets, max_x]: the index within the set of the nearest
+ * y. Of equals it is the smallest index. A point past its set's length gets the distance 0 and the argmin -1. A point
+ * of a set without any y gets infinity and -1.
  *
- * Values are finite and at most 1e15 in magnitude; others give distances that mean nothing, and never an argmin outside
- * of the set. Points behind the lengths may hold anything. On MAXSIM_CPU lengths are checked; on MAXSIM_CUDA they are
- * the caller's promise. */
+ * Values must be finite and at most 1e15 in magnitude. Others give meaningless distances, but never an argmin outside
+ * of the set. Points past the lengths may hold anything. On MAXSIM_CPU lengths are checked; on MAXSIM_CUDA the caller
+ * must make sure that they are valid. */
 maxsim_status maxsim_nearest(const maxsim_nearest_call* call, float* distances, int32_t* argmin);
 
-/* Writes the gradients that are asked for, out of the argmin alone, with g the distances' gradients:
+/* Writes the gradients that are not null. Of the forward pass it needs only the argmin. g are the distances' gradients:
  *
  *   x_gradients[i] = 2 g_i (x_i - y_argmin(i))
- *   y_gradients[j] = sum of 2 g_i (y_j - x_i) over the i whose argmin is j, in an order that the argmin fixes
+ *   y_gradients[j] = sum of 2 g_i (y_j - x_i) over the i whose argmin is j, in an order that depends only on the argmin
  *
- * Sums are taken in FP32 and every row is written once: zeros where nothing matched. A point whose gradient is 0 adds
- * nothing. On MAXSIM_CPU an argmin outside of its set is an error. */
+ * Sums are taken in FP32. Every row is written once; rows that nothing matched get zeros. A point whose gradient is 0
+ * adds nothing. On MAXSIM_CPU an argmin outside of its set is an error. */
 maxsim_status maxsim_nearest_backward(const maxsim_nearest_call* call, const maxsim_nearest_gradients* gradients);
 
 #ifdef __cplusplus
