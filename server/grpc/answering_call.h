@@ -1,4 +1,4 @@
-// The reactor of a unary call whose answer a service makes, with what every such call does last.
+// The reactor of a unary call that a service answers, with the steps that end every such call.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace maxsim::rpc {
 
-// It is made with new; after Answer it may be gone.
+// Create it with new. It deletes itself once gRPC has released the call, maybe before Answer returns.
 class AnsweringCall : public UnaryCall {
  public:
   AnsweringCall(service::CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
@@ -30,7 +30,7 @@ class AnsweringCall : public UnaryCall {
   // Filled by the service, written by Answer.
   service::CallRecord* record() { return &record_; }
 
-  // Set once nobody waits for the answer any more.
+  // Set when the call is cancelled: the client no longer waits for the answer.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
 
   void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
@@ -40,18 +40,18 @@ class AnsweringCall : public UnaryCall {
     UnaryCall::OnDone();  // deletes `this`
   }
 
-  // Ends the call, once, from any thread.
+  // Ends the call. To be called once, from any thread.
   template <typename Response>
   void Answer(const absl::StatusOr<Response>& response) {
     const absl::Status status = Guarded([&] {
       if (!response.ok()) return response.status();
       *response_ = ToBuffer(*response);
-      // Until gRPC has let go of the call, and with it of the answer.
+      // Counts the answer until gRPC has released the call, and the answer with it.
       account_.Add(response_->Length());
       return absl::OkStatus();
     });
     AddTrailers(status, *context_);
-    // For a larger answer it is known only in OnDone whether the client got it.
+    // Only OnDone knows whether the client got a larger answer.
     if (status.ok() && response_->Length() > kSentAtOnceBytes) {
       record_.EndTime();
     } else {
@@ -77,7 +77,7 @@ class AnsweringCall : public UnaryCall {
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-// Answers a call that needs no waiting.
+// Answers a call whose answer is known at once.
 inline grpc::ServerUnaryReactor* AnswerNow(service::CallTracker* tracker, const absl::Status& status) {
   auto* call = new UnaryCall(tracker);
   call->Finish(client::ToGrpcStatus(status));

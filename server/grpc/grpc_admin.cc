@@ -20,7 +20,7 @@ namespace {
 
 using Clock = StopSignal::Clock;
 
-// A client whose deadline passes gives up at that moment, which is somewhat before the server's own sense of it.
+// A client gives up when its deadline passes by its own clock, which is slightly before the server's clock says so.
 constexpr std::chrono::milliseconds kDeadlineSlack{100};
 
 Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {
@@ -29,7 +29,7 @@ Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {
   return Clock::now() + absl::ToChronoNanoseconds(deadline - MonotonicNow());
 }
 
-// A call whose work ends soon when nobody waits for it any more.
+// A call whose work ends soon after the client cancels it or its deadline passes.
 class ChangeCall final : public UnaryCall {
  public:
   ChangeCall(service::CallTracker* calls, Worker* worker, Clock::time_point deadline, tracing::Span span)
@@ -37,7 +37,7 @@ class ChangeCall final : public UnaryCall {
 
   const std::shared_ptr<StopSignal>& stop() const { return stop_; }
 
-  // The span of the call, which lives as long as it.
+  // Returns the call's span, which lives as long as the call.
   tracing::Span* span() { return &span_; }
 
   void OnCancel() override {
@@ -52,7 +52,7 @@ class ChangeCall final : public UnaryCall {
   tracing::Span span_;
 };
 
-// Returns the name of the span of a method, which is a literal.
+// Returns the name of a method's span, which is a literal.
 std::string_view SpanNameOf(std::string_view method) {
   static constexpr std::array<std::string_view, 7> kNames = {
       "maxsim.v1.Admin/ListCollections",   "maxsim.v1.Admin/LoadCollection",   "maxsim.v1.Admin/ReloadCollection",

@@ -1,6 +1,6 @@
-// Has the maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: those of one
-// name one after another, those of different names side by side. One ends soon after its client gave up or its deadline
-// passed, and leaves everything as it was.
+// The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: those under one
+// name run one after another, those under different names in parallel. If the client gives up or its deadline passes, a
+// change ends soon and leaves everything as it was.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@
 
 namespace maxsim::rpc {
 
-// Requests come raw (message_buffer.h); that of ListCollections, which holds nothing, as gRPC parses it. The base is
-// Service, whose methods these replace: CallbackService has all of them typed.
+// Requests arrive as raw bytes (message_buffer.h), except that of ListCollections, which has no fields. The base is
+// Service, since in CallbackService all methods are typed.
 using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
     v1::Admin::WithRawCallbackMethod_CompactCollection<v1::Admin::WithRawCallbackMethod_SnapshotCollection<
         v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;
@@ -26,7 +26,7 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
 
 class GrpcAdmin : public RawAdmin {
  public:
-  // All must outlive the gRPC server that this is registered with. `tracer` may be null: calls are not traced.
+  // All must outlive the gRPC server that this is registered with. If `tracer` is null, calls are not traced.
   GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, Worker* worker,
             Metrics* metrics, service::CallTracker* calls, const tracing::Tracer* tracer)
       : collections_(collections),
@@ -36,7 +36,7 @@ class GrpcAdmin : public RawAdmin {
         calls_(calls),
         tracer_(tracer) {}
 
-  // Until this is called, what changes collections is UNAVAILABLE: a client must not take a configured name first.
+  // Until this is called, changes of collections are UNAVAILABLE: no client may take a configured name first.
   void AcceptChanges() { accepts_changes_ = true; }
 
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
@@ -56,12 +56,12 @@ class GrpcAdmin : public RawAdmin {
                                                grpc::ByteBuffer* response) override;
 
  private:
-  // Does what a call asks for, until its context is stopped.
+  // Carries out a call, until its context is stopped.
   template <typename Request, typename Response>
   using Work = absl::AnyInvocable<absl::Status(const Request&, Response&, const service::ChangeContext&)>;
 
-  // Authenticates, parses, then runs `work` on the worker and answers with its status; UNAVAILABLE when the worker
-  // stops first.
+  // Authenticates the call and parses its request, then runs `work` on the worker and answers with its status, or with
+  // UNAVAILABLE if the worker stops first.
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method, Worker::Length length,
                                         const grpc::ByteBuffer& request, grpc::ByteBuffer* response,

@@ -20,7 +20,7 @@ absl::Status Authenticate(const service::Authenticator& authenticator, const grp
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  // Not context.deadline(), which is a time of the wall clock, and in nanoseconds: 300 years from now overflow it.
+  // Not context.deadline(): that is a time of the wall clock in nanoseconds, and 300 years from now overflow it.
   const gpr_timespec deadline = context.raw_deadline();
   return ToMonotonic(deadline, gpr_now(deadline.clock_type), MonotonicNow());
 }

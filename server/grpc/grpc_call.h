@@ -1,4 +1,4 @@
-// What every gRPC handler does first and last: who calls, until when, and how an error leaves.
+// Steps that all gRPC handlers share: authentication, deadlines, spans, and the trailers of errors.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace maxsim::rpc {
 
-// This is the reactor of a unary call, which is in progress for `tracker` until gRPC has let go of it, which is when
-// it deletes itself. It is made with new; after Finish it may be gone.
+// The reactor of a unary call. The call is in progress for `tracker` until gRPC has released it; then the reactor
+// deletes itself. Create it with new; after Finish it may be gone.
 class UnaryCall : public grpc::ServerUnaryReactor {
  public:
   explicit UnaryCall(service::CallTracker* tracker) : call_(tracker) {}
@@ -30,37 +30,37 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   service::CallTracker::Call call_;
 };
 
-// UNAUTHENTICATED unless the call's metadata carries a known token, PERMISSION_DENIED where it is not one for `scope`.
+// UNAUTHENTICATED unless the call's metadata has a known token, PERMISSION_DENIED if that is not for `scope`.
 absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
                           service::Scope scope);
 
-// When the call must have been answered, as a time of MonotonicNow(). InfiniteFuture for a call without a deadline, and
-// for one whose deadline is more than a year away.
+// Returns when the call must have been answered, as a time of MonotonicNow(). InfiniteFuture for a call without a
+// deadline, and for one whose deadline is more than a year away.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
 
-// Returns the time of MonotonicNow() that is as far from `monotonic_now` as `deadline` is from `grpc_now`, which is one
-// of the same clock; InfiniteFuture for one that is more than a year away, gRPC's infinite future included.
+// Converts a deadline to MonotonicNow()'s clock: `grpc_now` is the time on the deadline's clock when it is
+// `monotonic_now` there. Returns InfiniteFuture if it is more than a year away, as gRPC's infinite future is.
 absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now);
 
-// Returns the deadline for gRPC that is `time` away from now, on a clock that nobody sets.
+// Returns the gRPC deadline `time` from now, on the monotonic clock, which setting the system time does not move.
 gpr_timespec FromNow(absl::Duration time);
 
 // Returns service::ClientOf of the metadata `key` ("" for none) and of the caller's address.
 uint64_t ClientOf(const grpc::CallbackServerContext& context, const std::string& key);
 
-// Returns the parent that the call's metadata name for its trace: none without one, with two, and where `tracer` is
-// null or off.
+// Returns the trace parent from the call's metadata. None if they have no parent or two, or if `tracer` is null or
+// off.
 tracing::RemoteParent ParentOf(const tracing::Tracer* tracer, const grpc::CallbackServerContext& context);
 
-// Begins the span of a request of a stream, whose parent is that of the stream. There is none where `tracer` is null or
-// off. `name` is static.
+// Begins the span of a request in a stream, as a child of the stream's parent. Returns no span if `tracer` is null or
+// off. `name` must be static.
 inline tracing::Span StartSpan(const tracing::Tracer* tracer, std::string_view name,
                                const tracing::RemoteParent& parent, absl::Time arrival) {
   if (tracer == nullptr) return {};
   return tracer->StartSpan(name, tracing::SpanKind::kServer, parent, arrival);
 }
 
-// Begins the span of a call that is no stream. There is none where `tracer` is null or off. `name` is static.
+// Begins the span of a unary call. Returns no span if `tracer` is null or off. `name` must be static.
 inline tracing::Span StartSpan(const tracing::Tracer* tracer, std::string_view name,
                                const grpc::CallbackServerContext& context, absl::Time arrival) {
   if (tracer == nullptr || !tracer->is_on()) return {};

@@ -30,7 +30,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
     deps_.documents->CountUnread(method, arrival, status);
     return AnswerNow(deps_.calls, status);
   }
-  // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
+  // gRPC would keep the bytes until the call is answered. This call owns them and has finished reading them.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new AnsweringCall(deps_.calls, deps_.answers, context, response);
   CallContext of_call{.method = method,

@@ -1,5 +1,5 @@
-// Has the maxsim.v1.Documents service over gRPC's callback API. This is transport only: everything else is
-// DocumentApi.
+// The maxsim.v1.Documents service over gRPC's callback API. This is only the transport: DocumentApi does everything
+// else.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace maxsim::rpc {
 
-// Requests come raw (message_buffer.h). The base is Service, whose methods these replace: CallbackService has all of
-// them typed.
+// Requests arrive as raw bytes (message_buffer.h). The base is Service, since in CallbackService all methods are
+// typed.
 using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<
     v1::Documents::WithRawCallbackMethod_UpsertStream<v1::Documents::WithRawCallbackMethod_Delete<
         v1::Documents::WithRawCallbackMethod_Get<v1::Documents::WithRawCallbackMethod_Count<
@@ -23,19 +23,19 @@ using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<
 
 class GrpcDocuments : public RawDocuments {
  public:
-  // Everything must outlive the gRPC server that this is registered with.
+  // All of these must outlive the gRPC server that the service is registered with.
   struct Dependencies {
     service::DocumentApi* documents = nullptr;
     const service::Authenticator* authenticator = nullptr;
     service::CallTracker* calls = nullptr;
     AnswerBudget* answers = nullptr;
-    int stream_in_flight = 64;  // requests of one stream that have been handed over and are not on the disk yet
-    std::string client_key;     // metadata by which a client names itself; "" for none
-    const tracing::Tracer* tracer = nullptr;  // null: calls are not traced
+    int stream_in_flight = 64;                // limit on requests of a stream that are handed over but not yet on disk
+    std::string client_key;                   // metadata key by which clients identify themselves; "" for none
+    const tracing::Tracer* tracer = nullptr;  // may be null; then calls are not traced
   };
   explicit GrpcDocuments(Dependencies dependencies) : deps_(std::move(dependencies)) {}
 
-  // Open streams end with UNAVAILABLE as soon as what they have handed over is written; new ones end at once.
+  // Ends open streams with UNAVAILABLE once the writes that they handed over are done; new streams end at once.
   void DrainStreams() { streams_.Drain(); }
 
   grpc::ServerUnaryReactor* Upsert(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,

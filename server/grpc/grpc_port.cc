@@ -32,21 +32,21 @@ int ToMilliseconds(absl::Duration duration) {
 }
 
 void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
-  // Nothing else bounds a message that is announced larger than it may be: gRPC looks at the length once all of it is
-  // there.
+  // Nothing else limits a message whose announced length is too large: gRPC checks the length only once it has all of
+  // it.
   grpc::ResourceQuota quota("maxsimd");
   quota.Resize(config.grpc.max_memory_bytes > 0 ? config.grpc.max_memory_bytes
                                                 : std::max(kLeastMemoryBytes, 4 * config.limits.max_request_bytes));
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
-  // A compressed message would unfold to any size before its length is looked at: such calls end in UNIMPLEMENTED.
+  // A compressed message could expand to any size before its length is checked: such calls end with UNIMPLEMENTED.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
-  // TLS shakes hands in gRPC, behind the gate.
+  // gRPC itself performs TLS handshakes, after the gate has handed over the connection.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ToMilliseconds(config.grpc.first_call_timeout));
   if (config.grpc.max_connection_idle > absl::ZeroDuration()) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, ToMilliseconds(config.grpc.max_connection_idle));

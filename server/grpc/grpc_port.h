@@ -1,4 +1,4 @@
-// Has the gRPC port: a gate that accepts connections, credentials, limits of connections and messages, health.
+// The gRPC port: a gate that accepts connections, credentials, limits on connections and messages, and health.
 #pragma once
 
 #include <memory>
@@ -21,21 +21,21 @@
 
 namespace maxsim {
 
-// The class is thread-safe but for Shutdown and destruction.
+// Thread-safe, except for Shutdown and destruction.
 class GrpcPort {
  public:
-  // Everything but the services must be there when the port opens, and outlive it; so must the services.
+  // All of these must outlive the port.
   struct Dependencies {
-    const TlsCertificates* certificates = nullptr;          // loaded where they are enabled
-    const service::Authenticator* authenticator = nullptr;  // null where calls need no token
-    Metrics* metrics = nullptr;                             // null counts nothing
+    const TlsCertificates* certificates = nullptr;          // loaded, if TLS is enabled
+    const service::Authenticator* authenticator = nullptr;  // null if calls need no token
+    Metrics* metrics = nullptr;                             // if null, nothing is counted
     std::vector<grpc::Service*> services;
   };
 
-  // Listens on config.grpc.address, encrypted where the certificates are enabled, and on config.grpc.unix_socket where
-  // there is one, in plain text; serves the services, and the standard health service with every name NOT_SERVING. A
-  // socket that nobody listens on is replaced; it is removed with the port. UNAVAILABLE with the system's
-  // reason when the address or the socket cannot be had.
+  // Listens on config.grpc.address, with TLS if the certificates are enabled, and in plain text on
+  // config.grpc.unix_socket if there is one. Serves the services, and the standard health service with every name
+  // NOT_SERVING. Replaces a socket file on which no process listens, and removes its own when the port goes.
+  // UNAVAILABLE with the system's reason if the address or the socket cannot be had.
   static absl::StatusOr<std::unique_ptr<GrpcPort>> Open(const config::Config& config, Dependencies dependencies);
 
   // Shuts down at once if Shutdown was not called.
@@ -53,7 +53,7 @@ class GrpcPort {
   // Blocks until Shutdown.
   void Wait() { server_->Wait(); }
 
-  // Accepts no more, tells clients to go away, and cuts off what is in progress after `grace`. Idempotent.
+  // Stops accepting, tells clients to go away, and after `grace` cuts off what is in progress. Idempotent.
   void Shutdown(absl::Duration grace);
 
  private:
@@ -67,14 +67,14 @@ class GrpcPort {
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
   Dependencies dependencies_;
-  std::vector<std::string> health_names_;  // that the health service knows; "" is the server as a whole
+  std::vector<std::string> health_names_;  // names that the health service knows; "" is the server as a whole
   std::unique_ptr<gate::Gate> gate_;
-  // Take what the gate gives away.
+  // These take the connections that the gate hands over.
   std::unique_ptr<Acceptor> plain_;
   std::unique_ptr<Acceptor> encrypted_;  // null without TLS
   TlsCredentials credentials_;
   std::unique_ptr<grpc::Server> server_;
-  std::shared_ptr<grpc::Channel> within_;  // to server_, without a connection
+  std::shared_ptr<grpc::Channel> within_;  // an in-process channel to server_
   int port_ = 0;
 };
 

@@ -31,7 +31,7 @@ absl::Status GrpcReranker::Receive(const char* method, absl::Time arrival, const
     deps_.rerank->CountUnread(method, arrival, status);
     return status;
   }
-  // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
+  // gRPC would keep the bytes until the call is answered. This call owns them and has finished reading them.
   const_cast<grpc::ByteBuffer&>(request).Clear();
   return status;
 }

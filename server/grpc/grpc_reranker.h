@@ -1,5 +1,5 @@
-// Has the maxsim.v1.Reranker service over gRPC's callback API. This is transport only: everything else is
-// RerankApi and ExplainApi.
+// The maxsim.v1.Reranker service over gRPC's callback API. This is only the transport: RerankApi and ExplainApi do
+// everything else.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@
 
 namespace maxsim::rpc {
 
-// Requests come raw (message_buffer.h); that of GetInfo, which holds nothing, as gRPC parses it. The base is Service,
-// whose methods these replace: CallbackService has all of them typed.
+// Requests arrive as raw bytes (message_buffer.h), except that of GetInfo, which has no fields. The base is Service,
+// since in CallbackService all methods are typed.
 using RawReranker = v1::Reranker::WithRawCallbackMethod_Rerank<v1::Reranker::WithRawCallbackMethod_RerankStream<
     v1::Reranker::WithRawCallbackMethod_Explain<v1::Reranker::WithCallbackMethod_GetInfo<v1::Reranker::Service>>>>;
 
 class GrpcReranker : public RawReranker {
  public:
-  // Everything must outlive the gRPC server that this is registered with.
+  // All of these must outlive the gRPC server that the service is registered with.
   struct Dependencies {
     service::RerankApi* rerank = nullptr;
     service::ExplainApi* explain = nullptr;
@@ -33,17 +33,17 @@ class GrpcReranker : public RawReranker {
     service::CallTracker* calls = nullptr;
     std::function<v1::GetInfoResponse()> info;  // thread-safe
     int stream_in_flight = 64;
-    uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of all calls; 0: no bound
-    std::string client_key;                                  // metadata by which a client names itself; "" for none
-    const tracing::Tracer* tracer = nullptr;                 // null: calls are not traced
+    uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of all calls together; 0 for no bound
+    std::string client_key;                                  // metadata that identifies clients; "" for none
+    const tracing::Tracer* tracer = nullptr;                 // may be null; then calls are not traced
   };
   explicit GrpcReranker(const Dependencies& dependencies)
       : deps_(dependencies), answers_(dependencies.max_unread_answer_bytes, dependencies.metrics) {}
 
-  // Open streams end with UNAVAILABLE as soon as what they have accepted is answered; new ones end at once.
+  // Ends open streams with UNAVAILABLE once the requests that they accepted are answered; new ones end at once.
   void DrainStreams() { streams_.Drain(); }
 
-  // The bound of unread answers, which other services' count for too.
+  // Returns the budget of unread answers. The answers of other services count towards it too.
   AnswerBudget* answers() { return &answers_; }
 
   grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -56,7 +56,7 @@ class GrpcReranker : public RawReranker {
                                     v1::GetInfoResponse* response) override;
 
  private:
-  // Authenticates a unary call and parses its request. Returns why it is refused, which has been counted.
+  // Authenticates a unary call and parses its request. If it refuses the call, it counts that and returns why.
   absl::Status Receive(const char* method, absl::Time arrival, const grpc::CallbackServerContext& context,
                        const grpc::ByteBuffer& request, v1::RerankRequest& parsed);
 

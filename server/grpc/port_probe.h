@@ -1,4 +1,4 @@
-// Asks again and again whether the gRPC port answers, so that readiness is what a client would find.
+// Checks regularly whether the gRPC port answers, so that readiness reflects what a client would find.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ class PortProbe {
   // Failures in a row that make the port one that does not answer. One may be a moment in which the machine was busy.
   static constexpr int kFailures = 2;
 
-  // Calls `probe` on a thread of its own, `interval` after it last returned, until the object is destroyed; and
-  // `on_change` there, with what status() is from then on, when the port stops answering or answers again. Neither may
-  // block for long.
+  // Calls `probe` on its own thread, each time `interval` after it last returned, until the object is destroyed. When
+  // the port stops answering, or answers again, calls `on_change` on that thread with the new status(). Neither
+  // function may block for long.
   PortProbe(std::function<absl::Status()> probe, absl::Duration interval,
             std::function<void(const absl::Status&)> on_change);
   ~PortProbe();  // waits for a probe that is under way

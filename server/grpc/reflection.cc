@@ -28,9 +28,9 @@ std::vector<std::string> WithPublicServices(std::vector<std::string> services) {
 
 }  // namespace
 
-// Reading, answering and writing follow each other, so gRPC has one operation of the stream under way at a time; End
-// comes from other threads. gRPC's operations are started outside the mutex, because they may call back on the same
-// thread, and `starting_` keeps another thread from Finish meanwhile, after which gRPC may delete the call.
+// Reading, answering and writing follow each other, so that gRPC has one operation of the stream in progress at a time.
+// End is called on other threads. Operations of gRPC are started without the mutex, because they may call back on the
+// same thread. Meanwhile `starting_` keeps other threads from calling Finish, after which gRPC may delete the call.
 class ReflectionStream : public Reflection::Reactor, public std::enable_shared_from_this<ReflectionStream> {
  public:
   ReflectionStream(grpc::CallbackServerContext* context, Reflection* reflection)
@@ -107,7 +107,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   // The token is checked for each request too, since a stream may be open for longer than its token is good.
   absl::Status Admit() const { return Authenticate(*reflection_->authenticator_, *context_, service::Scope::kSearch); }
 
-  // Starts the next operation, or ends the stream if that was decided meanwhile.
+  // Starts the next operation or, if the end of the stream was decided in the meantime, ends it.
   void Proceed(Operation operation) {
     bool goes_on = false;
     {

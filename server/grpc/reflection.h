@@ -1,5 +1,5 @@
-// Has grpc.reflection.v1 and v1alpha, from which tools such as grpcurl learn what the server offers. It takes no
-// thread: gRPC's own plugin keeps one for each open stream, as many as a client likes.
+// The services grpc.reflection.v1 and v1alpha, which tell tools such as grpcurl what the server offers. They need no
+// threads, whereas gRPC's own plugin keeps one per open stream, without a limit.
 #pragma once
 
 #include <chrono>
@@ -24,32 +24,32 @@ namespace maxsim::rpc {
 
 class ReflectionStream;
 
-// What clients may take of reflection, all of them together.
+// Limits on reflection, for all clients together.
 struct ReflectionLimits {
   int max_streams = 64;             // open at a time; one more ends with RESOURCE_EXHAUSTED
   size_t max_request_bytes = 4096;  // of one request; a longer one ends its stream with INVALID_ARGUMENT
   std::chrono::steady_clock::duration max_idle = std::chrono::seconds(60);  // without a request; then UNAVAILABLE
 };
 
-// A stream has one request at a time under way: the next is read once the answer is written. Thread-safe.
+// A stream handles one request at a time: the next is read once the answer is written. Thread-safe.
 class Reflection {
  public:
   using Limits = ReflectionLimits;
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-  // Describes `services` (full names), the health service and itself. Streams, and each of their requests, want a token
-  // for kSearch. All must outlive the gRPC server that services() are registered with; an open stream is a call in
-  // progress for `calls`.
+  // Describes `services` (full names), the health service and itself. Each stream, and each request in it, needs a
+  // token for kSearch. All must outlive the gRPC server that services() are registered with. An open stream is a call
+  // in progress for `calls`.
   Reflection(std::vector<std::string> services, const service::Authenticator* authenticator,
              service::CallTracker* calls, Limits limits = {});
 
   // To be registered with the gRPC server, which this must outlive.
   std::vector<grpc::Service*> services() { return {&v1_, &v1alpha_}; }
 
-  // Must be called from time to time, so that idle streams end.
+  // Ends idle streams. Must be called from time to time.
   void EndIdleStreams();
 
-  // Ends the open streams, and those that come later, with UNAVAILABLE.
+  // Ends the open streams, and all later ones, with UNAVAILABLE.
   void Drain();
 
  private:

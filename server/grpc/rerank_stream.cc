@@ -145,7 +145,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  private:
   struct WaitingAnswer {
     grpc::ByteBuffer message;
-    // Written once it is known whether the client got the answer. Null if there is none, or it is written already.
+    // Written once it is known whether the client got the answer. Null if there is no record, or it is written.
     std::unique_ptr<service::CallRecord> record;
   };
   // A list, because splitting it allocates nothing, and an answer that gRPC is reading stays at its address.
@@ -195,8 +195,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return absl::CancelledError("the client cancelled the stream");
   }
 
-  // Writes the records of answers that the client got or, if `is_sent` is false, did not get. On threads of gRPC, which
-  // no exception may leave.
+  // Writes the records of answers that the client got or, if `is_sent` is false, did not get. Runs on gRPC's threads,
+  // which no exception may leave.
   void WriteRecords(const Answers& answers, bool is_sent) const {
     const absl::Status status = is_sent ? absl::OkStatus() : Guarded([&] { return WhyEnded(); });
     for (const WaitingAnswer& answer : answers) {
@@ -204,7 +204,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     }
   }
 
-  // Has the request that was read answered. Without memory for that the stream ends: there is none for an error either.
+  // Handles the request that was read. If memory runs out, it cancels the stream, as there is none for an error either.
   void TakeRequest(absl::Time arrival) {
     try {
       ParseAndRerank(arrival);
@@ -261,7 +261,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Answers answer;
     try {
       answer.push_back({message, nullptr});
-      // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
+      // Added before the answer can be written and removed. Without the mutex, because the budget may cancel this call.
       account_.Add(bytes);
     } catch (const std::bad_alloc&) {
       if (record != nullptr) record->Write(NoMemory());
@@ -368,14 +368,14 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   Mutex mutex_;
   Answers answers_ ABSL_GUARDED_BY(mutex_);            // the front one is being written while writing_
   uint64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of answers_
-  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;          // requests that were read, and whose answers are not written yet
+  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;          // requests that were read and whose answers are not written yet
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;           // threads between deciding on an operation and having started it
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;       // a read is under way, or what it read is being handled
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;  // the client has closed its side
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status refused_ ABSL_GUARDED_BY(mutex_);   // why no more is read
-  bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // the call was cancelled, or a write failed: nobody listens
+  absl::Status refused_ ABSL_GUARDED_BY(mutex_);   // why requests are no longer read
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // the call was cancelled, or a write failed: no answer can arrive
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
 

@@ -1,4 +1,4 @@
-// Has RerankStream, a pipeline of rerank requests over one call.
+// RerankStream: a pipeline of rerank requests over one call.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,14 @@
 
 namespace maxsim::rpc {
 
-// Serves one stream. At most `max_in_flight` requests are unanswered at a time; beyond that the stream is not read, and
-// HTTP/2 flow control holds the client back; so it does while answers of more than `answers`->max_stream_bytes() are
-// not read. Its requests are those of `client` (ClientOf). Answers are written in order of completion. An error of one
-// request is answered in the stream, that of a message which is no request without an id; the stream itself ends OK
-// when the client has closed its side and everything is answered, and with UNAVAILABLE when the registry drains.
-// `admit` is asked when the stream begins and for every request that it brings; what is not OK ends the stream once
-// earlier requests are answered. Each request has a span of `tracer` (may be null), within that of the stream's
-// metadata. For `tracker` it is in progress until gRPC has let go of it.
+// Serves one stream. While `max_in_flight` requests are unanswered, or more than `answers`->max_stream_bytes() of
+// answers are unread, the stream is not read, and HTTP/2 flow control holds the client back. Its requests are those of
+// `client` (ClientOf). Answers are written in order of completion. An error of one request is answered in the stream,
+// and that of a message which is not a request without an id. The stream itself ends with OK when the client has closed
+// its side and everything is answered, and with UNAVAILABLE when the registry drains. `admit` is called when the stream
+// begins and for each request; an error that it returns ends the stream once earlier requests are answered. Each
+// request has a span of `tracer` (may be null), whose parent is in the stream's metadata. The stream is in progress for
+// `tracker` until gRPC has released it.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
     uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,

@@ -14,7 +14,7 @@ using grpc::reflection::v1::FileDescriptorResponse;
 using grpc::reflection::v1::ServerReflectionRequest;
 using grpc::reflection::v1::ServerReflectionResponse;
 
-// Appends `file` and what it imports, each once.
+// Appends `file` and the files that it imports, each once.
 void AppendWithImports(const pb::FileDescriptor& file, std::set<const pb::FileDescriptor*>& seen,
                        FileDescriptorResponse& answer) {
   if (!seen.insert(&file).second) return;

@@ -1,5 +1,5 @@
-// What a client can learn by reflection: the names of the services, and the descriptors of the files they are written
-// in.
+// Answers reflection requests: the names of the services, and the descriptors of the files that define
+// them.
 #pragma once
 
 #include <map>
@@ -13,17 +13,17 @@
 
 namespace maxsim::rpc {
 
-// The index is made once and asked without a lock. Requests never reach protobuf's own pool of descriptors, which
-// remembers every name that it did not find: a client that makes names up would fill the memory. Immutable,
+// The index is built once and read without a lock. Requests never reach protobuf's own pool of descriptors: it
+// remembers every name that it did not find, so a client could fill the memory with made-up names. Immutable,
 // thread-safe.
 class ServiceDescriptors {
  public:
-  // `services` are full names ("maxsim.v1.Reranker") whose generated code is linked. Their files can be asked for, and
-  // all files that these import; no other file of the program can. A name without generated code is listed only.
+  // `services` are full names ("maxsim.v1.Reranker"). Clients can ask for the files of those whose generated code is
+  // linked, and for all files that these import, but for no others. Services without generated code are only listed.
   explicit ServiceDescriptors(std::vector<std::string> services);
 
-  // Returns an answer of bounded size: one of the files and all that it imports, names, or an error_response (NOT_FOUND
-  // for what is not there, INVALID_ARGUMENT for a request that asks for nothing).
+  // Returns an answer of bounded size: a file with all that it imports, a list of names, or an error_response
+  // (NOT_FOUND for an unknown name, INVALID_ARGUMENT for a request that asks for nothing).
   grpc::reflection::v1::ServerReflectionResponse Answer(
       const grpc::reflection::v1::ServerReflectionRequest& request) const;
 

@@ -13,7 +13,7 @@ class DrainableStream {
  public:
   virtual ~DrainableStream() = default;
 
-  // Takes nothing more, and ends with UNAVAILABLE once what was taken is answered. From any thread.
+  // Takes no more requests, and ends with UNAVAILABLE once those it took are answered. From any thread.
   virtual void Drain() = 0;
 };
 

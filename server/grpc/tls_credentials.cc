@@ -46,10 +46,10 @@ grpc_ssl_certificate_config_reload_status TlsCredentials::Fetch(void* self,
   if (current == credentials.fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
   const TlsPem& pem = current->pem;
   const grpc_ssl_pem_key_cert_pair pair = {pem.private_key.c_str(), pem.cert_chain.c_str()};
-  // gRPC (1.51) wants authorities here, whatever its documentation says, and looks at them only where certificates are
-  // asked of clients; where they are not, it gets a certificate that parses.
+  // gRPC 1.51 requires authorities here, despite its documentation, but uses them only if clients must show
+  // certificates. If they need not, any certificate that parses will do.
   const std::string& authorities = pem.client_ca.empty() ? pem.cert_chain : pem.client_ca;
-  // gRPC copies what it is given.
+  // gRPC copies its arguments.
   *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
   credentials.fetched_ = std::move(current);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;

@@ -1,4 +1,4 @@
-// Has gRPC encrypt a port with certificates that may be replaced.
+// Encrypts a gRPC port with certificates that can be replaced while it runs.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace maxsim {
 
-// What one server of gRPC knows of the certificates. Thread-safe.
+// Gives one gRPC server the current certificates. Thread-safe.
 class TlsCredentials {
  public:
   // `certificates` must outlive the object.
@@ -18,17 +18,17 @@ class TlsCredentials {
   TlsCredentials(const TlsCredentials&) = delete;
   TlsCredentials& operator=(const TlsCredentials&) = delete;
 
-  // Returns credentials for one listening port, of one server, that this object must outlive. The certificates must
-  // have been loaded. Clients must show one where they are asked for it.
+  // Returns credentials for one listening port of one server, which this object must outlive. The certificates must
+  // have been loaded. If the server asks for client certificates, clients must show one.
   std::shared_ptr<grpc::ServerCredentials> Make();
 
  private:
-  // gRPC asks before every handshake; `self` is a TlsCredentials.
+  // gRPC calls this before every handshake; `self` is a TlsCredentials.
   static grpc_ssl_certificate_config_reload_status Fetch(void* self, grpc_ssl_server_certificate_config** config);
 
   const TlsCertificates& certificates_;
   Mutex mutex_;
-  std::shared_ptr<const TlsIdentity> fetched_ ABSL_GUARDED_BY(mutex_);  // what gRPC has
+  std::shared_ptr<const TlsIdentity> fetched_ ABSL_GUARDED_BY(mutex_);  // what gRPC has now
 };
 
 }  // namespace maxsim

@@ -29,7 +29,7 @@ constexpr absl::Duration kMaxWait = absl::Seconds(60);
 constexpr absl::Duration kShortestWait = absl::Milliseconds(10);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
-// Puts the request's place in the stream before the error's field or, if it has none, before its message.
+// Puts the request's number in the stream before the error's field or, without a field, before its message.
 absl::Status InRequest(uint64_t number, const absl::Status& status) {
   const std::string request = Cat("requests[", number, "]");
   const std::string field = client::FieldOf(status);
@@ -210,8 +210,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     Proceed();
   }
 
-  // Has a request offered again that the collection has no room for now. Only one that was not handed over: others may
-  // have been since, and its place among them is lost.
+  // If the collection has no room for the request now, arranges to offer it again later; returns false if it must be
+  // refused. Only for a request that was not handed over: otherwise later ones may have been, and the order is lost.
   bool WaitForRoom(Attempt& attempt, const absl::Status& status) {
     const std::optional<absl::Duration> delay = client::RetryAfter(status);
     if (!absl::IsResourceExhausted(status) || !delay.has_value()) return false;
@@ -224,8 +224,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       if (!waiting_since_.has_value()) waiting_since_ = now;
       --in_flight_;
     }
-    // One that has fired must not be set again from within its own call. It keeps this call alive until it goes, so
-    // that this call must not keep one that has fired.
+    // An alarm that has fired must not be set again from within its own callback. It keeps this call alive as long as
+    // it exists, so this call must not keep an alarm that has fired.
     const auto alarm = std::make_shared<grpc::Alarm>();
     const auto has_fired = std::make_shared<bool>(false);
     alarm->Set(FromNow(std::clamp(*delay, kShortestWait, kLongestWait)),
@@ -234,12 +234,12 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       MutexLock lock(&mutex_);
       if (!*has_fired) alarm_ = alarm;
     }
-    // Who asked for the end before this found no alarm to stop.
+    // If the stream was ended before alarm_ was set, StopWaiting found no alarm to cancel.
     if (IsEnding()) alarm->Cancel();
     return true;
   }
 
-  // Lets a request that waits for room be offered, or dropped, now.
+  // Ends the wait of a request for room: it is offered again, or dropped, now.
   void StopWaiting() {
     std::shared_ptr<grpc::Alarm> alarm;
     {
@@ -254,8 +254,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     return !GoesOn();
   }
 
-  // Returns whether requests are still taken. A request behind one that failed is not written: what the stream's error
-  // names is the first that may be missing.
+  // Returns whether requests are still taken. After one has failed, no later one is offered, so that the request which
+  // the stream's error names is the first that may be missing.
   bool GoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !draining_ && !*cancelled_ && failure_.ok(); }
 
   // `has_fired` is guarded by mutex_.
@@ -273,7 +273,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     Proceed();
   }
 
-  // Starts whatever can be started now: a read, the end.
+  // Starts what can be started now: a read, or the end of the stream.
   void Proceed() {
     bool read = false;
     {

@@ -1,4 +1,4 @@
-// Has UpsertStream, a pipeline of writes over one call.
+// UpsertStream: a pipeline of writes over one call.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace maxsim::rpc {
 
 inline constexpr char kUpsertStream[] = "UpsertStream";  // as the metrics name it
 
-// Serves one stream. Its requests are written in their order: one is read when the one before has been handed to the
-// collection, and at most `max_in_flight` of them are not on the disk yet. What the collection has no room for is
-// offered to it again, for a minute at most, and the stream is not read meanwhile: HTTP/2 flow control holds the client
-// back. So a stream holds one message, beside what the collection's queue holds. The first error ends the stream, once
-// what was handed over is written; its message names the request. A stream that is cancelled undoes nothing. `admit` is
-// asked when the stream begins and for every request that it brings; what is not OK ends the stream. It ends with
-// UNAVAILABLE when the registry drains. Each request has a span of `tracer` (may be null), within that of the stream's
-// metadata; one that is offered again has another. For `tracker` it is in progress until gRPC has let go of it.
+// Serves one stream. Requests are written in their order: one is read when the one before has been handed to the
+// collection, and at most `max_in_flight` of them are not on disk yet. If the collection has no room for a request, it
+// is offered again, for at most a minute; meanwhile the stream is not read, and HTTP/2 flow control holds the client
+// back. So a stream holds one message, beside those in the collection's queue. The first error ends the stream, once
+// the writes that were handed over are done; its message names the request. Cancelling a stream undoes nothing. `admit`
+// is called when the stream begins and for each request; an error ends the stream, and so, with UNAVAILABLE, does
+// draining the registry. Each request has a span of `tracer` (may be null), whose parent is in the stream's metadata;
+// each further offer has another. The stream is in progress for `tracker` until gRPC has released it.
 grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
                                                              grpc::ByteBuffer* response, service::DocumentApi* service,
                                                              std::function<absl::Status()> admit, uint64_t client,

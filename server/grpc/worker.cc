@@ -37,8 +37,7 @@ void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSign
   absl::Status refused;
   {
     const MutexLock lock(&mutex_);
-    // The signal is read under the lock, so that one which is stopped later meets the task in the queue when it is
-    // withdrawn.
+    // The signal is read under the lock: if it is stopped later, Withdraw finds the task in the queue.
     refused = stopping_ ? Draining() : tasks_.size() >= kMaxWaiting ? TooMany() : StopStatus(stop.get());
     if (refused.ok()) {
       tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});
@@ -75,7 +74,7 @@ void Worker::Stop() {
 }
 
 std::deque<Worker::Waiting>::iterator Worker::NextTask() {
-  // Tasks of one key go one after another, so that only the first of them may go now.
+  // Tasks of one key run one after another, so only the first task of each key may run now.
   std::set<std::string_view> passed;
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     const bool has_room = task->length == Length::kShort || num_long_ < kMaxLong;
@@ -109,7 +108,7 @@ void Worker::Run() {
     const std::string key = taken.key;
     running_.insert(key);
     num_long_ += taken.length == Length::kLong ? 1 : 0;
-    // Somebody else looks after what is left.
+    // Another thread takes care of the remaining tasks.
     StartThread();
     lock.Unlock();
     const Length length = taken.length;
@@ -118,7 +117,7 @@ void Worker::Run() {
     lock.Lock();
     running_.erase(key);
     num_long_ -= length == Length::kLong ? 1 : 0;
-    // Its end may give more than one task its turn.
+    // The end of this task may give more than one other its turn.
     wake_.NotifyAll();
   }
 }

@@ -1,5 +1,5 @@
-// Threads that do what must not be done on a gRPC thread, such as loading shards: tasks of one key one after another,
-// those of different keys side by side.
+// Threads for work that must not be done on a gRPC thread, such as loading shards. Tasks with the same key run one
+// after another, those with different keys in parallel.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ class Worker {
   // How long a task takes. Long ones never keep short ones of other keys waiting.
   enum class Length { kLong, kShort };
 
-  // So many keys have long tasks at a time: those of the ninth key wait. Each load brings store.load_threads threads of
+  // The maximum number of long tasks that run at a time; a ninth waits. Each load starts store.load_threads threads of
   // its own.
   static constexpr size_t kMaxLong = 8;
 
-  // So many tasks may wait, and what comes beyond is refused.
+  // The maximum number of tasks that wait; further ones are refused.
   static constexpr size_t kMaxWaiting = 1024;
 
-  // A task is called exactly once: with OK on one of the worker's threads when its turn has come, or with another
-  // status, on any thread, when it will not come: UNAVAILABLE when the worker stops, RESOURCE_EXHAUSTED when too many
-  // wait, and the signal's once that is stopped. In the latter cases it must do no more than tell whoever waits.
+  // A task is called exactly once: with OK on one of the worker's threads when its turn has come, or with an error, on
+  // any thread, if it never will: UNAVAILABLE when the worker stops, RESOURCE_EXHAUSTED when too many wait, or the
+  // status of its signal once that is stopped. After an error it must do no more than report it.
   using Task = absl::AnyInvocable<void(const absl::Status& turn)>;
 
   Worker();
@@ -41,14 +41,14 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // `stop` may be null. A task that runs sees to its signal itself.
+  // `stop` may be null. Once a task runs, it must watch its signal itself.
   void Post(std::string key, Length length, std::shared_ptr<const StopSignal> stop, Task task);
 
-  // Call it after `stop` was stopped: tells the task that was posted with it, if it still waits. Without this call the
-  // task learns of it when its turn comes.
+  // To be called after `stop` was stopped: calls the task that was posted with it, if it still waits. Otherwise the
+  // task would learn of it only when its turn comes.
   void Withdraw(const StopSignal* stop);
 
-  // Drops the tasks that wait and those that come later. Does not wait for those that run. Idempotent.
+  // Drops waiting and future tasks. Does not wait for those that run. Idempotent.
   void Stop();
 
  private:
@@ -60,10 +60,10 @@ class Worker {
   };
 
   void Run();
-  // Returns the first task whose turn it is, or the end when there is none.
+  // Returns the first task that may run now, or the end if there is none.
   std::deque<Waiting>::iterator NextTask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Starts another thread when more tasks have their turn than threads are idle. Where the system has no thread left,
-  // those that are there do the work.
+  // Starts another thread if a task has its turn and no thread is idle. If the system has no more threads, the existing
+  // ones do the work.
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;

@@ -13,26 +13,26 @@ namespace {
 
 constexpr std::string_view kPrefix = "/console/";
 
-// What the page may do: its own files and its own server, in nobody's frame. Were a text of a document to become
-// markup, it could run and fetch nothing.
+// Lets the page load only its own files and call only its own server, and lets no other page frame it. Even if a
+// document's text became markup, it could run and load nothing.
 constexpr ResponseHeader kPolicy = {
     "Content-Security-Policy",
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"};
 constexpr ResponseHeader kNoSniff = {"X-Content-Type-Options", "nosniff"};
 constexpr ResponseHeader kNoReferrer = {"Referrer-Policy", "no-referrer"};
-// A file may be kept, and is asked for again by its ETag, so that a new server's page never meets an old script.
+// Browsers may keep a file but must ask again with its ETag, so that a new server's page never runs an old script.
 constexpr ResponseHeader kRevalidate = {"Cache-Control", "no-cache"};
 constexpr ResponseHeader kKeepNothing = {"Cache-Control", "no-store"};
 
-// Returns the asset's name for a path, or "" for one that is none's.
+// Returns the name of the asset at a path, or "" if there is none.
 std::string_view AssetName(std::string_view path) {
   if (path == "/") return "index.html";
   return path.starts_with(kPrefix) ? path.substr(kPrefix.size()) : std::string_view();
 }
 
-// Whether If-None-Match names the tag. It may be a list, and tags may be marked as weak, which makes no difference here
-// (RFC 9110, 13.1.2).
+// Returns whether If-None-Match names the tag. It may be a list, and a tag may be marked as weak, which makes no
+// difference here (RFC 9110, 13.1.2).
 bool Matches(const std::string& if_none_match, const std::string& etag) {
   for (absl::string_view one : absl::StrSplit(if_none_match, ',', absl::SkipWhitespace())) {
     one = absl::StripAsciiWhitespace(one);

@@ -16,13 +16,13 @@ inline constexpr char kQuestionsPath[] = "/console/questions.json";
 // The class is thread-safe once it is constructed.
 class Console {
  public:
-  // Reads the file of recorded questions ("": none), once. Errors name the key http.console_questions.
+  // Reads the file of recorded questions, once; "" for none. Errors name the key http.console_questions.
   static absl::StatusOr<Console> Open(const std::string& questions_file);
 
   // Returns whether a GET of the path has an answer here.
   bool Knows(std::string_view path) const;
 
-  // Answers a GET or HEAD of a path that is known. Whoever asks for kQuestionsPath must have been authenticated; the
+  // Answers a GET or HEAD of a known path. The caller must have authenticated a request for kQuestionsPath; the other
   // files hold no data.
   Response Answer(const Request& request) const;
 

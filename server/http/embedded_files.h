@@ -1,4 +1,4 @@
-// Has the bytes of server/http/openapi.json, which the build puts into the program. Internal to server/http.
+// The bytes of server/http/openapi.json, which the build embeds in the program. Internal to server/http.
 #pragma once
 
 #include <string_view>

@@ -68,8 +68,8 @@ constexpr std::array<KnownPath, 9> kKnownPaths = {{{kExplainPath, "POST"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
 
-// Returns what the metrics call a request that is a call, which has a body, a token, a place among
-// http.max_concurrent_requests; null for another one.
+// Returns the metrics' name of a call: a request that has a body, needs a token, and takes one of the places of
+// http.max_concurrent_requests. Null for any other request.
 const char* CallOf(const Request& request) {
   if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return MethodOf(*call);
   if (request.method != "POST") return nullptr;
@@ -92,7 +92,7 @@ std::string_view SpanNameOf(const Request& request) {
   return request.path == kExplainPath ? service::kExplainSpan : service::kRerankSpan;
 }
 
-// Returns what the token of a call must be for.
+// Returns the scope that the token of a call needs.
 service::Scope ScopeOf(const Request& request) {
   const std::optional<DocumentCall> call = DocumentCallOf(request);
   return call.has_value() ? ScopeOf(*call) : service::Scope::kSearch;
@@ -251,7 +251,7 @@ class HttpServer::Impl final : private Application {
     return response;
   }
 
-  // What can be refused is, before the body is received.
+  // Refuses a call, if it can, before the body is received.
   std::optional<Response> BeginCall(const Request& request) {
     if (absl::Status status = CheckClient(request, ScopeOf(request)); !status.ok()) {
       return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
@@ -262,7 +262,7 @@ class HttpServer::Impl final : private Application {
         })) {
       return std::nullopt;
     }
-    // A compressed body could unfold to any size.
+    // A compressed body could expand to any size.
     return CountedError(request, 415,
                         absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
                         MonotonicNow());
@@ -277,7 +277,7 @@ class HttpServer::Impl final : private Application {
         service::FinishedCall{.metrics = deps_.metrics, .method = CallOf(request), .arrival = request.arrival},
         std::move(reply));
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
-      // What it throws has been answered by `once` going away.
+      // If this throws, the destructor of `once` answers the call.
       Guarded<absl::Status>([&] {
         service::CallContext context = ContextOf(request, once->record());
         if (DocumentCallOf(request).has_value()) {

@@ -1,4 +1,4 @@
-// Has the HTTP port: rerank calls in the shapes of several services, /v1/explain, /v1/collections, documents in these,
+// The HTTP port: rerank calls in the formats of several services, /v1/explain, /v1/collections and their documents,
 // /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
 #pragma once
 
@@ -20,18 +20,18 @@
 
 namespace maxsim::http {
 
-// What a port with certificates answers to requests in plain text.
+// The requests in plain text that a port with certificates answers.
 enum class PlainText { kProbes, kNothing };  // kProbes: /metrics too
 
 struct HttpOptions {
   std::string host;
   int port = 0;                      // 0 picks a free one
-  int threads = 8;                   // that read and write the JSON of /v1/rerank; connections need none
-  int max_concurrent_requests = 64;  // /v1/rerank calls
+  int threads = 8;                   // that handle the calls below; connections need none
+  int max_concurrent_requests = 64;  // rerank, explain and document calls
   uint64_t max_body_bytes = 0;
   uint64_t max_body_memory = 0;    // for all bodies together
-  absl::Duration request_timeout;  // zero: none
-  // These mean what they mean in TransportOptions, except that a time of zero is no limit.
+  absl::Duration request_timeout;  // zero for none
+  // As in TransportOptions, except that a time of zero means no limit.
   int max_idle_connections_per_peer = 256;
   int max_idle_connections = 1024;
   absl::Duration idle_timeout = absl::Seconds(60);
@@ -44,7 +44,7 @@ struct HttpOptions {
   std::string console_questions;              // file of recorded questions for it; "": none
 };
 
-// Holds what the handlers use. Everything must outlive the server.
+// Objects that the handlers use. All must outlive the server.
 struct HttpDependencies {
   service::RerankApi* rerank = nullptr;
   service::ExplainApi* explain = nullptr;
@@ -53,22 +53,22 @@ struct HttpDependencies {
   const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
   const Activity* activity = nullptr;
-  const TlsCertificates* certificates = nullptr;  // loaded; null: the port is plain text
+  const TlsCertificates* certificates = nullptr;  // loaded; if null, the port is plain text
   std::function<absl::Status()> readiness;        // OK, or why the server is not ready; thread-safe
   std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null
-  const tracing::Tracer* tracer = nullptr;  // null: calls are not traced
+  const tracing::Tracer* tracer = nullptr;  // if null, calls are not traced
 };
 
-// Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the
-// server has tokens, and so do the console's recorded questions, but not its files. All but probes and /metrics ask for
-// a client's certificate where the server does. The probes wait for no rerank call.
+// Serves from its own threads between Start and Stop. If the server has tokens, /v1 and the console's recorded
+// questions need one; /metrics, the probes and the console's files do not. If the server asks for client certificates,
+// all paths but the probes and /metrics need one. The probes wait for no rerank call.
 class HttpServer {
  public:
   HttpServer(const HttpOptions& options, HttpDependencies dependencies);
   ~HttpServer();  // stops, without grace
 
-  // Binds and begins to serve; returns the port. UNAVAILABLE when the address cannot be had, with the system's reason;
-  // the errors of ReadQuestions for a file of questions that is none.
+  // Binds and begins to serve; returns the port. UNAVAILABLE with the system's reason if the address cannot be had; the
+  // errors of ReadQuestions if the file of questions is invalid.
   absl::StatusOr<int> Start();
 
   // Closes the port, answers the requests that have arrived, cuts off those whose clients have not read their answers

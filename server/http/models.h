@@ -21,7 +21,7 @@ struct ModelPath {
   bool is_text = false;   // the path is below /text
 };
 
-// Returns the request about models that a path stands for, or nullopt if it is none.
+// Returns the request about models that a path stands for, or nullopt for any other path.
 std::optional<ModelPath> ParseModelPath(std::string_view path);
 
 // The data that the answers are made from.

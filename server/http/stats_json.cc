@@ -21,7 +21,7 @@ double Rounded(double value) { return std::round(value * 1000) / 1000; }
 
 json OrNull(const std::optional<double>& value) { return value.has_value() ? json(Rounded(*value)) : json(); }
 
-// Makes a column: what `value` returns for each sample.
+// Makes a column of the values that `value` returns for the samples.
 template <typename Value>
 json Column(const std::vector<ActivitySample>& samples, Value value) {
   json column = json::array();
@@ -29,7 +29,7 @@ json Column(const std::vector<ActivitySample>& samples, Value value) {
   return column;
 }
 
-// Makes a column of counts a second, or null where all are zero and none is asked for.
+// Makes a column of counts per second. Returns null if all are zero, unless `even_if_zero`.
 template <typename Count>
 json RateColumn(const std::vector<ActivitySample>& samples, bool even_if_zero, Count count) {
   if (!even_if_zero &&

@@ -1,5 +1,5 @@
-// Writes the answer of /v1/stats: what the server did in the last ten minutes, as columns, a number a sample, oldest
-// first. A member that a sample has no value for is null there.
+// Writes the answer of /v1/stats: what the server did in the last ten minutes, as columns with a number per sample,
+// oldest first. If a sample has no value for a column, the number is null.
 //
 //   {"version": ..., "commit": ..., "interval_s": 5, "age_s": A, "seconds": [...],
 //    "requests": {"OK": [...], CODE: [...]}, "rejections": {REASON: [...]}, "p50_us": [...], "p99_us": [...],

@@ -1,4 +1,4 @@
-// Says what may be asked for without TLS, and without a client's certificate. It is internal to server/http.
+// Decides which requests need TLS and which need a client certificate. Internal to server/http.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,9 +7,9 @@
 
 namespace maxsim::http {
 
-// OK where the request may come as it came, on a port with certificates. FAILED_PRECONDITION where it wants TLS,
-// UNAUTHENTICATED where it wants a client's certificate (`asks_clients`). Probes and metrics want no certificate, and
-// TLS only with PlainText::kNothing; everything else wants both, paths that nobody knows too.
+// For a port with certificates. OK if the request may be served as it came, FAILED_PRECONDITION if it needs TLS,
+// UNAUTHENTICATED if it needs a client certificate (`asks_clients`). Probes and metrics need no certificate, and TLS
+// only with PlainText::kNothing; every other path, known or not, needs both.
 absl::Status CheckTls(const Request& request, PlainText plain_text, bool asks_clients);
 
 }  // namespace maxsim::http

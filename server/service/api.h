@@ -1,6 +1,6 @@
-// The calls that a server answers, as its ports see them. Two roles answer them: a server of collections, and a router
-// (server/cluster/), which has other servers do the work. RerankFront takes questions for both. All classes are
-// thread-safe, and every call is counted and timed in the metrics.
+// The calls that a server answers, as its ports see them. Two roles implement them: a server of collections, and a
+// router (server/cluster/), which has other servers do the work. RerankFront takes rerank and explain calls for both.
+// All classes are thread-safe, and every call is counted and timed in the metrics.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +31,17 @@ class RerankApi {
   // Scores a request. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (server/service/call/status.h).
   virtual void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) = 0;
 
-  // For callers who name a model and know of no collections: takes away the name of one that is not served where all
-  // candidates are inline documents, and names the one collection of a server that has one where none is named.
-  // INVALID_ARGUMENT, in words of those callers, where the server has none or several.
+  // For callers that name a model and know of no collections. If all candidates are inline documents, clears the name
+  // of a collection that is not served. Otherwise, if there is no name, sets that of the server's only collection:
+  // INVALID_ARGUMENT, in the words of these callers, if the server has none or several.
   virtual absl::Status ChooseCollection(v1::RerankRequest* request) const = 0;
 
-  // Counts a call whose request could not be read, and which Rerank never saw.
+  // Counts a call whose request could not be parsed, so that Rerank never saw it.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) = 0;
 
   virtual const RequestLimits& limits() const = 0;
 
-  // Returns what is known of the encoder of texts; null where there is none.
+  // Returns what is known of the encoder of texts, or null if there is no encoder.
   virtual std::unique_ptr<v1::EncoderInfo> encoder() const = 0;
 };
 
@@ -49,9 +49,9 @@ class ExplainApi {
  public:
   virtual ~ExplainApi() = default;
 
-  // Explains the score of the request's only query with its only candidate, which is a listed id; top_k and what the
-  // answer is to hold do not count. Errors as in rerank.proto, NOT_FOUND for an unknown id too; INVALID_ARGUMENT beyond
-  // kMaxExplainedPairs; RESOURCE_EXHAUSTED with RetryInfo while others are computed.
+  // Explains the score of the request's only query with its only candidate, a listed id; top_k and return options have
+  // no effect. Errors as in rerank.proto, with NOT_FOUND for an unknown id; INVALID_ARGUMENT beyond kMaxExplainedPairs;
+  // RESOURCE_EXHAUSTED with RetryInfo while too many others are computed.
   virtual void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) = 0;
 
   virtual const RequestLimits& limits() const = 0;
@@ -64,38 +64,38 @@ class DocumentApi {
   virtual ~DocumentApi() = default;
 
   // Writes documents. Errors as in documents.proto. `submitted` (may be null) is called at most once, when the
-  // documents have been handed over: those of a call that comes then are written after them. An error that `done` gets
-  // before this means that no later call of whoever waits for it can have come between, so that he may repeat the call.
+  // documents have been handed over: those of a later call are written after them. If `done` gets an error before that,
+  // a caller that waits for `submitted` has made no later call, and may repeat this one in its place.
   virtual void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                       Submitted submitted = nullptr) = 0;
 
-  // Takes documents away.
+  // Deletes documents.
   virtual void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) = 0;
 
   // Returns documents as they are stored. It may block the calling thread while it reads files and devices.
   virtual void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) = 0;
 
-  // Count the documents that match a filter. They work on the calling thread, and Facets returns RESOURCE_EXHAUSTED
-  // with RetryInfo while others do.
+  // Count the documents that match a filter, on the calling thread. Facets returns RESOURCE_EXHAUSTED with RetryInfo
+  // while too many of its calls run.
   virtual void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) = 0;
   virtual void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) = 0;
 
   // Returns whether the ids of a collection are integers; false for one that is not served.
   virtual bool HasIntIds(std::string_view collection) const = 0;
 
-  // Counts a call that never came here.
+  // Counts a call that was refused before it came here.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const = 0;
 
   virtual const RequestLimits& limits() const = 0;
 };
 
-// What a change of collections is told about the call that wants it.
+// Facts about the call that asks for a change of collections.
 struct ChangeContext {
-  const StopSignal* stop = nullptr;  // ends the change soon once it is stopped; null: nothing does
+  const StopSignal* stop = nullptr;  // may be null; once it is stopped, the change ends soon
   tracing::SpanParent span = {};     // of the call; calls to other servers are part of it
 };
 
-// Calls block, and soon end with the status of the context's `stop` once that is stopped. Errors as in admin.proto.
+// Calls block. Once the context's `stop` is stopped, they end soon, with its status. Errors as in admin.proto.
 class CollectionApi {
  public:
   virtual ~CollectionApi() = default;

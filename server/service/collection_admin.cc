@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<collection::Field>> FieldsOf(const v1::CreateCollecti
   return fields;
 }
 
-// What a collection is made from. INVALID_ARGUMENT for what no collection has.
+// Returns the options of a collection to create. INVALID_ARGUMENT for values that no collection can have.
 absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request) {
   if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   if (request.dim() < static_cast<uint32_t>(kMinDim) || request.dim() > static_cast<uint32_t>(kMaxDim)) {
@@ -171,7 +171,7 @@ absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
 }
 
 absl::Status CollectionAdmin::NotAllowed(const std::string& path) const {
-  // A relative path begins where the server was started, and not where the client is.
+  // A relative path is relative to the server's working directory, and not to the client's.
   std::error_code of_absolute;
   const std::filesystem::path absolute = std::filesystem::absolute(path, of_absolute);
   const bool is_relative = !of_absolute && std::filesystem::path(path).is_relative();
@@ -188,7 +188,8 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
     if (std::optional<std::string> root = RootOf(resolved)) return Allowed{resolved.string(), *std::move(root)};
   }
   if (error == std::errc::no_such_file_or_directory) {
-    // The answer may say that a folder is missing where its parent is allowed; but a link may point anywhere.
+    // The answer may say that a folder is missing if its parent is allowed, except for a link, which may point
+    // anywhere.
     std::error_code of_link;
     const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
     std::error_code of_parent;
@@ -252,7 +253,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string&
   const bool was_known = IsKnown(name);
   auto loaded =
       LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
-  // The client has been told; the name of a collection that never was would only stay in the way.
+  // The client gets the error. Keeping the name of a collection that was never loaded would only block the name.
   if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
   return loaded;
 }
@@ -311,7 +312,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   }
   if (!loaded.ok()) {
     created_.Remove(resolved->root, options->name).IgnoreError();
-    // It was made just now, and nobody has written to it.
+    // The folder was created just now, and nothing has been written to it.
     std::error_code error;
     std::filesystem::remove_all(resolved->path, error);
   }
@@ -354,7 +355,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
 absl::Status CollectionAdmin::ReloadAll() {
   absl::Status first;
   std::vector<store::CollectionStatus> all = store_->List();
-  // One that takes long must not keep the others from being reloaded.
+  // Busy collections come last, so that a load that takes long does not keep others from being reloaded.
   std::stable_partition(all.begin(), all.end(),
                         [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
   for (const store::CollectionStatus& status : all) {
@@ -391,7 +392,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name
 }
 
 void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration duration) {
-  // A label comes from a client here: only what is served becomes one, until it is unloaded.
+  // The name comes from a client here. Only served collections become labels, until they are unloaded.
   if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
   UpdateMetrics();
 }

@@ -1,5 +1,5 @@
-// Making, loading, reloading, compacting, copying and unloading collections, with what goes with it: the allowed
-// folders and the metrics. The store logs the outcomes.
+// Creates, loads, reloads, compacts, copies and unloads collections, checks the allowed folders and keeps the metrics
+// up to date. The store logs the outcomes.
 #pragma once
 
 #include <filesystem>
@@ -23,8 +23,8 @@
 
 namespace maxsim::service {
 
-// The class is thread-safe. Calls block while shards load, and soon end with the status of `stop`, their own or that of
-// their context (null: never), once that is stopped.
+// Thread-safe. Calls block while shards load. Once `stop` (an argument, or the context's; it may be null) is stopped,
+// they end soon, with its status.
 class CollectionAdmin : public CollectionApi {
  public:
   // All must outlive it.
@@ -36,15 +36,15 @@ class CollectionAdmin : public CollectionApi {
                                           store::Replication replication = store::Replication::kAuto,
                                           bool live = false);
 
-  // Loads a collection for a client: PERMISSION_DENIED for every path that is not certain to lie, symbolic links
-  // resolved, under an allowed root, so that nothing is learnt about other folders. The collection keeps the resolved
-  // path and the root, and its files are opened beneath that root, now and when it is reloaded (Folder). Without
-  // `replicate` it is copied to every device only where it is small (memory.replicate_below).
+  // Loads a collection for a client. PERMISSION_DENIED unless the path, with symbolic links resolved, is certain to lie
+  // under an allowed root, so that clients learn nothing about other folders. The collection keeps the resolved path
+  // and the root, and its files are opened beneath that root, now and when it is reloaded (Folder). Without `replicate`
+  // it is copied to every device only if it is small (memory.replicate_below).
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
                                                    const ChangeContext& context) override;
 
-  // Makes an empty live collection in a folder that is not there, and loads it. The folder's parent must lie, symbolic
-  // links resolved, under an allowed root; an empty path is the name under the only root. Errors as in admin.proto. A
+  // Creates an empty live collection in a new folder, and loads it. The folder's parent must lie, symbolic links
+  // resolved, under an allowed root; an empty path means the name, under the only root. Errors as in admin.proto. A
   // collection that cannot be loaded is removed again.
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
@@ -57,8 +57,8 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                              const ChangeContext& context) override;
 
-  // Copies a live collection to a folder that is not there, whose path is as that of CreateForClient; returns the last
-  // sequence that the copy holds.
+  // Copies a live collection to a new folder, whose path must be as for CreateForClient; returns the last sequence that
+  // the copy holds.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const ChangeContext& context) override;
 
@@ -66,8 +66,8 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
                                             const ChangeContext& context) override;
 
-  // Reloads every collection, one after another, those that others are loading now last; the outcome of each is logged,
-  // and the first error returned.
+  // Reloads every collection, one after another; those that other calls are loading now come last. Logs each outcome,
+  // and returns the first error.
   absl::Status ReloadAll();
 
   absl::Status Unload(const std::string& name, const ChangeContext& context) override;
@@ -89,13 +89,13 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> LoadCounted(const std::string& name, const Allowed& from,
                                                  store::Residency residency, store::Replication replication, bool live,
                                                  const StopSignal* stop);
-  // Loads a collection that a client named, and forgets the name again where that fails.
+  // Loads a collection that a client named. If that fails, forgets the name again.
   absl::StatusOr<v1::CollectionInfo> LoadNamed(const std::string& name, const Allowed& from, store::Residency residency,
                                                bool replicate, bool live, const StopSignal* stop);
   // Returns the allowed root that holds a path without links, itself without links; nullopt for one outside.
   std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
   absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
-  // Resolves the path of a folder that is to be made: ALREADY_EXISTS where something is there.
+  // Resolves the path of a folder to create: ALREADY_EXISTS if something is there.
   absl::StatusOr<Allowed> ResolveNew(const std::string& path) const;
   absl::Status CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                    const std::string& root) const;

@@ -1,4 +1,4 @@
-// Exports what the collections that are served hold and take.
+// Exports the contents and the memory of the collections that are served.
 #include <set>
 #include <string>
 #include <utility>

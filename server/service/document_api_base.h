@@ -19,14 +19,14 @@ class DocumentApiBase : public DocumentApi {
   void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const final;
   const RequestLimits& limits() const final { return limits_; }
 
-  // Says what new calls are told from now on.
+  // Sets the answer to new calls from now on.
   void SetState(ServingState state) { state_ = state; }
 
  protected:
   // `metrics` must outlive the object.
   DocumentApiBase(Metrics* metrics, const RequestLimits& limits) : metrics_(metrics), limits_(limits) {}
 
-  // Returns OK if new calls are served, or else UNAVAILABLE with what they are told.
+  // Returns OK if new calls are served, or else UNAVAILABLE with a message for their clients.
   absl::Status CheckState() const;
 
   Metrics* metrics() const { return metrics_; }

@@ -23,17 +23,17 @@ inline constexpr uint32_t kMaxFacetValues = 65'536;
 // for 50 ms if each has a value of its own. More calls at a time would take the threads that answer other calls.
 inline constexpr int kMaxFacetsCalls = 2;
 
-// Returns a place among the calls of Facets in progress, RESOURCE_EXHAUSTED with RetryInfo where none is free.
+// Returns a place among the running calls of Facets; RESOURCE_EXHAUSTED with RetryInfo if none is free.
 absl::StatusOr<std::shared_ptr<const void>> TakeFacetsPlace(ConcurrencyLimit& calls);
 
 // INVALID_ARGUMENT for a FacetsRequest.limit above kMaxFacetValues.
 absl::Status CheckFacetsLimit(uint64_t limit);
 
-// INVALID_ARGUMENT where the answer would be larger than limits.max_answer_bytes.
+// INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes.
 absl::Status CheckFacetsSize(const v1::FacetsResponse& response, const RequestLimits& limits);
 
-// Answer from a snapshot of the collection. The errors are INVALID_ARGUMENT about a field of the request, those of
-// CheckSequence and CheckGeneration, and that of `check`, which is called now and then.
+// Answer from a snapshot of the collection. Errors are INVALID_ARGUMENT about a field of the request, those of
+// CheckSequence and CheckGeneration, and those of `check`, which is called now and then.
 absl::StatusOr<v1::CountResponse> CountDocuments(const v1::CountRequest& request, const store::Collection& collection,
                                                  const StopCheck& check);
 absl::StatusOr<v1::FacetsResponse> CountFacetsOf(const v1::FacetsRequest& request, const store::Collection& collection,

@@ -22,7 +22,7 @@ namespace {
 
 constexpr absl::Duration kReadRetryDelay = absl::Seconds(1);
 
-// These are bytes of the message, rounded up: a document's numbers; and what a string takes beside its own bytes.
+// Bytes in the message, rounded up: the numbers of a document, and the overhead of a string.
 constexpr uint64_t kDocumentBytes = 64;
 constexpr uint64_t kDocumentStringBytes = 6;
 
@@ -56,8 +56,8 @@ class Reader {
   }
 
  private:
-  // Adds the documents of the ids that the collection holds. `get` returns an id of the list's element, `name` names a
-  // document by it, and `add_missing` takes note of one that the collection does not hold.
+  // Adds the documents of the ids that the collection holds. `get` returns the id of an element in the list, `name`
+  // writes it into a document, and `add_missing` notes an id that the collection does not hold.
   template <typename Element, typename Get, typename NameDocument, typename AddMissing>
   absl::Status AddAll(absl::Span<const Element> ids, Get get, NameDocument name, AddMissing add_missing) {
     std::vector<uint64_t> ordinals(ids.size());
@@ -99,9 +99,9 @@ class Reader {
     return request_.return_tokens() ? FillTokens(ordinal, document) : absl::OkStatus();
   }
 
-  // Makes the versions those of the documents: where another write came between, VersionOf has said what belongs to it.
-  // ABORTED where nobody knows the version of a document any more: then it has been replaced, and a newer snapshot of
-  // the collection is there, or soon is.
+  // Corrects versions that are not those of the documents read: if another write came in between, VersionOf returned
+  // the version of that write. ABORTED if the version of a document is no longer known: then the document has been
+  // replaced, and a newer snapshot of the collection is there, or soon is.
   absl::Status CorrectVersions() {
     if (live_ == nullptr || response_.documents_size() == 0) return absl::OkStatus();
     std::set<v1::StoredDocument*> written;

@@ -11,17 +11,17 @@
 
 namespace maxsim::service {
 
-// More readers at a time would take the threads that answer other calls.
+// More readers at a time would take threads from other calls.
 inline constexpr int kMaxReaders = 2;
 
 // Returns the type in which token vectors of a storage are read: that type itself, or F32 for residual codes, which are
 // decoded.
 constexpr ScalarType ReadType(ScalarType storage) { return IsResidual(storage) ? ScalarType::kF32 : storage; }
 
-// Returns the documents of the request's ids that the collection holds, and the ids that it does not. Versions are
-// those of `live` (null: none has one). `readers` bounds the calls that read token vectors at a time. Errors are those
-// of DocumentService::Get, and ABORTED where a newer snapshot of the collection has to be read, which is there or soon
-// is: a document was replaced meanwhile, whose version is not known any more.
+// Returns the documents of the request's ids that the collection holds, and the ids that it does not hold. Versions are
+// those of `live`; if that is null, no document has one. `readers` bounds the calls that read token vectors at a time.
+// Errors are those of DocumentService::Get, and ABORTED if a document was replaced meanwhile and its version is no
+// longer known: then a newer snapshot of the collection has to be read, which is there or soon is.
 absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
                                               const store::LiveDocuments* live, const RequestLimits& limits,
                                               ConcurrencyLimit* readers);

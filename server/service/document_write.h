@@ -19,16 +19,16 @@
 
 namespace maxsim::service {
 
-// So many documents, and so many ids, one call has at most.
+// The maximum numbers of documents in an upsert, and of ids in a delete and in a get.
 inline constexpr int kMaxUpsertDocuments = 10'000;
 inline constexpr int kMaxDeleteIds = 100'000;
 inline constexpr int kMaxGetIds = 1'000;
 
-// What the documents of a collection have to be.
+// Rules that documents of a collection must satisfy.
 struct DocumentRules {
   std::string collection;  // its name
   collection::IdType id_type = collection::IdType::kString;
-  collection::SlotRange slots;  // that it has documents of
+  collection::SlotRange slots;  // slots whose documents it holds
   StoredForm form;
   bool refuse_lossy_tokens = false;            // see RequestLimits
   std::vector<collection::Field> fields = {};  // that payloads must fit; a router leaves that to the groups
@@ -60,8 +60,8 @@ absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules
 absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids);
 absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max_ids);
 
-// Check that ids which are to be written, and were checked, are of the collection's slots: of a partition an id of
-// others is INVALID_ARGUMENT, which names it, its slot and the partition's.
+// Check that ids to be written, which have passed CheckIds, belong to the collection's slots. For an id of another
+// partition, INVALID_ARGUMENT names it, its slot and the slots of this one.
 absl::Status CheckSlots(const v1::StringIds& ids, const DocumentRules& rules);
 absl::Status CheckSlots(const v1::IntIds& ids, const DocumentRules& rules);
 

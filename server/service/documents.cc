@@ -49,7 +49,7 @@ v1::WriteOutcome OutcomeOf(store::WriteResult::Outcome outcome) {
   return v1::WRITE_OUTCOME_UNSPECIFIED;
 }
 
-// Fills what the answers to writes have alike.
+// Fills the fields that all answers to writes have.
 template <typename Response>
 absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& written) {
   if (!written.ok()) return written.status();
@@ -68,7 +68,7 @@ absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& w
 
 constexpr std::string_view kBeforeWriting = "before the documents were written";
 
-// Ends a write that was handed to nobody. Where another server may take it, the error says that this is safe.
+// Ends a write that was never handed over. If another server may take it, the error says that a retry is safe.
 template <typename Response>
 void Refuse(Call<Response>& call, absl::Status status) {
   if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
@@ -99,8 +99,8 @@ absl::Status DocumentService::CheckCollectionField(const std::string& name) cons
 
 absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::string& name) const {
   if (absl::Status status = CheckCollectionField(name); !status.ok()) return status;
-  // A collection that is unloaded and another one that is loaded by its name must not be taken for one: what lies
-  // between two looks that find the same log is of that log.
+  // Meanwhile the collection may be unloaded, and another one loaded under its name. If the log is the same before and
+  // after Find, the snapshot belongs to that log.
   absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
   for (int attempt = 0; attempt < 3 && live.ok(); ++attempt) {
     absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(name);
@@ -158,7 +158,7 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
                  [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
                    if (!encoded.ok()) return Refuse(*call, encoded.status());
                    absl::Status placed = Guarded([&] {
-                     // By its first answer the encoder has said who it is.
+                     // Checked again here, because the encoder's first answer says which encoder it is.
                      if (absl::Status same = CheckEncoder(*call->target.collection); !same.ok()) return same;
                      size_t next = 0;
                      for (int i = 0; i < call->request.documents_size(); ++i) {
@@ -306,7 +306,7 @@ absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& requ
 absl::StatusOr<v1::GetResponse> DocumentService::ReadOnce(const v1::GetRequest& request) const {
   absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();
-  std::shared_ptr<store::LiveDocuments> live;  // null: no document has a version
+  std::shared_ptr<store::LiveDocuments> live;  // null if no document has a version
   if ((*collection)->is_live()) {
     if (absl::StatusOr<std::shared_ptr<store::LiveDocuments>> found = store_->FindLive(request.collection());
         found.ok()) {

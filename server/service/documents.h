@@ -36,30 +36,30 @@ class DocumentService : public DocumentApiBase {
       : DocumentApiBase(metrics, limits), store_(store), texts_(texts) {}
 
   // Validates on the calling thread, has texts encoded, hands the documents to the live collection, and calls `done`
-  // exactly once: before it returns where nothing was handed over and no encoder asked, else from a thread of the
+  // exactly once: before it returns if nothing was handed over and no encoder asked, otherwise on a thread of the
   // collection or of TextEncoding, which `done` must not hold up. Errors as in documents.proto. A call that is
-  // cancelled, or whose deadline passes, before its documents are handed over writes none; later it writes all of them.
+  // cancelled or late before its documents are handed over writes none; later it writes all.
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
 
-  // Does so for ids that are to be taken away.
+  // Does the same to delete documents by their ids.
   void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
-  // With return_tokens it may read files and devices, and blocks for that; RESOURCE_EXHAUSTED with RetryInfo while
-  // others do. INVALID_ARGUMENT where the answer would be larger than limits.max_answer_bytes. A document's version is
-  // that of the last write of its id, which may be one that comes after the answer's sequence.
+  // With return_tokens, it may block to read files and devices: RESOURCE_EXHAUSTED with RetryInfo while too many calls
+  // do. INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes. A document's version is that of
+  // the last write of its id, which may come after the answer's sequence.
   void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override;
   // Does the work of Get without recording the call.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
-  // Count in the collection's snapshot of the moment (document_counts.h).
+  // Count in the collection's current snapshot (document_counts.h).
   void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) override;
   void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) override;
 
   bool HasIntIds(std::string_view collection) const override;
 
  private:
-  // A live collection, and what it is now.
+  // A live collection and its current snapshot.
   struct Target {
     std::shared_ptr<store::LiveDocuments> live;
     std::shared_ptr<const store::Collection> collection;

@@ -1,5 +1,5 @@
-// Explains a score: every similarity of one query's tokens with the tokens of one stored document, of which the score
-// takes the best of each row. It is for a person who looks at one answer, and runs on the CPU, beside the queue.
+// Explains a score: computes every similarity between a query's tokens and a stored document's tokens. The score uses
+// the best one of each row. It is for a person who examines one answer. Runs on the CPU, outside the queue.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace maxsim::service {
 
-// So many similarities are computed at most: their JSON has about ten megabytes, and they take a second at most.
+// The maximum number of similarities: they make about 10 MB of JSON, and take at most a second to compute.
 inline constexpr int64_t kMaxExplainedPairs = int64_t{1} << 20;
 
-// More explanations at a time would take the threads that read and write the bodies of Rerank's calls.
+// More explanations at a time would take threads that read and write the bodies of Rerank's calls.
 inline constexpr int kMaxExplanations = 2;
 
 // Returns INVALID_ARGUMENT unless the request has one query, whose only candidate is a listed id.

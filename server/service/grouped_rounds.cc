@@ -251,7 +251,7 @@ void GroupedRounds::Arrange() {
     std::vector<Group> groups(std::make_move_iterator(ranking.groups.begin() + static_cast<std::ptrdiff_t>(begin)),
                               std::make_move_iterator(ranking.groups.end()));
     std::erase_if(groups, [](const Group& group) { return group.hits.empty(); });
-    // A scan of codes may have missed the best document of a group, which its own query has found.
+    // A scan of codes may have missed a group's best document, which the group's own query then found.
     std::stable_sort(groups.begin(), groups.end(), BestRanksBefore);
     for (const Group& group : groups) {
       for (const engine::Hit& hit : group.hits) {

@@ -1,16 +1,16 @@
 // Answers a request with group_by by rounds of plain jobs, which are scored one after another. It knows no queue and no
 // clock.
 //
-// 1. The first job ranks the best candidates that have a value of the field. Groups are found in the order of their
-// best
-//    documents, because these come in rank order. While too few groups are known and the ranking ended before the
-//    candidates did, another job ranks the candidates that are in none of the known groups.
-// 2. A group whose documents may be incomplete has a query of its own, over its documents alone.
-// 3. Where alignments are asked for, a last job scores the results again, which gives them the same bits.
+// 1. The first job ranks the best candidates that have a value of the field. These come in rank order, so groups are
+//    found in the order of their best documents.
+//    While too few groups are known and the ranking ended before the candidates did, another job ranks the candidates
+//    that are in none of the known groups.
+// 2. If documents of a group may be missing, the group gets a query of its own, over its documents alone.
+// 3. If alignments are asked for, a last job scores the results again. It computes the same scores, bit for bit.
 //
-// Each job of the first kind finds at least one group and leaves out all candidates that the one before ranked, so that
-// there are at most as many as groups are asked for, and mostly one. The queries of the second kind score a candidate
-// once together. docs/internals/groups.md has the proof.
+// Each job of the first kind finds at least one group and leaves out all candidates that the previous one ranked. So
+// there are at most as many of these jobs as groups are asked for, and mostly one. The queries of the second kind
+// together score no candidate twice. docs/internals/groups.md has the proof.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@
 namespace maxsim::service {
 
 struct GroupedRoundsOptions {
-  // How many candidates the first job ranks at least. Each further job ranks four times as many as the one before.
+  // Minimum number of candidates that the first job ranks. Each further job ranks four times as many as the last.
   int32_t min_ranked = 256;
   int32_t max_ranked = kMaxTopK;
   size_t max_queries_per_job = 64;  // of the second kind
@@ -46,9 +46,9 @@ class GroupedRounds {
   // `translated` is of a request with group_by, and has a job.
   explicit GroupedRounds(Translated translated, const GroupedRoundsOptions& options = {});
 
-  // Returns the next job, or null when the answer is complete. Deadline, cancellation, bytes and `done` are the
-  // caller's to set. The errors are those of `check` (may be null), which is called now and then, and of options of
-  // refinement that do not suit the candidates.
+  // Returns the next job, or null when the answer is complete. The caller sets its deadline, cancellation, bytes and
+  // `done`. Errors are those of `check` (may be null), which is called now and then, and those of refinement options
+  // that do not suit the candidates.
   absl::StatusOr<std::unique_ptr<engine::Job>> Next(const StopCheck& check);
 
   // Takes the result of the last job.
@@ -57,8 +57,8 @@ class GroupedRounds {
   // Returns the memory that is held between the rounds for the next ones.
   uint64_t held_bytes() const { return engine::JobBytes(*first_); }
 
-  // What the answer is made of. The result is complete after Next has returned null: it has the results of the page,
-  // group by group.
+  // Parts of the answer. Once Next has returned null, the result is complete: it has the results of the page, group by
+  // group.
   const PendingAnswer& answer() const { return answer_; }
   const engine::JobResult& result() const { return result_; }
 
@@ -69,7 +69,7 @@ class GroupedRounds {
     bool is_complete = false;            // no other document of it belongs to the answer
   };
 
-  // What is known of the groups of one query.
+  // The groups of one query, as far as they are known.
   struct Ranking {
     size_t query = 0;  // in PendingAnswer::queries
     std::vector<Group> groups = {};
@@ -78,10 +78,10 @@ class GroupedRounds {
     std::optional<v1::Refinement> refinement = {};
   };
 
-  // What a query of the last job is for.
+  // The purpose of a query in the last job.
   struct Asked {
     size_t ranking = 0;
-    std::optional<size_t> group = {};  // nullopt: it looks for groups
+    std::optional<size_t> group = {};  // nullopt if it looks for groups
     int32_t num_ranked = 0;
   };
 

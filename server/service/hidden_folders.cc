@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kBefore = " \t\n\"'(=[,";
 // One of these ends a path of the HTTP API. It ends no path of a file, because names of folders may have any of them.
 constexpr std::string_view kBehindApiPath = " \t\n\"'),;]";
-// What a message writes after the last slash of a path that it ends with.
+// In a message, one of these may follow a path that ends with a slash.
 constexpr std::string_view kBehindLastSlash = "\"'),;:]";
 
 // Paths of the HTTP API begin with one of these. They are kept, because they tell the client which path to call.

@@ -91,7 +91,7 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
     return Translate(request, *std::move(collection), limits_,
                      [&] { return CheckAwaited(call->context, kWhileFiltering); });
   });
-  // Only what is refused here is counted here; the scheduler counts what it refuses.
+  // Counts only what is refused here; the scheduler counts what it refuses.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());
   if (translated->answer.grouping != nullptr && translated->job != nullptr) {
     return AnswerGrouped(std::move(call), *std::move(translated));
@@ -161,8 +161,8 @@ void LocalScorer::NextRound(std::shared_ptr<GroupedCall> grouped) {
   job->bytes += rounds.held_bytes();
   job->done = [this, grouped = std::move(grouped)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) return grouped->call->Finish(WithRetryDelay(result.status()));
-    // The next round is prepared elsewhere: this thread is the scheduler's. Where there is no memory for that, the call
-    // says so when it is destroyed.
+    // The next round is prepared on another thread, since this one is the scheduler's. If there is no memory for that,
+    // the call's destructor answers with that error.
     Guarded([&] {
       boost::asio::post(*grouping_threads_,
                         [this, grouped = std::move(grouped), result = *std::move(result)]() mutable {

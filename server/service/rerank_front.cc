@@ -30,7 +30,7 @@ Rejection RejectionOfEncoder(const absl::Status& status) {
   }
 }
 
-// Check what a call of a kind must have beside a right envelope.
+// Check the rules of one kind of call, in addition to those of the envelope.
 absl::Status CheckKind(const RerankCall&) { return absl::OkStatus(); }
 absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.request); }
 
@@ -39,7 +39,7 @@ absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.req
 void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
   if (done == nullptr) return;
   const absl::Time now = MonotonicNow();
-  // gRPC cancels a call whose deadline has passed; for the records that is what happened.
+  // gRPC cancels a call when its deadline passes. The records are to show the deadline as the reason.
   if (response.status().code() == absl::StatusCode::kCancelled && now >= context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
@@ -120,7 +120,7 @@ template <typename CallType>
 void RerankFront::Begin(std::unique_ptr<CallType> call) {
   const bool has_texts = HasTexts(call->request);
   absl::Status status = Guarded([&] {
-    // What is wrong anyway costs the encoder nothing.
+    // Checked before the encoder is asked, so that it does no work for invalid requests.
     absl::Status checked = CheckEnvelope(call->request, limits_);
     if (checked.ok()) checked = CheckKind(*call);
     return checked.ok() && has_texts ? CheckTextsAndTarget(call->request) : checked;
@@ -160,11 +160,11 @@ void RerankFront::Encode(std::unique_ptr<CallType> call) {
                    absl::Status same = Guarded([&] {
                      call->texts = PlaceTokens(*std::move(encoded), call->is_blank, call->request);
                      call->encode_time = MonotonicNow() - call->context.arrival;
-                     // By its first answer the encoder has said who it is.
+                     // Checked again, because the encoder's first answer says which encoder it is.
                      return CheckTextsAndTarget(call->request);
                    });
                    if (!same.ok()) return call->Refuse(scorer_->RejectionOf(same), same);
-                   // The encoder's threads catch nothing. A call that is lost answers that there was no memory.
+                   // The encoder's threads catch no exceptions. A call that is lost answers that there was no memory.
                    Guarded([&] {
                      scorer_->Answer(std::move(call));
                      return absl::OkStatus();

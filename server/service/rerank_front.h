@@ -22,14 +22,14 @@ namespace maxsim::service {
 class RerankFront : public RerankApi, public ExplainApi {
  public:
   // All must outlive the front and every call. A rerank request that takes `slow_request` or longer is logged as a
-  // warning, at most one each 100 ms; zero: none is.
+  // warning, at most one per 100 ms; zero turns this off.
   RerankFront(Scorer* scorer, TextEncoding* texts, Metrics* metrics, const RequestLimits& limits,
               absl::Duration slow_request)
       : scorer_(scorer), texts_(texts), metrics_(metrics), limits_(limits), log_(slow_request) {}
 
   // Check the request's envelope and its texts on the calling thread, have the texts encoded, and hand the call to the
-  // scorer. `done` is called exactly once: before they return where no encoder is asked and the scorer does not wait,
-  // else from a thread of TextEncoding or of the scorer, which `done` must not hold up. Where context.may_be_held_up, a
+  // scorer. `done` is called exactly once: before they return if no encoder is asked and the scorer does not wait,
+  // otherwise on a thread of TextEncoding or of the scorer, which `done` must not hold up. If context.may_be_held_up, a
   // request that would not wait may be scored before Rerank returns.
   void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
   void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
@@ -39,7 +39,7 @@ class RerankFront : public RerankApi, public ExplainApi {
   const RequestLimits& limits() const override { return limits_; }
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return texts_->info(); }
 
-  // Says what new calls are told from now on. Explain calls are answered in every state.
+  // Sets the answer to new calls from now on. Explain calls are answered in every state.
   void SetState(ServingState state) { state_ = state; }
   ServingState state() const { return state_; }
 

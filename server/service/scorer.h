@@ -1,4 +1,4 @@
-// What RerankFront has answer its calls: this server's collections (LocalScorer), or the groups of a cluster
+// Answers the calls of RerankFront: from this server's collections (LocalScorer), or from the groups of a cluster
 // (cluster::RouterScorer).
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace maxsim::service {
 
-// A call of RerankFront. When a scorer gets it, its request has passed CheckEnvelope and has no texts any more.
+// A call of RerankFront. When a scorer gets it, its request has passed CheckEnvelope and has no texts left.
 template <typename Response>
 struct Question : Call<Response> {
   using Call<Response>::Call;
@@ -45,9 +45,9 @@ struct RerankCall : Question<v1::RerankResponse> {
   void Refuse(Rejection reason, absl::Status status);
 
   RequestLog* log = nullptr;
-  std::string request_id;  // for the log: it and the next are cut where they are too long
+  std::string request_id;  // for the log; it and `collection` are cut if they are too long
   std::string collection;
-  // These are LocalScorer's.
+  // Used by LocalScorer only.
   PendingAnswer answer;
   absl::Time queued = absl::InfinitePast();  // when its job was submitted; set only if the call is traced
 };
@@ -55,7 +55,7 @@ struct RerankCall : Question<v1::RerankResponse> {
 struct ExplainCall : Question<v1::ExplainResponse> {
   using Question::Question;
 
-  // Adds what is known of the query's text, records the call and answers it.
+  // Adds the facts about the query's text, records the call and answers it.
   void Finish(absl::StatusOr<v1::ExplainResponse> explanation);
 
   // Rejections of explain calls are not counted.
@@ -71,7 +71,7 @@ class Scorer {
   // that cannot answer the request, as Answer has them.
   virtual absl::StatusOr<TextTarget> TargetOf(const v1::RerankRequest& request) const = 0;
 
-  // Score, and finish the call: before they return, or later on a thread that the call must not hold up.
+  // Score the call and finish it, before they return, or later on a thread that the call must not hold up.
   virtual void Answer(std::unique_ptr<RerankCall> call) = 0;
   virtual void Answer(std::unique_ptr<ExplainCall> call) = 0;
 

@@ -1,5 +1,5 @@
-// Bounds the answers that wait for clients to read them. HTTP/2 lets a client take its time, and until then an answer
-// is the server's memory: of a stream every answer behind the one that gRPC is writing, of a unary call the only one.
+// Bounds the answers that wait for clients to read them. HTTP/2 lets a client read slowly, and until then its answers
+// take server memory: a unary call has one answer, a stream may have many.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ namespace maxsim::rpc {
 // HTTP/2 lets a server send this much of an answer at once, whatever the client does (RFC 9113, 6.9.2).
 inline constexpr uint64_t kSentAtOnceBytes = 65535;
 
-// The class is thread-safe. It must outlive its accounts.
+// Thread-safe. Must outlive its accounts.
 class AnswerBudget {
  public:
-  // No bound where `max_bytes` is 0. `metrics` may be null.
+  // If `max_bytes` is 0, there is no bound. `metrics` may be null.
   AnswerBudget(uint64_t max_bytes, Metrics* metrics) : max_bytes_(max_bytes), metrics_(metrics) {}
   AnswerBudget(const AnswerBudget&) = delete;
   AnswerBudget& operator=(const AnswerBudget&) = delete;
@@ -34,16 +34,16 @@ class AnswerBudget {
     Account(const Account&) = delete;
     Account& operator=(const Account&) = delete;
 
-    // An answer of `bytes` is ready. Where all answers together pass the bound, the address that holds the most loses
-    // its largest call, until they do not: that call, which may be this one, ends with RESOURCE_EXHAUSTED. Its OnCancel
-    // may run on this thread before Add returns, so that no lock may be held that it takes.
+    // Counts an answer of `bytes` that is ready. While all answers together exceed the bound, ends the largest call of
+    // the address that holds the most, with RESOURCE_EXHAUSTED. That may be this call. Its OnCancel may run on this
+    // thread before Add returns, so the caller must hold no lock that OnCancel takes.
     void Add(uint64_t bytes);
-    // Says that `bytes` of the answers have been read.
+    // Counts `bytes` of the answers as read.
     void Remove(uint64_t bytes);
     // Returns the error with which the budget ended the call, else OK.
     absl::Status ended() const;
-    // Says that all answers have been read, or never will be. Idempotent; later Adds count for nothing. To be called by
-    // OnDone at the latest.
+    // Counts all answers as gone: they have been read, or never will be. Idempotent; later Adds have no effect. OnDone
+    // must call it at the latest.
     void Close();
 
    private:
@@ -58,7 +58,7 @@ class AnswerBudget {
     uint64_t ended_bytes_ = 0;  // what the call held when the budget ended it; 0 if it did not
   };
 
-  // A stream that holds more than this is not read, for its answers are not either.
+  // A stream with more unread bytes than this is not read from, since its client does not read its answers either.
   uint64_t max_stream_bytes() const { return max_bytes_ == 0 ? UINT64_MAX : max_bytes_ / 16; }
 
  private:

@@ -1,5 +1,5 @@
-// Parses and serialises messages as gRPC's buffers hold them. The services take their requests raw: of one that cannot
-// be parsed gRPC would say UNIMPLEMENTED without a word, and in a stream take it for the end.
+// Parses and serialises messages in gRPC's buffers. The services take requests as raw bytes: if gRPC cannot parse one,
+// it answers with a bare UNIMPLEMENTED, or in a stream takes it for the end.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace maxsim::rpc {
 
-// INVALID_ARGUMENT where `buffer` is no such message, or one that would take many times its bytes of memory
-// (message_memory.h); RESOURCE_EXHAUSTED where there is no memory for it. `message` must be empty, and holds anything
-// after an error.
+// INVALID_ARGUMENT if `buffer` is not such a message, or one that would take many times its size in memory
+// (message_memory.h); RESOURCE_EXHAUSTED if there is no memory for it. `message` must be empty, and after an error its
+// contents are unspecified.
 template <typename Message>
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
   return Guarded([&] {
     if (absl::Status status = CheckParsedMemory(buffer, Message::descriptor()); !status.ok()) return status;
-    grpc::ByteBuffer bytes(buffer);  // the same ones: a reader wants a buffer that it may change
+    grpc::ByteBuffer bytes(buffer);  // shares the bytes: a reader needs a buffer that it may change
     grpc::ProtoBufferReader reader(&bytes);
     if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("the message of ", buffer.Length(), " bytes is no ",
@@ -31,10 +31,10 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
   });
 }
 
-// An answer of this size has memory of its own: where there is none, that is an exception which the caller can catch.
+// Answers of at least this size are allocated by `new`, so that a failure is an exception that the caller can catch.
 inline constexpr size_t kOwnAllocationBytes = size_t{64} << 10;
 
-// Throws std::bad_alloc. `message` has less than 2 GiB, as limits.max_answer_bytes sees to.
+// Throws std::bad_alloc. `message` must have less than 2 GiB, which limits.max_answer_bytes ensures.
 template <typename Message>
 grpc::ByteBuffer ToBuffer(const Message& message) {
   const size_t size = message.ByteSizeLong();

@@ -20,15 +20,15 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::io::CodedInputStream;
 
-// The largest growth of one field is 2 bytes to about 100, an empty submessage.
+// The field that grows most when it is parsed is an empty submessage: from 2 bytes to about 100.
 constexpr size_t kUncheckedBytes = size_t{1} << 20;
 
-// What an allocation costs beside its bytes.
+// The overhead of an allocation.
 constexpr uint64_t kHeapBytes = 16;
 constexpr uint64_t kPointerBytes = sizeof(void*);
 constexpr uint64_t kStringObjectBytes = sizeof(std::string) + kHeapBytes;
-constexpr size_t kInPlaceChars = 15;         // of a string that allocates nothing more
-constexpr uint64_t kUnknownFieldBytes = 32;  // of a growing vector's element of 16
+constexpr size_t kInPlaceChars = 15;         // a string of up to this length allocates nothing more
+constexpr uint64_t kUnknownFieldBytes = 32;  // an element of 16 bytes in a vector that grows
 constexpr uint64_t kUnknownGroupBytes = sizeof(void*) + kHeapBytes;
 constexpr uint64_t kGrowth = 2;  // of an array that doubles
 // protobuf refuses messages nested more deeply than 100.
@@ -51,7 +51,7 @@ uint32_t WireTypeOf(const FieldDescriptor& field) {
   }
 }
 
-// How a message of one type is read.
+// Says how to read a message of one type.
 struct Shape {
   struct Field {
     enum class Kind { kUnknown, kMessage, kString, kScalar };
@@ -125,8 +125,9 @@ class Walk {
  public:
   Walk(CodedInputStream* input, uint64_t limit) : input_(*input), limit_(limit) {}
 
-  // Reads fields up to the end of the message, or to the end of the group whose end tag is `end_tag`; `shape` null: all
-  // are unknown. False where it stopped: too much memory, where field() says which took it, or no message.
+  // Reads fields up to the end of the message, or to the end of the group whose end tag is `end_tag`. If `shape` is
+  // null, all fields are unknown. Returns false if it stopped early: the message takes too much memory, and field()
+  // says which field did, or it is malformed.
   bool Fields(const Shape* shape, uint32_t end_tag, int depth) {
     if (depth > kMaxDepth) return false;
     while (true) {
@@ -142,7 +143,7 @@ class Walk {
 
   bool too_large() const { return bytes_ > limit_; }
   uint64_t bytes() const { return bytes_; }
-  const FieldDescriptor* field() const { return field_; }  // null: an unknown one
+  const FieldDescriptor* field() const { return field_; }  // null for an unknown field
 
  private:
   bool Take(uint64_t bytes, const FieldDescriptor* field) {
@@ -173,7 +174,7 @@ class Walk {
         return ReadLength(&length) &&
                Take(field.bytes + (length > kInPlaceChars ? length + kHeapBytes : 0), field.descriptor) && Skip(length);
       case Kind::kScalar:
-        // In a packed field each byte may be an element, or each 4 or 8 bytes where elements have a fixed size.
+        // An element of a packed field takes 4 or 8 bytes if its size is fixed; otherwise it may take only one.
         if (!field.descriptor->is_packable()) return UnknownField(tag, depth);
         return ReadLength(&length) && Take(PackedBytes(field, length), field.descriptor) && Skip(length);
       case Kind::kUnknown:
@@ -186,7 +187,7 @@ class Walk {
     return field.wire_type == kVarint ? length * field.bytes : length * kGrowth;
   }
 
-  // protobuf keeps what it does not know.
+  // protobuf keeps unknown fields.
   bool UnknownField(uint32_t tag, int depth) {
     uint32_t length = 0;
     switch (tag & 7) {
@@ -239,7 +240,7 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
   const size_t size = buffer.Length();
   if (size <= kUncheckedBytes) return absl::OkStatus();
   const uint64_t limit = kFreeParsedBytes + kParsedBytesPerByte * size;
-  grpc::ByteBuffer bytes(buffer);  // the same ones: a reader wants a buffer that it may change
+  grpc::ByteBuffer bytes(buffer);  // shares the bytes: a reader needs a buffer that it may change
   grpc::ProtoBufferReader reader(&bytes);
   CodedInputStream input(&reader);
   Walk walk(&input, limit);
@@ -248,7 +249,7 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
     return absl::InvalidArgumentError(
         absl::StrCat("the message of ", size, " bytes is no ", type->full_name(), ": it is malformed"));
   }
-  // A full_name is of the message type and is no path in the request, so the error gets no field.
+  // full_name() names a field of the message type, which is not a path in the request, so the error gets no field.
   return absl::InvalidArgumentError(
       absl::StrCat(walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
                    ": is there so many times that the message of ", size, " bytes would take more than ", limit,

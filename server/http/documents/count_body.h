@@ -10,7 +10,7 @@
 namespace maxsim::http {
 
 // Parses {"collection": NAME, "filter": TEXT or {...}, "min_sequence": N}. INVALID_ARGUMENT names the member, its value
-// and what is accepted. `stop` is asked every few milliseconds, and its error returned; null: never.
+// and what is accepted. `stop` (may be null) is called every few milliseconds; its error ends the parsing.
 absl::StatusOr<v1::CountRequest> ParseCountBody(const std::string& body, const StopCheck& stop = nullptr);
 
 // Parses such a body with {"field": NAME, "limit": N} in addition.

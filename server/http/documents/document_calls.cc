@@ -22,8 +22,8 @@ Response DocumentError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatDocumentError(status));
 }
 
-// Answers with what `format` makes of the answer, or with its error, from one of the pool's threads: others may wait
-// for the thread that says how the call went.
+// Answers with what `format` makes of `answer`, or with its error, on a thread of the pool, since the thread that
+// reports the outcome must not be held up.
 template <typename Answer, typename Format>
 void AnswerFrom(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer,
                 Format format) {

@@ -20,12 +20,12 @@ namespace maxsim::http {
 // Returns the document call that a request is, or nullopt.
 std::optional<DocumentCall> DocumentCallOf(const Request& request);
 
-// Return what the metrics and the traces call it, and what a token must be for.
+// Return the call's name in the metrics and in traces, and the scope that its token needs.
 const char* MethodOf(DocumentCall call);
 std::string_view SpanNameOf(DocumentCall call);
 service::Scope ScopeOf(DocumentCall call);
 
-// The class is thread-safe. It must outlive its calls, and so must what it is made of.
+// Thread-safe. It must outlive its calls, and its constructor's arguments must outlive it.
 class DocumentCalls {
  public:
   DocumentCalls(service::DocumentApi* documents, TextPlaces* text_places, boost::asio::thread_pool* pool)

@@ -65,7 +65,7 @@ std::string DocumentText(const v1::StoredDocument& document) {
   return text;
 }
 
-// The beginning or the end of a field's path over gRPC, and what it is called in a body.
+// The beginning or the end of a field's path in gRPC, and its name in a body.
 struct RenamedPath {
   std::string_view path;
   std::string_view member;

@@ -10,14 +10,14 @@
 
 namespace maxsim::http {
 
-// Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}; of an upsert with {"usage":
-// {"total_tokens": N}} for what an encoder made.
+// Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}. For an upsert with texts, also
+// {"usage": {"total_tokens": N}}, the token vectors that the encoder made.
 std::string FormatWrites(const v1::UpsertResponse& response);
 std::string FormatWrites(const v1::DeleteResponse& response);
 
 // Returns {"documents": [{"id": ID, "num_tokens": N, "payload": {...}, "version": N, "sequence": N, "tokens": MATRIX,
-// "scale": S}, ...], "missing": [ID, ...], "generation": N, "sequence": N}. `stop` is asked every few milliseconds, and
-// its error returned; null: never.
+// "scale": S}, ...], "missing": [ID, ...], "generation": N, "sequence": N}. `stop` (may be null) is called every few
+// milliseconds; its error ends the work.
 absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, const StopCheck& stop = nullptr);
 
 // Returns the only document of the response, with the collection's generation.
@@ -30,7 +30,7 @@ std::string FormatCount(const v1::CountResponse& response);
 // "sequence": N}.
 std::string FormatFacets(const v1::FacetsResponse& response);
 
-// Formats an error of DocumentService, in which the field that it names by the gRPC path is named as in the body.
+// Formats an error of DocumentService. Its field, a gRPC path, is renamed as in the body.
 std::string FormatDocumentError(const absl::Status& status);
 
 }  // namespace maxsim::http

@@ -25,8 +25,8 @@ struct DocumentPath {
   std::string id;  // "": the path of the documents
 };
 
-// Takes a path apart, whose name and id are percent-encoded. nullopt for one of another form, or where the encoding is
-// none.
+// Splits a path and decodes its name and id, which are percent-encoded. Returns nullopt for a path of another form, or
+// if the encoding is invalid.
 std::optional<DocumentPath> ParseDocumentPath(std::string_view path);
 
 // Returns the call that a method of such a path is, or nullopt.

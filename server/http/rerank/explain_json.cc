@@ -37,13 +37,13 @@ absl::StatusOr<json> ParseWhole(const std::string& body) {
   return absl::InvalidArgumentError(Cat("the body is not JSON: ", value.status().message()));
 }
 
-// What the parser of /v1/rerank and the service call by names that this body does not have.
+// Renames the fields in errors of the parser of /v1/rerank, and of the service, as this body has them.
 absl::Status NamedAsInBody(const absl::Status& status) {
   const std::string field = client::FieldOf(status);
   return field == "documents[0]" || field == "documents" ? client::WithField(status, "id") : status;
 }
 
-// Appends six digits, which are what a picture shows: all of FP64's would make the answer three times as long.
+// Appends six digits, enough for a picture: all digits of FP64 would make the answer three times as long.
 void AppendSimilarity(double value, std::string& text) { absl::StrAppend(&text, static_cast<float>(value)); }
 
 }  // namespace

@@ -19,19 +19,19 @@
 
 namespace maxsim::http {
 
-// A body has at most so many bytes: it holds one query. It is taken apart as a whole, for a hundred times its memory.
+// The maximum size of a body, which holds one query. It is parsed as a whole, which takes 100 times its memory.
 inline constexpr size_t kMaxExplainBodyBytes = size_t{1} << 20;
 
-// Returns a request with one query and one candidate. INVALID_ARGUMENT as ParseRerankBody has it, by whose rules all
-// members but "id" are read.
+// Returns a request with one query and one candidate. All members but "id" are read by the rules of ParseRerankBody,
+// whose errors this returns too.
 absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, const service::RequestLimits& limits,
                                                       const StopCheck& stop = nullptr);
 
-// `collection` and `document`, which has one id, are what was explained.
+// `collection` and `document`, which has one id, name what was explained.
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
                               const v1::ExplainResponse& explanation);
 
-// Formats an error of ExplainApi: a field is named as in the body.
+// Formats an error of ExplainApi. Its field is renamed as in the body.
 std::string FormatExplainError(const absl::Status& status);
 
 }  // namespace maxsim::http

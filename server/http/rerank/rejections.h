@@ -6,7 +6,7 @@
 
 namespace maxsim::http {
 
-// Counts the reason; none where that is the server's fault.
+// Counts the reason of a rejection. Faults of the server are not counted.
 inline void CountRejectedCall(int http_status, const absl::Status& status, Metrics& metrics) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

@@ -32,7 +32,7 @@ bool RerankEvents::Key(std::string& key) {
   return Wrong(Cat("query.", Printable(key, kLongestQuote)), "is not a member beside the text before it");
 }
 
-// False when there is no such member, or it appears twice.
+// Returns false if there is no such member, or if it appears twice.
 bool RerankEvents::SelectMember(const std::string& key) {
   const auto* const known = std::find_if(kMemberNames.begin(), kMemberNames.end(),
                                          [&](const MemberName& candidate) { return candidate.name == key; });
@@ -214,7 +214,7 @@ bool RerankEvents::Integer(int64_t value) {
   return Number(static_cast<double>(value), value);
 }
 
-// Numbers that no integer holds, or where none is wanted.
+// Called for numbers that are not integers or too large for one, and for integers if none is expected.
 bool RerankEvents::Number(double value, const Json& exact) {
   if (depth() == 1 && member_ == Member::kIgnored) return true;
   if (depth() == 1 && member_ == Member::kMinScore) return TakeMinScore(value, exact);
@@ -318,8 +318,8 @@ bool RerankEvents::EndBody() {
   if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
   if (!TakeRankFields()) return false;
   if (!request_.candidates().has_whole_collection()) {
-    // The services whose clients call return all documents where no number is asked for. After an offset that leaves no
-    // room for results the service refuses the request.
+    // Like other services, returns all documents if no number is asked for. If the offset leaves no room for results,
+    // the service refuses the request.
     const int64_t room = limits_.max_top_k / std::max<int64_t>(request_.group_size(), 1) - request_.offset();
     const auto all = static_cast<uint32_t>(std::min(num_documents_, room > 0 ? room : limits_.max_top_k));
     request_.set_top_k(request_.top_k() == 0 ? all : std::min(request_.top_k(), static_cast<uint32_t>(num_documents_)));

@@ -8,8 +8,8 @@
 //
 // A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is the
 // id of a stored one (a text or an integer), a text (under the paths that say so), or an object: {"id": ID}, {"text":
-// TEXT} or {"tokens": MATRIX}, the latter two with whatever other members. Members have other names in the services
-// whose clients call, and some of theirs are passed over (rerank_members.h); null is a member that is left out.
+// TEXT} or {"tokens": MATRIX}, the latter two with any other members. Clients of other services may use those services'
+// names for members; some of these are ignored (rerank_members.h). A null member counts as left out.
 #pragma once
 
 #include <string>
@@ -24,14 +24,14 @@
 namespace maxsim::http {
 
 struct RerankBody {
-  v1::RerankRequest request;  // `collection` is what the body calls its model
-  AnswerForm form;            // but for its model
+  v1::RerankRequest request;  // `collection` is the body's "model"
+  AnswerForm form;            // complete but for its model
 };
 
-// INVALID_ARGUMENT naming the member of the body, its value and what is accepted; of several errors the one that comes
-// first. Elements beyond `limits` end the reading; all else that the message can hold is left to the service to refuse.
-// `stop` is asked every few milliseconds, and its error returned; null: never. Takes time in proportion to the body,
-// and memory in proportion to the message.
+// INVALID_ARGUMENT names the member of the body, its value and what is accepted; the first of several errors is
+// returned. Elements beyond `limits` end the reading; the service checks everything else that the message can hold.
+// `stop` (may be null) is called every few milliseconds; its error ends the parsing. Takes time in proportion to the
+// body, and memory in proportion to the message.
 absl::StatusOr<RerankBody> ParseRerankBody(const std::string& body, const RerankPath& path,
                                            const service::RequestLimits& limits, const StopCheck& stop = nullptr);
 

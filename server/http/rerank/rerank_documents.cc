@@ -116,7 +116,7 @@ bool RerankEvents::TakeRankFields() {
   return true;
 }
 
-// Keeps what the answer repeats of the documents that the body carries.
+// Keeps the parts of the documents in the body that the answer repeats.
 void RerankEvents::KeepCarried() {
   const v1::InlineDocuments& inline_documents = request_.candidates().inline_documents();
   for (size_t i = 0; i < carried_.size(); ++i) {

@@ -1,5 +1,5 @@
-// Has the events of the body of a rerank call: rerank_body.cc reads the members, rerank_documents.cc the documents, and
-// rerank_refusals.cc says what is wrong. It is internal to server/http.
+// The parser's events for the body of a rerank call: rerank_body.cc reads the members, rerank_documents.cc the
+// documents, and rerank_refusals.cc reports errors. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ class RerankEvents final : public BodyEvents {
         query_(*request_.add_queries()) {}
 
  private:
-  // A body of vectors has 5 levels, and a filter up to 66. Documents may have members of their own, which are passed
-  // over.
+  // A body of vectors has 5 levels, and a filter up to 66. Documents may have members of their own, which are
+  // ignored.
   static constexpr int kMaxDepth = 72;
 
   enum class Kind : uint8_t { kNone, kStringIds, kIntIds, kTexts, kTokens };

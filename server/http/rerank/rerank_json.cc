@@ -129,8 +129,8 @@ class AnswerText {
   absl::Status status_;
 };
 
-// Paths of fields that RerankApi can name in its errors, and what these are in the body. They replace the beginning
-// of a longer path, too. The first row that fits counts.
+// Paths of fields in errors of RerankApi, and their names in the body. A row also replaces the beginning of a longer
+// path. The first row that fits counts.
 struct Renamed {
   std::string_view path;
   std::string_view member;

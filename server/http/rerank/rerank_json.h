@@ -44,17 +44,17 @@ struct AnswerForm {
   std::string model;  // as the request named it
   RerankApi api = RerankApi::kV1;
   AnswerShape shape = AnswerShape::kResults;
-  std::vector<CarriedDocument> carried = {};  // by position; empty where the documents are stored ones
-  std::string text_path = {};  // where strings of a call with texts would have been texts; "" where they were
+  std::vector<CarriedDocument> carried = {};  // by position; empty if the documents are stored ones
+  std::string text_path = {};                 // the path on which strings would have been texts; "" if they were
 };
 
-// `stop` is asked every few milliseconds, and its error returned; null: never.
+// `stop` (may be null) is called every few milliseconds; its error ends the work.
 absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response,
                                                  const StopCheck& stop);
 std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response);
 
-// Appends a payload as it was stored: parsed and written anew, numbers would lose digits. A payload that is no JSON
-// object becomes a string, and none an empty object.
+// Appends a payload as it was stored, since parsing and rewriting it would lose digits of numbers. A payload that is
+// not a JSON object becomes a string, and an empty one an empty object.
 void AppendPayload(const std::string& payload, std::string& text);
 
 // Returns {"error": {"code": "INVALID_ARGUMENT", "message": "...", "field": "top_n", "reason": "LIMIT_EXCEEDED",

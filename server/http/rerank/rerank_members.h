@@ -27,7 +27,7 @@ enum class Member : uint8_t {
   kRankFields,
   kRefinement,
   kFilter,
-  kIgnored,  // some service knows it, and exact scores of whole documents have no use for it
+  kIgnored,  // part of some service's API, but meaningless for exact scores of whole documents
 };
 
 struct MemberName {
@@ -35,7 +35,7 @@ struct MemberName {
   Member member;
 };
 
-// What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
+// The services whose clients call this API have different names for the same member (docs/reference/http.md).
 inline constexpr std::array<MemberName, 49> kMemberNames = {{
     {"model", Member::kModel},
     {"model_id", Member::kModel},
@@ -88,7 +88,7 @@ inline constexpr std::array<MemberName, 49> kMemberNames = {{
     {"user_id", Member::kIgnored},
 }};
 
-// What a member of the body is called that has the name of RerankRequest's field, or "".
+// Returns the name that the body has for a field of RerankRequest, or "" if it is not listed here.
 inline std::string_view NameOfField(std::string_view field) {
   if (field == "collection") return "model";
   if (field == "queries") return "query";

@@ -1,5 +1,5 @@
-// Makes the responses that the paths of the HTTP port have in common, and of exceptions the errors of one request. It
-// is internal to server/http.
+// Makes the responses that the paths of the HTTP port have in common, and turns an exception into the error of a single
+// request. Internal to server/http.
 #pragma once
 
 #include <exception>
@@ -27,7 +27,7 @@ inline Response Json(int status, std::string body) {
   return {.status = status, .content_type = "application/json", .body = std::move(body)};
 }
 
-// `body` says what `status` is; Retry-After follows from its RetryInfo.
+// `body` describes `status`. Retry-After is taken from the RetryInfo of `status`.
 inline Response Error(int http_status, const absl::Status& status, std::string body) {
   Response response = Json(http_status, std::move(body));
   response.retry_after_s = (service::RetryDelayMs(status) + 999) / 1000;
@@ -41,7 +41,7 @@ inline Response Error(int http_status, const absl::Status& status) {
 
 inline Response Error(const absl::Status& status) { return Error(ToHttpCode(status.code()), status); }
 
-// What a service refused, by its own names of fields.
+// For errors of the services, which name a field by its gRPC path: it is renamed as in the body.
 inline Response ServiceError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatServiceError(status));
 }

@@ -9,8 +9,8 @@
 
 namespace maxsim::http {
 
-// Appends to `bytes` what `text` encodes, as absl::Base64Unescape reads it: white space anywhere, padding or none.
-// False when it is not base64. `stop`, which may be null, is asked every megabyte, and its error returned.
+// Decodes `text` and appends the bytes to `bytes`, by the rules of absl::Base64Unescape: white space anywhere, with or
+// without padding. False if it is not base64. `stop` (may be null) is called every megabyte, and its error returned.
 absl::StatusOr<bool> DecodeBase64(std::string_view text, const StopCheck& stop, std::string* bytes);
 
 }  // namespace maxsim::http

@@ -36,7 +36,7 @@ absl::Status BodyEvents::Read(std::string_view body) {
 std::string BodyEvents::Shown(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string BodyEvents::Shown(const std::string& text) {
-  // The escapes of what is cut off would not be seen anyway.
+  // The rest would be cut off anyway, so it need not be escaped.
   return Shown(Json(text.substr(0, 2 * kLongestQuote)));
 }
 
@@ -156,7 +156,7 @@ bool BodyEvents::OnStartArray() {
 
 bool BodyEvents::StartContainer() {
   if (reading_ == Reading::kShape) shape_is_wrong_ = true;
-  // There is no container here in a matrix: it is refused at its end, with what it holds.
+  // A matrix cannot have a container here. It is refused at the container's end, when it can be quoted in full.
   if (reading_ == Reading::kRows || reading_ == Reading::kEncoded) return Skip();
   return true;
 }
@@ -179,7 +179,7 @@ bool BodyEvents::OnEndArray() {
   return EndContainer();
 }
 
-// The end of a container that is skipped or passed over, or of one in it.
+// A container that is skipped or ignored ends here, or one within it.
 bool BodyEvents::EndContainer() {
   if (reading_ == Reading::kShape || depth() >= skip_depth_) return true;
   const bool is_refused = reading_ == Reading::kSkipped;

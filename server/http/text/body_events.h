@@ -1,5 +1,5 @@
-// Reads a JSON body event by event: nothing of it is kept twice, and what is wrong ends the reading where it stands.
-// This base has what bodies with token matrices share; a subclass knows the members. It is internal to server/http.
+// Reads a JSON body event by event: it keeps nothing twice, and the first error ends the reading. This base class has
+// what all bodies with token matrices share; a subclass knows the members. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,18 @@ class BodyEvents : public JsonEvents {
   // The members of a matrix that is an object.
   enum class Part : uint8_t { kNone, kDtype, kShape, kData };
 
-  // Parses the body, once. INVALID_ARGUMENT names the member, its value and what is accepted; or what `stop` says.
+  // Parses the body, once. INVALID_ARGUMENT names the member, its value and what is accepted; or the error of `stop`.
   absl::Status Read(std::string_view body);
 
  protected:
-  // A message quotes this many bytes of what a client sent.
+  // Messages quote at most this many bytes of the client's text.
   static constexpr size_t kLongestQuote = 64;
 
   // `stop` may be null and must outlive the object.
   BodyEvents(int max_depth, const StopCheck& stop) : JsonEvents(max_depth), stop_(stop) {}
 
-  // These are the events of values that are neither part of a matrix nor passed over. `exact` is the number as it was
-  // sent. StartList, StartObject and Key may call the functions below.
+  // Events of values that are neither part of a matrix nor ignored. `exact` is the number as it was sent. StartList,
+  // StartObject and Key may call the functions below.
   virtual bool Null() { return Refuse("null"); }
   virtual bool Bool(bool value) { return Refuse(value ? "true" : "false"); }
   virtual bool Text(std::string& value) = 0;
@@ -47,13 +47,13 @@ class BodyEvents : public JsonEvents {
   virtual bool Key(std::string& key) = 0;
   virtual bool EndObject() = 0;
 
-  // Fails with the error for a value that cannot stand where the parser is; `shown` is what was sent.
+  // Reports the error that a value cannot stand here; `shown` is the value as it was sent. Returns false.
   virtual bool Refuse(std::string_view shown) = 0;
   // Names the value that is read as a matrix, "query" for example.
   virtual std::string MatrixPath() const = 0;
-  // The matrix has been read.
+  // Called when the matrix has been read.
   virtual bool EndMatrix() { return true; }
-  // The container that Ignore passed over ends here.
+  // Called at the end of a container that Ignore skips.
   virtual bool EndIgnored() { return true; }
 
   // Reads the container that has just begun, and all in it, as a matrix: [[...], ...] as F32, or an object with dtype,
@@ -66,10 +66,10 @@ class BodyEvents : public JsonEvents {
   }
   // Reads the container that has just begun to its end, to refuse it with a message that shows it.
   bool Skip();
-  // Passes over the container that has just begun.
+  // Ignores the container that has just begun.
   bool Ignore();
 
-  // Fails with what is wrong with a member of the body.
+  // Ends the reading with an error about a member of the body.
   bool Wrong(std::string_view member, std::string_view what) { return Fail(client::InvalidField(member, what)); }
   bool Wrong(std::string_view member, std::string_view what, const client::Limit& limit) {
     return Fail(client::InvalidField(member, what, limit));
@@ -100,7 +100,7 @@ class BodyEvents : public JsonEvents {
   bool OnEndArray() override;
 
   void BeginMatrix(Reading reading, v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
-  // A container begins or ends, or a value stands, where neither a member nor a part of a matrix does.
+  // Events outside of members and of parts of a matrix: a container begins or ends, or a single value.
   bool StartContainer();
   bool EndContainer();
   bool Scalar(std::string_view shown);

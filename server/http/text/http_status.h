@@ -5,7 +5,7 @@
 
 namespace maxsim::http {
 
-// Storage damage (DATA_LOSS) and what else a client cannot mend is 500; CANCELLED is 499, as nginx has it.
+// DATA_LOSS, and other errors that a client cannot fix, are 500; CANCELLED is 499, as in nginx.
 int ToHttpCode(absl::StatusCode code);
 
 // Returns the HTTP status of a call that failed in the HTTP port itself. There, RESOURCE_EXHAUSTED means that memory

@@ -1,4 +1,4 @@
-// Ends an HTTP call: says when the work on it has to stop, and sees that it gets one answer. It is internal to
+// Ends an HTTP call: says when the work on it has to stop, and ensures that it gets exactly one answer. Internal to
 // server/http.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace maxsim::http {
 
-// What ends a call before it is answered. Copies are of one call; thread-safe.
+// The reasons to end a call before it is answered. Copies are of one call. Thread-safe.
 struct CallEnd {
   using Clock = std::chrono::steady_clock;
 

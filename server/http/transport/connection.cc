@@ -33,12 +33,12 @@ void LogException(const std::exception& exception) noexcept {
   try {
     log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
   } catch (const std::exception&) {
-    // What there is no memory for is not said.
+    // If there is no memory for the log line, the line is lost.
   }
 }
 
-// An answer on its way from the application to the loop, which keeps it in the connection's own memory: there is one at
-// a time.
+// An answer on its way from the application to the loop. It lies in the connection's own memory, which is enough for
+// one, because there is only one at a time.
 struct Connection::Delivery {
   using allocator_type = SlotMemory::Allocator<std::byte>;
 
@@ -146,7 +146,7 @@ void Connection::Enter(Phase phase, absl::Duration limit) {
   }
   deadline_.expires_after(absl::ToChronoNanoseconds(limit));
   deadline_.async_wait([self = shared_from_this()](Error error) {
-    // The timer may have been set anew after this was on its way.
+    // The timer may have been set again after this handler was queued.
     if (!error && self->deadline_.expiry() <= std::chrono::steady_clock::now()) self->Close();
   });
 }
@@ -211,7 +211,7 @@ void Connection::OnHeader() {
 
 void Connection::AcceptBody() {
   const TransportOptions& options = connections_.options();
-  // What the header says of the length is looked at before a slot is taken.
+  // Checks the length that the header announces before taking a slot.
   const RequestReader::Progress progress = reader_.AcceptBody(options.max_body_bytes);
   if (progress == RequestReader::Progress::kRefused) return Take(progress);
   has_slot_ = connections_.TakeSlot(peer_, *position_);
@@ -235,11 +235,11 @@ void Connection::OnRequest() {
   request.body = reader_.TakeBody();
   request.arrival = MonotonicNow();
   request.cancelled = cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  // The application takes as long as it likes: its calls have deadlines of their own.
+  // The application may take as long as it likes, since its calls have deadlines of their own.
   Enter(Phase::kHandling, absl::InfiniteDuration());
   WatchForHangup();
   connections_.application().Handle(std::move(request), [self = shared_from_this()](Response response) mutable {
-    // The last reference may have to go where the connection lives.
+    // Posted to the loop, because the last reference may have to be released on the connection's thread.
     asio::io_context& loop = self->loop_;
     asio::post(loop, Delivery{std::move(self), std::move(response)});
   });
@@ -250,7 +250,7 @@ void Connection::WatchForHangup() {
     if (error || self->phase_ != Phase::kHandling) return;
     const Stream::Ahead ahead = self->stream_.Peek();
     if (ahead == Stream::Ahead::kNothing) return self->Guarded([&] { self->WatchForHangup(); });
-    // The next request may be there already; what comes after it is not seen then.
+    // If the next request is here already, Peek sees its bytes, and not whether the client hangs up after them.
     if (ahead == Stream::Ahead::kEnd && self->cancelled_ != nullptr) *self->cancelled_ = true;
   });
 }
@@ -305,7 +305,7 @@ void Connection::Linger() {
 }
 
 void Connection::Discard() {
-  // What is not looked at need not be decrypted.
+  // These bytes are discarded, so they need not be decrypted.
   stream_.socket().async_read_some(asio::buffer(scratch_), [self = shared_from_this()](Error error, size_t) {
     if (self->phase_ == Phase::kClosed) return;
     error ? self->Close() : self->Discard();

@@ -26,7 +26,7 @@
 
 namespace maxsim::http {
 
-// Logs what ended the work on one event.
+// Logs the exception that ended the work on an event.
 void LogException(const std::exception& exception) noexcept;
 
 // Reads a request, has it answered, and goes on with the next. All members run on the loop's thread; operations in
@@ -44,7 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes unless a request is being answered.
   void Drain();
 
-  // For how long its body has been on its way; zero in other phases.
+  // Returns how long its body has been arriving; zero in other phases.
   absl::Duration ReceivingFor() const;
 
   // Closes, for another request is to have the place of its body.
@@ -59,7 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Delivery;
   struct HandshakeStep;
 
-  // Runs what an event asks for. For want of memory the request gets a 503, or the connection is closed.
+  // Runs the work for an event. If memory runs out, the request gets a 503, or the connection is closed.
   template <typename Work>
   void Guarded(Work work) {
     try {

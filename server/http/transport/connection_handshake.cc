@@ -64,7 +64,7 @@ void Connection::BeginHandshake() {
 void Connection::TakeHandshakeStep() {
   auto step = [self = shared_from_this(), work = asio::make_work_guard(loop_)]() mutable {
     const TlsSession::Result result = self->stream_.session()->Handshake();
-    // The last reference may have to go where the connection lives.
+    // Posted to the loop, because the last reference may have to be released on the connection's thread.
     asio::io_context& loop = self->loop_;
     asio::post(loop, HandshakeStep{std::move(self), result, std::move(work)});
   };
@@ -76,8 +76,8 @@ void Connection::OnHandshakeStep(TlsSession::Result result) {
   if (phase_ == Phase::kClosed) return stream_.Close();
   switch (result) {
     case TlsSession::Result::kDone: {
-      // The server has nothing to say now, and many clients send their request only once their last message has been
-      // acknowledged, which would be delayed by 40 ms.
+      // The server has nothing to send now, and many clients send their request only once their last message has been
+      // acknowledged, which the kernel would delay by 40 ms.
       const int on = 1;
       setsockopt(stream_.socket().native_handle(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
       return AwaitRequest();

@@ -1,4 +1,4 @@
-// Which connections are open, and which has to go for another one. Internal to server/http.
+// Keeps the open connections, and chooses which one to close to make room for another. Internal to server/http.
 #pragma once
 
 #include <array>
@@ -19,18 +19,18 @@ namespace maxsim::http {
 class Connection;
 class HandshakeThreads;
 
-// Who is one peer for the bounds: an IPv4 address, or the 64 bits of an IPv6 address that name a network, within which
-// one peer may have any.
+// Identifies a peer for the limits: an IPv4 address, or the first 64 bits of an IPv6 address, which name a network,
+// because one peer may have any of the addresses in it.
 using PeerKey = std::array<uint8_t, 8>;
 PeerKey PeerKeyOf(const boost::asio::ip::address& address);
 
-// Every connection that is open. One that has a request's slot is busy, and the others are idle. Used on the loop's
+// All open connections. A connection that holds a request slot is busy, and the others are idle. Used on the loop's
 // thread only.
 class Connections {
  public:
   struct Entry {
     std::shared_ptr<Connection> connection;
-    uint64_t turn = 0;  // when it became idle, counted
+    uint64_t turn = 0;  // counts up each time that a connection becomes idle
   };
   using List = std::list<Entry>;
   // This is the list entry of a connection, from Add to Remove.
@@ -42,48 +42,48 @@ class Connections {
   const TransportOptions& options() const { return options_; }
   Application& application() const { return *application_; }
 
-  // Adds an idle connection, or throws std::bad_alloc (nothing else here that changes the lists can); where its peer,
-  // or all together, have too many then, it closes the one that has been idle for longest, of this peer or else of the
-  // peer that has most.
+  // Adds an idle connection. If its peer then has too many idle ones, closes the one that has been idle longest; if all
+  // peers together have too many, closes the longest idle one of the peer that has most. Throws std::bad_alloc, as no
+  // other change of the lists does.
   Position Add(const PeerKey& peer, std::shared_ptr<Connection> connection);
   // Takes an idle connection out; the caller may hold its last reference.
   void Remove(const PeerKey& peer, Position position);
 
-  // Gives an idle connection a request's slot; false when all are taken, and none by a body that comes slowly.
+  // Gives an idle connection a request slot, if need be that of a slow body. Returns false if there is none.
   bool TakeSlot(const PeerKey& peer, Position position);
-  // Puts the connection back among the idle ones, as the one that became idle last.
+  // Makes the connection idle again, as the one that became idle last.
   void ReturnSlot(const PeerKey& peer, Position position);
 
   // Adds `size` to the counted bytes of bodies. Returns false if that would exceed TransportOptions::max_body_memory.
   bool HoldBodyBytes(uint64_t size, const Connection* holder);
   void ReleaseBodyBytes(uint64_t size) { body_bytes_ -= size; }
 
-  // Closes the connection that has been idle for longest, of the peer that has most.
+  // Closes the longest idle connection of the peer that has most of them.
   void DropIdle();
 
-  // Returns a copy, for what may close them.
+  // Returns a copy, so that the caller may close connections while it goes through them.
   std::vector<std::shared_ptr<Connection>> All() const;
   size_t size() const { return num_idle_ + busy_.size(); }
 
-  HandshakeThreads* handshakes = nullptr;  // null where all connections are plain text
+  HandshakeThreads* handshakes = nullptr;  // null if all connections are plain text
   bool draining = false;                   // no connection gets another request
-  bool grace_is_over = false;              // no answer has long to be read
+  bool grace_is_over = false;              // clients get little time to read their answers
 
  private:
   struct Peer {
-    List idle;            // the one that has been so for longest first
-    size_t num_open = 0;  // busy ones too
+    List idle;            // longest idle first
+    size_t num_open = 0;  // including busy ones
   };
 
-  // Closes the connection, other than `except`, whose body has been arriving for longest, if that is longer than
-  // `slow_body`.
+  // Closes the connection whose body has been arriving longest, except `except`, if that is longer than `slow_body`.
+  // Returns whether there was one.
   bool DropSlowBody(const Connection* except);
   void Report() { application_->OnConnections(size()); }
 
   const TransportOptions options_;
   Application* const application_;
   const std::function<void()> on_removed_;
-  std::map<PeerKey, Peer> peers_;  // that have any
+  std::map<PeerKey, Peer> peers_;  // peers with open connections
   size_t num_idle_ = 0;
   uint64_t next_turn_ = 0;
   List busy_;

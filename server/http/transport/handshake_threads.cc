@@ -11,8 +11,8 @@ namespace maxsim::http {
 
 namespace {
 
-// Where there are too few processors for everything, requests and probes go before handshakes, each thread of which
-// gets a tenth of another thread's time then.
+// If there are too few processors, requests and probes go before handshakes: a thread with this niceness then gets a
+// tenth of the time of another thread.
 constexpr int kNiceness = 10;
 
 }  // namespace

@@ -25,13 +25,13 @@ class HandshakeThreads {
   HandshakeThreads(const HandshakeThreads&) = delete;
   HandshakeThreads& operator=(const HandshakeThreads&) = delete;
 
-  // Has a thread run the step; returns its number, for Remove. Peers take turns, a step each, so that a flood from one
-  // holds up another for no longer than a step. Of one peer the newest step goes first: under a flood the oldest
-  // connections are closed first, and what their handshakes had taken would be lost. Throws std::bad_alloc. A step must
+  // Queues a step for one of the threads; returns its number, for Remove. Peers take turns of one step, so that a flood
+  // from one peer delays another by no more than a step. A peer's newest step goes first: in a flood the oldest
+  // connections are closed first, and the work on their handshakes would be lost. Throws std::bad_alloc. A step must
   // not throw.
   uint64_t Add(const PeerKey& peer, Step step);
 
-  // Takes back a step that waits; false when it runs, or has run.
+  // Removes a step that still waits. Returns false if it is running, or has run.
   bool Remove(const PeerKey& peer, uint64_t number);
 
  private:

@@ -21,9 +21,9 @@ namespace {
 namespace beast = boost::beast;
 using beast::http::field;
 
-// So many bytes are received ahead of the parser. A whole header must fit.
+// The maximum number of bytes received ahead of the parser. A whole header must fit.
 constexpr size_t kBufferBytes = 64 * 1024;
-// What is received at a time. A header is mostly shorter; and a connection keeps as much while it is idle.
+// Bytes to receive at a time in a header. Most headers are shorter, and an idle connection keeps no larger buffer.
 constexpr size_t kHeaderReadBytes = 4 * 1024;
 
 constexpr std::string_view kDigits = "0123456789";
@@ -86,7 +86,7 @@ void RequestReader::Begin() {
   line_end_.clear();
   parser_.emplace();
   parser_->header_limit(kMaxHeaderBytes);
-  // The limit comes once it is known who asks.
+  // AcceptBody sets the limit, once the caller of this request is known.
   parser_->body_limit(std::numeric_limits<uint64_t>::max());
   parser_->on_chunk_header(check_chunk_);
 }
@@ -174,7 +174,7 @@ RequestReader::Progress RequestReader::TakeHeader() {
 
 absl::Status RequestReader::TakeTarget() {
   std::string target = Text(parser_->get().target());
-  // What is asked through a proxy may have the server's address in it (RFC 9112, 3.2.2).
+  // In a request to a proxy the target may be a whole URL (RFC 9112, 3.2.2).
   for (const absl::string_view scheme : {"http://", "https://"}) {
     if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
     const size_t host_end = std::min(target.find_first_of("/?", scheme.size()), target.size());
@@ -187,7 +187,7 @@ absl::Status RequestReader::TakeTarget() {
   }
   request_.path = target.substr(0, target.find('?'));
   const bool is_path = absl::StartsWith(target, "/");
-  // The other forms are of methods that no path here has.
+  // The other forms of a target belong to methods that no path here has.
   if (is_path || target == "*" || request_.method == "CONNECT") return absl::OkStatus();
   return absl::InvalidArgumentError("the target is not a path that begins with /");
 }

@@ -1,5 +1,5 @@
-// Frames requests on one connection: bytes go in as they arrive, requests come out. It knows no sockets. It is
-// internal to server/http.
+// Frames requests on one connection: bytes go in as they arrive, requests come out. Uses no sockets. Internal to
+// server/http.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,18 @@
 
 namespace maxsim::http {
 
-// Returns true for a value of Host: an address or a name, empty or not, and a port or none (RFC 9110, 7.2).
+// Returns whether `value` may be a Host: an address or a name, maybe empty, maybe with a port (RFC 9110, 7.2).
 bool IsHost(std::string_view value);
 
-// The class is used by one thread at a time. Members may throw std::bad_alloc; then the request is lost, and End,
-// Begin and what is asked after kHeader are all that may be called.
+// Used by one thread at a time. Members may throw std::bad_alloc; then the request is lost, and only End, Begin and the
+// getters that are valid after kHeader may be called.
 class RequestReader {
  public:
   enum class Progress {
     kMore,      // more bytes are needed
-    kHeader,    // the header is there: AcceptBody, or be done with the request
+    kHeader,    // the header is complete: call AcceptBody, or drop the request
     kComplete,  // the body is there too
-    kRefused,   // it is no request that is read here: see refusal()
+    kRefused,   // the request is refused: see refusal()
   };
   struct Refusal {
     int status = 0;  // 400, 413 or 431
@@ -42,30 +42,30 @@ class RequestReader {
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
 
-  // Makes ready for the next request, which begins with the bytes that were received behind the last one.
+  // Prepares for the next request, which begins with the bytes that were received after the last one.
   void Begin();
 
   // True when bytes of the next request have been received.
   bool has_bytes() const { return buffer_.size() > 0; }
 
-  // Where the next bytes are to be received, and that `size` of them were.
+  // Prepare returns where to put the next bytes, and Commit takes the number of bytes put there.
   boost::asio::mutable_buffer Prepare();
   void Commit(size_t size) { buffer_.commit(size); }
 
-  // Takes what has been received as far as the next step.
+  // Parses what has been received, as far as the next step.
   Progress Advance();
 
-  // May be called after kHeader. Lets the body come, which is refused beyond `max_bytes`: at once (kRefused) where the
-  // header says so, else when it is seen.
+  // May be called after kHeader. Accepts a body of up to `max_bytes`. Refuses a longer one: at once (kRefused) if the
+  // header announces it, otherwise when the limit is passed.
   Progress AcceptBody(uint64_t max_bytes);
 
-  // Returns the request, after kHeader. `body`, `arrival`, `peer` and `cancelled` are for others to set.
+  // Returns the request, after kHeader. The caller sets `body`, `arrival`, `peer` and `cancelled`.
   Request& request() { return request_; }
   bool is_head() const { return is_head_; }
   bool keep_alive() const { return keep_alive_; }
   bool wants_continue() const { return wants_continue_; }
-  bool has_body() const { return !parser_->is_done(); }  // that has not come, or not all of it
-  unsigned version() const { return version_; }          // 11 is HTTP/1.1; it is, too, while the header is unknown
+  bool has_body() const { return !parser_->is_done(); }  // not all of it has come
+  unsigned version() const { return version_; }          // 11 for HTTP/1.1, and until the header is known
   size_t body_bytes() const { return parser_->get().body().size(); }
 
   // Returns the body, once, after kComplete.
@@ -74,7 +74,7 @@ class RequestReader {
   // Returns why the request is refused, after kRefused.
   const Refusal& refusal() const { return refusal_; }
 
-  // Gives back the memory of a body; of the rest, what is asked after kHeader can still be.
+  // Frees the memory of a body. The getters that are valid after kHeader stay valid.
   void End();
 
  private:
@@ -88,7 +88,7 @@ class RequestReader {
   absl::Status CheckFraming() const;
   absl::Status CheckHost() const;
   absl::Status TakeTarget();
-  // True when a header's field goes on in a line that begins with white space, `bytes` being the next of the header.
+  // Returns whether a header field continues on a line that begins with white space. `bytes` come next in the header.
   bool SeesFold(std::string_view bytes);
 
   const std::string client_header_;
@@ -103,8 +103,8 @@ class RequestReader {
   bool wants_continue_ = false;
   unsigned version_ = 11;
   std::string line_end_;  // the last bytes of the header so far, two at most
-  // Holds each chunk against the limit, when the parser has its header. The parser's own limit counts a chunk once more
-  // whenever the rest of an extension in quotes has not come yet.
+  // Checks each chunk against the limit once its header is parsed. The parser's own limit counts a chunk again whenever
+  // the rest of a quoted extension has not come yet.
   std::function<void(uint64_t size, boost::beast::string_view extension, Error& error)> check_chunk_;
 };
 

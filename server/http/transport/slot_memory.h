@@ -1,5 +1,5 @@
-// Has memory for one object at a time, with an allocator that takes it from there: what must happen where there is no
-// other memory can be given to Asio by it. It is internal to server/http.
+// Memory for one object at a time, with an allocator for it. Asio uses it for operations that must not fail when other
+// memory runs out. Internal to server/http.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace maxsim::http {
 
-// The owner sees that what lies in the slot has gone before the next object comes, and before the slot goes.
+// The owner must ensure that the object in the slot is destroyed before the next one comes, and before the slot.
 class SlotMemory {
  public:
   template <typename T>

@@ -1,4 +1,4 @@
-// Has the bytes of one connection, in plain text or through TLS, with one interface for both. It is internal to
+// The byte stream of one connection, in plain text or through TLS, with the same interface for both. Internal to
 // server/http.
 #pragma once
 
@@ -20,8 +20,8 @@
 
 namespace maxsim::http {
 
-// All members run on the loop's thread, where handlers are called, later than the call that they were given to. Whoever
-// has the stream sees that it outlives its operations, of which one is in flight at a time, and at most one wait.
+// All members run on the loop's thread. So do handlers, later than the call that they were given to. The owner must
+// ensure that the stream outlives its operations. At most one operation and one wait may be in flight.
 class Stream {
  public:
   using Socket = boost::asio::ip::tcp::socket;
@@ -33,10 +33,10 @@ class Stream {
 
   executor_type get_executor() { return socket_.get_executor(); }
 
-  // The socket below, for what the two kinds of streams have alike.
+  // Returns the underlying socket, for what both kinds of streams have in common.
   Socket& socket() { return socket_; }
 
-  // Makes what follows on the socket TLS. Nothing may be read or written before the session's handshake. Throws
+  // Switches the rest of the connection to TLS. Nothing may be read or written before the session's handshake. Throws
   // std::bad_alloc.
   void Encrypt(const TlsContext& context) { session_ = std::make_unique<TlsSession>(context, socket_.native_handle()); }
   // Returns null in plain text.
@@ -128,7 +128,7 @@ class Stream {
         std::move(handler));
   }
 
-  // Makes attempts until one wants nothing of the socket; then calls the handler.
+  // Repeats `attempt` until it does not have to wait for the socket; then calls the handler.
   template <typename Attempt, typename Handler>
   void Repeat(Attempt attempt, Handler handler, bool is_first = true) {
     const Result result = attempt();

@@ -11,7 +11,7 @@
 
 namespace maxsim::http {
 
-// OpenSSL's own BIO for sockets raises SIGPIPE where the peer has gone.
+// OpenSSL's own BIO for sockets raises SIGPIPE if the peer has gone.
 struct TlsSession::Socket {
   static BIO_METHOD* Method() {
     static BIO_METHOD* const method = [] {

@@ -1,5 +1,5 @@
-// Speaks TLS as a server over a socket that does not block. Nothing here waits, so that whoever uses it decides where
-// and for how long. It is internal to server/http.
+// Speaks TLS as a server over a socket that does not block. Nothing here waits: the caller decides where to wait, and
+// for how long. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -28,18 +28,18 @@ class TlsSession {
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  // One step of the handshake. It may take the time of a signature, a millisecond and more; all else is short.
+  // Runs one step of the handshake. That may take as long as a signature, a millisecond or more; all else is short.
   Result Handshake();
 
-  // Reads up to `size` bytes, at least one where the result is kDone.
+  // Reads up to `size` bytes, and at least one if the result is kDone.
   Result Read(void* data, size_t size, size_t* num_read);
   // Returns kDone when Read would have a byte.
   Result Peek();
-  // Writes up to `size` bytes, which must be at least one. After another result than kDone the next call must have the
-  // same bytes, maybe elsewhere.
+  // Writes up to `size` bytes, which must be at least one. If the result is not kDone, the next call must pass the same
+  // bytes, but maybe at another address.
   Result Write(const void* data, size_t size, size_t* num_written);
 
-  // Tells the peer that no more is sent, where the handshake is over and the socket takes that now.
+  // Tells the peer that no more is sent, if the handshake is over and the socket can take that now.
   void SendEnd();
 
   // The socket is about to be closed: every call from here on ends with kEnded.

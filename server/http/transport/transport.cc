@@ -22,11 +22,11 @@ namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-// The transport pauses this long after an accept that failed, as for want of file descriptors.
+// The pause after a failed accept, for example for lack of file descriptors.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 
-// A flood of handshakes takes so many processors at most. One makes some 1,500 signatures of RSA-2048 a second, or
-// 20,000 of P-256, and connections stay.
+// A flood of handshakes takes at most this many processors. One processor makes about 1,500 signatures of RSA-2048 per
+// second, or 20,000 of P-256. That suffices, since clients keep their connections.
 constexpr int kHandshakeThreads = 2;
 
 constexpr absl::Duration kLongestGrace = absl::Hours(24);  // so that no time overflows the clock
@@ -104,16 +104,16 @@ class Transport::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // No memory for one connection's bytes, and its deadline will close it; or none to accept the next one, which
-        // is tried again.
+        // Memory ran out: either for the bytes of a connection, which its deadline will close, or for accepting the
+        // next one, which is tried again.
         LogException(exception);
         std::this_thread::sleep_for(kAcceptPause);
       }
     }
   }
 
-  // Waits for a connection and takes it by hand: Asio's own operation allocates before it calls its handler, and would
-  // be lost where that fails.
+  // Waits for a connection and then accepts it here. Asio's own accept operation allocates before it calls its handler,
+  // and would be lost if that failed.
   void Accept() {
     acceptor_.async_wait(Tcp::acceptor::wait_read, [this](ErrorCode error) {
       accepting_ = false;
@@ -139,7 +139,7 @@ class Transport::Impl {
     return error;
   }
 
-  // For want of memory the one connection is closed.
+  // If memory runs out, only this connection is closed.
   void Admit(Tcp::socket socket) {
     std::shared_ptr<Connection> connection;
     try {

@@ -1,6 +1,6 @@
-// Has HTTP/1.1 over TCP, below the paths: connections, framing, limits and time limits. One thread moves all bytes, so
-// what a connection costs is memory and a file descriptor, and slow or idle peers hold up nobody. Only the handshakes
-// of TLS have threads of their own.
+// HTTP/1.1 over TCP, without the paths' meaning: connections, framing, limits on sizes and times. One thread moves all
+// bytes, so that a connection costs only memory and a file descriptor, and a slow or idle peer delays no other. Only
+// the handshakes of TLS have threads of their own.
 #pragma once
 
 #include <atomic>
@@ -57,22 +57,22 @@ struct Response {
   absl::Status error = {};  // error in the body, for the records; OK if the call succeeded
 };
 
-// An application says what the paths mean. All but Handle's work run on the transport's thread and must not block. An
-// exception ends the one request, with a 503 where possible.
+// Gives the paths their meaning. All members, but for Handle's work, run on the transport's thread and must not block.
+// An exception ends only the request at hand, with a 503 if possible.
 class Application {
  public:
   using Reply = absl::AnyInvocable<void(Response)>;
 
   virtual ~Application() = default;
 
-  // The header has come; `request` has no body yet. An answer ends the request, and its connection where a body would
-  // follow, for what comes next on it is no request. Without one the body is received, and Handle called.
+  // Called when the header has come; `request` has no body yet. A response ends the request, and the connection too if
+  // a body would follow on it. Without a response, the body is received and Handle called.
   virtual std::optional<Response> Begin(const Request& request) = 0;
 
   // Calls `reply` exactly once, from any thread.
   virtual void Handle(Request request, Reply reply) = 0;
 
-  // The grace of a stop is over: what Handle has is to be answered at once, for Stop waits for it. Called once at most.
+  // The grace of a stop is over: Handle's calls must be answered at once, as Stop waits for them. Called at most once.
   virtual void EndGrace() {}
 
   // Says how many connections are open now.
@@ -92,24 +92,24 @@ struct TransportOptions {
   // body would exceed the limit, connections whose bodies have been arriving for longer than `slow_body` are closed; if
   // there are none, the request gets 429. Must be at least max_body_bytes.
   uint64_t max_body_memory = uint64_t{256} << 20;
-  // Requests whose body is being received, or that Handle has, or whose answer is being sent. One more takes the place
-  // of the one whose body has been on its way for longest, and longer than `slow_body`, whose connection is closed;
-  // where there is none it gets 429.
+  // Limit on requests whose body is being received, that Handle has, or whose answer is being sent. A further one takes
+  // the place of the request whose body has been arriving longest, if that is longer than `slow_body`, and closes that
+  // connection; otherwise it gets 429.
   int max_requests = 64;
   absl::Duration slow_body = absl::Seconds(1);
   // Header whose value goes to Request::client_id; "" for none.
   std::string client_header = {};
-  // Whether traceparent and tracestate are looked for.
+  // Whether to read the headers traceparent and tracestate.
   bool reads_trace_headers = false;
-  // Connections without such a request, of one peer and of all together. One more, and the one that has been so for
-  // longest is closed, of that peer or else of the peer that has most: a new connection, as a probe's, is always
-  // served, and no peer takes another one's.
+  // Limits on connections without such a request, per peer and in total. Beyond one, the connection that has been idle
+  // longest is closed: of the same peer or, for the total, of the peer that has most. So a new connection, such as a
+  // probe's, is always served, and no peer takes another's.
   int max_idle_connections_per_peer = 256;
   int max_idle_connections = 1024;
-  // Certificates of TLS, loaded, which must outlive the transport; null where all is plain text. Where there are some,
-  // a connection decides by its first byte whether it is encrypted: the application says what it may ask for then.
+  // TLS certificates, loaded, which must outlive the transport; if null, all is plain text. With certificates, the
+  // first byte of a connection decides whether it is encrypted; if not, the application decides what it may ask for.
   const TlsCertificates* certificates = nullptr;
-  // Each bounds a whole phase, however often a byte comes. What is late is closed.
+  // Each limits a whole phase, however often bytes arrive. A connection that takes longer is closed.
   absl::Duration idle_timeout = absl::Seconds(60);       // until the first byte of a handshake or a request
   absl::Duration handshake_timeout = absl::Seconds(10);  // of TLS
   absl::Duration header_timeout = absl::Seconds(10);
@@ -129,9 +129,9 @@ class Transport {
   // Binds and begins to serve; returns the port. UNAVAILABLE with the system's reason.
   absl::StatusOr<int> Start();
 
-  // Closes the port and every connection but those whose request Handle has or whose answer is on its way, waits for
-  // these, joins the thread. An answer that is not read by the end of `grace`, or within a second when it comes later,
-  // is cut off. Idempotent.
+  // Closes the port, and all connections but those whose request Handle has or whose answer is being sent; waits for
+  // these, and joins the thread. An answer that is not read by the end of `grace`, or within a second if it comes
+  // later, is cut off. Idempotent.
   void Stop(absl::Duration grace);
 
  private:

@@ -1,4 +1,4 @@
-// Reads what the server's activity is made of: the metrics' totals, and the devices with their memory.
+// Reads the server's activity: the metrics' totals, and the devices with their memory.
 #pragma once
 
 #include <cstdint>

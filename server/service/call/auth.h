@@ -14,12 +14,12 @@
 
 namespace maxsim::service {
 
-// What a call is for: asking, writing documents of live collections, or changing what is served. A token that is good
-// for one of them is good for those before it.
+// The access that a call needs: searching, writing documents of live collections, or changing what is served. A token
+// that is good for one scope is good for those before it.
 enum class Scope : uint8_t { kSearch, kWrite, kAdmin };
 inline constexpr std::array<Scope, 3> kScopes = {Scope::kSearch, Scope::kWrite, Scope::kAdmin};
 
-// Names the files of tokens; "": none.
+// Paths of the token files; "" for none.
 struct TokenFiles {
   std::string search = {};
   std::string write = {};
@@ -28,9 +28,9 @@ struct TokenFiles {
 
 // Knows which tokens may call what. Thread-safe.
 //
-// A call wants a token of its scope's file, or of the file of a later scope. Without a file of its own, writing is for
-// those who may administer where there is a file for them: it changes what others find. Otherwise what has no file is
-// for whom the scope before lets in. Without a file for searching everyone may search.
+// A call needs a token from its scope's file or from that of a later scope. If writing has no file but administration
+// has one, writing needs a token for administration, since it changes what others find. Otherwise a scope without a
+// file admits the tokens of the scope before it. If searching has no file, everyone may search.
 class Authenticator {
  public:
   // Call Load before Check.
@@ -39,17 +39,17 @@ class Authenticator {
                 {"auth.write_tokens_file", std::move(files.write)},
                 {"auth.admin_tokens_file", std::move(files.admin)}}} {}
 
-  // Reads the files: one token a line; blank lines and lines that begin with # do not count. A file with an error keeps
-  // the tokens that it had, whatever the others have. NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for a file
-  // without a token or a token with spaces; with several wrong files the code is the first one's, and the message all
-  // theirs.
+  // Reads the files: one token per line; blank lines and lines that begin with # do not count. If a file has an error,
+  // its earlier tokens stay in force, and the other files are still read. NOT_FOUND, PERMISSION_DENIED, or
+  // INVALID_ARGUMENT for a file without a token or a token with spaces. If several files are wrong, returns the first
+  // one's code, and the messages of all.
   absl::Status Load();
-  // Reads one scope's file, with the errors of Load(). OK where the scope has no file.
+  // Reads one scope's file, with the errors of Load(). OK if the scope has no file.
   absl::Status Load(Scope scope);
 
-  // `authorization` is the header's value, "Bearer TOKEN", or "" without one. UNAUTHENTICATED says whether there was no
-  // token or an unknown one, never what was expected; PERMISSION_DENIED for a token that is good for less than what is
-  // asked for. Takes the same time for every wrong token of a length.
+  // `authorization` is the header's value, "Bearer TOKEN", or "" if there is none. UNAUTHENTICATED says whether the
+  // token is missing or unknown, never what was expected; PERMISSION_DENIED for a token of an earlier scope only. Takes
+  // the same time for all wrong tokens of the same length.
   absl::Status Check(std::string_view authorization, Scope scope) const;
 
   // Returns the number of tokens of a scope's file that are in force.
@@ -58,7 +58,7 @@ class Authenticator {
   // Returns whether there is a file for the scope.
   bool has_file(Scope scope) const { return !files_[IndexOf(scope)].path.empty(); }
 
-  // Returns false where everyone may call what the scope is for.
+  // Returns false if everyone may make calls of the scope.
   bool enabled(Scope scope) const { return WantedFile(scope).has_value(); }
 
  private:
@@ -68,7 +68,7 @@ class Authenticator {
   };
 
   static size_t IndexOf(Scope scope) { return static_cast<size_t>(scope); }
-  // Returns the scope whose file, or a later one, must hold the token of a call; nullopt where none need.
+  // Returns the scope whose file, or a later one, must hold a call's token; nullopt if no token is needed.
   std::optional<Scope> WantedFile(Scope scope) const;
 
   const std::array<TokenFile, kScopes.size()> files_;

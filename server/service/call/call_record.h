@@ -51,8 +51,8 @@ class CallRecord {
   // the client got the answer.
   void EndTime();
 
-  // Writes what was filled in, with the status that the client gets. The second call and later ones do nothing. Throws
-  // nothing: a span or log line that there is no memory for is left out, and the call is counted all the same.
+  // Writes what was filled in, with the status that the client gets. Later calls do nothing. Does not throw: if there
+  // is no memory for a span or a log line, it is left out, and the call is counted all the same.
   void Write(const absl::Status& status);
 
  private:

@@ -24,7 +24,7 @@ std::string_view KindOf(const v1::Candidates& candidates) {
   return "none";
 }
 
-// Returns the kind of the request's candidates or, where each query has its own, of the first one's.
+// Returns the kind of the request's candidates or, if each query has its own, of the first query's.
 std::string_view KindOf(const v1::RerankRequest& request) {
   if (request.has_candidates() || request.queries().empty()) return KindOf(request.candidates());
   return KindOf(request.queries(0).candidates());

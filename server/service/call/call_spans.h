@@ -1,4 +1,4 @@
-// What the spans of calls say, whatever port a call came to. All of it does nothing for a call that is not traced.
+// Describes calls in their spans, whatever port they came to. For a call that is not traced, it does nothing.
 #pragma once
 
 #include <string_view>
@@ -27,7 +27,7 @@ void DescribeRerank(const v1::RerankRequest& request, std::string_view method, c
 void DescribeDocuments(std::string_view collection, std::string_view method, int num_documents,
                        const tracing::Span& span);
 
-// Says which collection a call is about that counts documents.
+// Says which collection a counting call is about.
 void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span);
 
 // Ends the span of a call. If a rerank call was scored, `timings` becomes attributes and the child spans "queue" and
@@ -41,13 +41,13 @@ void EndCall(const absl::Status& status, tracing::Span& span);
 // Returns the span "encode" of a call whose texts an encoder turns into vectors.
 tracing::Span StartEncode(const tracing::Span& call);
 
-// Returns the span "group_call" of a router's attempt to have a group carry out a part of a call. `group` and `replica`
-// are names of the cluster's; `attempt` is 0 for the first replica that is asked; `is_hedge` says that the one before
-// has not answered yet.
+// Returns the span "group_call" of a router's attempt to have a group carry out part of a call. `group` and `replica`
+// are their names in the cluster; `attempt` is 0 for the first replica that is asked; `is_hedge` says that the previous
+// one has not answered yet.
 tracing::Span StartGroupAttempt(const tracing::SpanParent& call, std::string_view group, std::string_view replica,
                                 int attempt, bool is_hedge);
 
-// Returns the headers by which the encoder learns of that span.
+// Returns the headers that tell the encoder about that span.
 encoder::TraceHeaders HeadersOf(const tracing::Span& encode);
 
 }  // namespace maxsim::service

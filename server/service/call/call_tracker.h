@@ -38,8 +38,8 @@ class CallTracker {
   // Waits, `limit` at most, for the calls that were in progress at BeginDrain. Returns how many there still are.
   int64_t WaitForEarlierCalls(absl::Duration limit);
 
-  // Waits, `limit` at most, until no call is in progress and none has begun or ended for `quiet`: the clients have
-  // noticed. False when it came to the limit.
+  // Waits until no call is in progress and none has begun or ended for `quiet`, which means that clients have noticed.
+  // Returns false if that takes longer than `limit`.
   bool WaitForQuiet(absl::Duration quiet, absl::Duration limit);
 
  private:

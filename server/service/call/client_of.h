@@ -1,4 +1,4 @@
-// Who counts as one client in the queue.
+// Tells clients apart, so that the queue can be fair to them.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace maxsim::service {
 
-// Returns a number for the client that calls: from `value` where a client names itself by it, else from its address
-// `peer` ("10.0.0.7", "ipv4:10.0.0.7:4711", "ipv6:%5B::1%5D:4711", "unix:"), port left out. The numbers are of this
-// process.
+// Returns a number for the calling client: from `value` if the client identifies itself by it, otherwise from its
+// address `peer` ("10.0.0.7", "ipv4:10.0.0.7:4711", "ipv6:%5B::1%5D:4711", "unix:"), without the port. The numbers are
+// valid in this process only.
 uint64_t ClientOf(std::string_view value, std::string_view peer);
 
 }  // namespace maxsim::service

@@ -1,4 +1,4 @@
-// Bounds how many calls of one kind are in progress.
+// Limits how many calls of one kind are in progress at a time.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ class ConcurrencyLimit {
  public:
   explicit ConcurrencyLimit(int limit) : limit_(limit), num_free_(std::make_shared<std::atomic<int>>(limit)) {}
 
-  // Returns a place, which is free again when the last copy goes; null if none is free.
+  // Returns a place, which is freed when its last copy is destroyed; null if none is free.
   std::shared_ptr<const void> TryTake() {
     if (num_free_->fetch_sub(1) > 0) {
       return {num_free_.get(), [num_free = num_free_](const void*) { ++*num_free; }};

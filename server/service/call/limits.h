@@ -18,10 +18,10 @@ struct RequestLimits {
   int64_t max_top_k = maxsim::kMaxTopK;
   int64_t default_top_k = 10;
   uint64_t max_request_work = uint64_t{1} << 40;    // token pairs, summed over the request's queries
-  int64_t max_alignments = 1 << 22;                 // top_k x query tokens, summed over a request that wants alignments
+  int64_t max_alignments = 1 << 22;                 // results x query tokens, summed, if alignments are asked for
   uint64_t max_request_bytes = uint64_t{64} << 20;  // of one message on the wire
 
-  // This bounds the message of one answer: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
+  // The maximum size of one answer: payloads, ids, unknown ids, alignments. No message can exceed 2 GiB.
   uint64_t max_answer_bytes = uint64_t{64} << 20;
 
   // Refuses writes of documents with a lossy token (collection::QuantizationLoss) to collections in i8.
@@ -32,13 +32,13 @@ struct RequestLimits {
   int32_t max_dim = ExecutorOptions{}.max_dim;                    // of inline documents without a collection
 };
 
-// A request_id has at most so many bytes. The limit is fixed, since the id is echoed, never stored.
+// The maximum length of a request_id. It is fixed, since the id is only echoed, never stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
 
 // With require_proof and no budget in the request, at most this many times `refinement.documents` are scored.
 inline constexpr int64_t kBudgetFactor = 16;
 
-// A request names at most so many members of payloads, each of 1 to so many bytes.
+// The maximum number of payload_fields in a request, and the maximum length of each; the minimum is 1.
 inline constexpr int kMaxPayloadFields = 64;
 inline constexpr size_t kMaxPayloadFieldBytes = 256;
 

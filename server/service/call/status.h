@@ -11,7 +11,7 @@
 
 namespace maxsim::service {
 
-// gRPC's own retries obey this trailing metadata, which is milliseconds as text.
+// Trailing metadata that gRPC's own retries obey: milliseconds as text.
 inline constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
 
 // Errors about one field of a request, "queries[3].weights" for example.
@@ -19,11 +19,11 @@ using client::FieldError;
 using client::InvalidField;
 using client::Limit;
 
-// Returns OK where new calls are served, or else UNAVAILABLE with what they are told.
+// Returns OK if new calls are served, or else UNAVAILABLE with a message for their clients.
 absl::Status CheckServing(ServingState state);
 
-// Returns CANCELLED where the client went away, DEADLINE_EXCEEDED where the call's deadline has passed: "the deadline
-// passed WHEN".
+// Returns CANCELLED if the client went away, DEADLINE_EXCEEDED if the call's deadline has passed: "the deadline passed
+// WHEN".
 absl::Status CheckAwaited(const CallContext& context, std::string_view when);
 inline constexpr std::string_view kWhileFiltering = "while the filter was evaluated";
 

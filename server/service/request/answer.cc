@@ -13,8 +13,7 @@
 namespace maxsim::service {
 namespace {
 
-// These are bytes on the wire, rounded up: a score and a position, an integer id, a token match; and what a string
-// takes beside its own bytes.
+// Bytes on the wire, rounded up: a score and a position, an integer id, a token match, and the overhead of a string.
 constexpr uint64_t kHitBytes = sizeof(float) + 10;
 constexpr uint64_t kIntIdBytes = 10;
 constexpr uint64_t kMatchBytes = sizeof(float) + 5;
@@ -34,7 +33,7 @@ uint64_t MissingBytes(const ResolvedCandidates& candidates) {
   return bytes;
 }
 
-// Returns what the unknown ids of all queries take. Queries that share their candidates mostly stand together.
+// Returns the size of the unknown ids of all queries. Queries that share candidates are mostly adjacent.
 uint64_t MissingBytes(const PendingAnswer& answer) {
   uint64_t sum = 0;
   uint64_t bytes = 0;
@@ -46,7 +45,7 @@ uint64_t MissingBytes(const PendingAnswer& answer) {
   return sum;
 }
 
-// Returns what the texts of the queries' tokens take.
+// Returns the size of the texts of the queries' tokens.
 uint64_t PieceBytes(const TextFacts& texts) {
   uint64_t bytes = 0;
   for (const TextFacts::Query& query : texts.queries) {
@@ -107,7 +106,7 @@ const store::Collection& AnsweredBy(const PendingAnswer& answer, const engine::J
   return result.collection == nullptr ? *answer.collection : *result.collection;
 }
 
-// Returns what comes back of a document's payload.
+// Returns a document's payload as the answer has it.
 std::string PayloadOf(const PendingAnswer& answer, const store::Collection& collection, uint64_t ordinal) {
   const std::string_view payload = collection.payload(ordinal);
   return answer.payload_fields.empty() ? std::string(payload) : SelectFields(payload, answer.payload_fields);
@@ -162,7 +161,7 @@ float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, fl
 }
 
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
-  // A missing id's string, with what the allocator adds.
+  // The string of a missing id, with the allocator's overhead.
   constexpr uint64_t kBytesPerString = sizeof(std::string) + 16;
   uint64_t bytes = engine::JobBytes(job) + answer.queries.capacity() * sizeof(PendingAnswer::Query);
   const ResolvedCandidates* last = nullptr;
@@ -203,7 +202,7 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : on_page.hits) {
       bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
-      // Whole payloads count also where some of their members come back: all are looked through.
+      // Payloads count in full even if only some members are returned, because the whole payloads are read.
       if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;
     }
   }

@@ -1,4 +1,4 @@
-// The result of a job -> RerankResponse, and how large that may be. Pure: no queue, no clock, no gRPC.
+// Turns the result of a job into a RerankResponse, and bounds its size. Pure: no queue, no clock, no gRPC.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@
 
 namespace maxsim::service {
 
-// What the answer needs to know of its request once the job is on its way.
+// The parts of a request that its answer needs once the job is on its way.
 struct PendingAnswer {
   std::string request_id;
   std::shared_ptr<const store::Collection> collection;
   bool return_payloads = false;
   bool return_alignments = false;
-  std::vector<std::string> payload_fields;  // members of payloads that come back; empty: all
+  std::vector<std::string> payload_fields;  // payload members to return; empty for all
   bool normalize = false;
   Page page;
   std::shared_ptr<const Grouping> grouping;  // null without group_by
@@ -34,10 +34,10 @@ struct PendingAnswer {
     std::shared_ptr<const ResolvedCandidates> candidates;
     uint32_t num_tokens = 0;
     int job_query =
-        -1;  // index in Job::queries and in JobResult::queries; -1: no candidate is known, nothing is scored
+        -1;  // index in Job::queries and in JobResult::queries; -1 if no candidate is known and nothing is scored
   };
   std::vector<Query> queries;  // as in the request
-  // What an answer in groups has beside its results, which are in the order of the groups.
+  // The answer to one query in groups, beside its results, which are in the order of the groups.
   struct GroupedQuery {
     std::vector<std::string> values;  // [results]
     std::optional<v1::Refinement> refinement;
@@ -48,18 +48,18 @@ struct PendingAnswer {
 // Returns a candidate's score as the answer has it.
 float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, float score);
 
-// Returns host memory that the job and what is kept for its answer hold, the request itself not counted.
+// Returns the host memory that the job and the data kept for its answer hold, without the request itself.
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
 
-// INVALID_ARGUMENT when what they would take of the answer's message is more than limits.max_answer_bytes: the ids that
-// are unknown, and so many token matches. Known before anything is scored.
+// INVALID_ARGUMENT if the unknown ids, or `num_matches` token matches, take more than limits.max_answer_bytes in the
+// answer's message. Both are known before anything is scored.
 absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limits);
 absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits);
 
 // INVALID_ARGUMENT when the message of the whole answer would be larger than limits.max_answer_bytes.
 absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result, const RequestLimits& limits);
 
-// `result` is that of the job, or empty when there was none. Timings but total_us are filled in.
+// `result` is the job's, or empty if there was no job. Fills in all timings but total_us.
 v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result);
 
 }  // namespace maxsim::service

@@ -18,34 +18,34 @@
 
 namespace maxsim::service {
 
-// Holds the candidates of one query, or of several that share the request's.
+// The candidates of one query, or of several queries that share the request's.
 struct ResolvedCandidates {
   std::shared_ptr<const engine::CandidateSet> set;
   uint64_t num_documents = 0;
   uint64_t num_tokens = 0;
   bool is_inline = false;
-  // Ids that the collection does not hold, in request order, each once. One of the two, by the collection's id type.
+  // Ids that the collection does not hold, in request order, each once. Only the list of its id type is filled.
   std::vector<std::string> missing_string_ids;
   std::vector<int64_t> missing_int_ids;
 };
 
 // A repeated id counts once, at its first position. INVALID_ARGUMENT for an empty or oversized list, an id that cannot
-// be one, ids of the wrong kind, an inline document of the wrong shape or values; NOT_FOUND for an unknown id when
-// `fail_on_missing`. `path` is the field's, "candidates" or "queries[3].candidates". With `matching`, which is of the
-// collection, listed ids of other documents and all others of the whole collection are left out; null: none are. It
-// does not count for inline documents.
+// be one, ids of the wrong kind, an inline document of the wrong shape or values; NOT_FOUND for an unknown id if
+// `fail_on_missing`. `path` is the field's, "candidates" or "queries[3].candidates". If `matching` (of the same
+// collection) is not null, leaves out all documents that are not in it, from listed ids and from the whole collection.
+// It has no effect on inline documents.
 absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
     const v1::Candidates& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,
     FieldPath path);
 
-// Returns those of the candidates that are in `matching`, which is of the collection. For sets that are not inline.
+// Returns the candidates that are in `matching`, which is of the same collection. Not for inline candidates.
 std::shared_ptr<const engine::CandidateSet> NarrowCandidates(
     const engine::CandidateSet& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching);
 
-// Checks listed ids as ResolveCandidates does, but for whether the collection holds them: their kind, which must be
-// `held`, how many there are, and the length of each. Other candidates are OK.
+// Checks listed ids as ResolveCandidates does, except whether the collection holds them: their kind, which must be
+// `held`, their number, and the length of each. Other candidates are OK.
 absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,
                             const RequestLimits& limits, FieldPath path);
 

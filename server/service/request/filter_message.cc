@@ -34,7 +34,7 @@ std::optional<FilterValue> ValueOf(const v1::FilterValue& message) {
   return std::nullopt;
 }
 
-// Converts a message from the root down. `where` is the place of a node, ending in a dot, or "" for the root.
+// Converts a message from the root down. `where` is the path of a node, ending in a dot, or "" for the root.
 class Converter {
  public:
   absl::StatusOr<Filter> Convert(const v1::Filter& message, const std::string& where, int depth) {

@@ -1,4 +1,4 @@
-// What inline documents of requests without a collection are scored in.
+// Empty collections, for scoring the inline documents of requests that name no collection.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace maxsim::service {
 
-// Has an empty F16 collection for each dimension that was asked for, so that requests alike share batches. Thread-safe.
+// Keeps an empty F16 collection per dimension, so that requests of one dimension share batches. Thread-safe.
 class InlineCollections {
  public:
   // Returns the collection of the dimension, which must be that of token vectors (kMinDim to kMaxDim). Its name is ""

@@ -6,13 +6,13 @@
 namespace maxsim::service {
 namespace {
 
-// More than this a thread does not keep: it would hold megabytes for a request that may not come again, and the time to
-// allocate is small beside that of such a list.
+// A thread does not keep a table larger than this. It would hold megabytes for a request that may not come again, and
+// allocating it anew takes little time compared with processing such a list.
 constexpr size_t kMaxKeptSlots = size_t{1} << 17;
 constexpr size_t kMinSlots = 16;
 constexpr uint64_t kMaxList = (uint64_t{1} << 24) - 1;
-// A bitmap of so many words for each of the list is cleared in less time than a table's mispredicted branches take, as
-// long as it stays in a core's second cache.
+// Clearing a bitmap of this many words per ordinal in the list takes less time than a table's mispredicted branches, as
+// long as the bitmap fits into a core's L2 cache.
 constexpr uint64_t kWordsOfOrdinal = 8;
 constexpr uint64_t kMaxSmallBitmap = uint64_t{1} << 15;
 

@@ -7,13 +7,13 @@
 
 namespace maxsim::service {
 
-// A set of ordinals that is begun anew for each list, at the cost of the list and not of the collection: a bit for each
-// document where those are soon cleared, else an open-addressing table whose entries carry the number
-// of their list, so that those of earlier lists are as good as empty. Not thread-safe: one a thread, to keep its
-// memory.
+// A set of ordinals that is emptied for each list, at a cost that depends on the list and not on the collection. It is
+// a bitmap of the documents if that is quickly cleared. Otherwise it is an open-addressing table whose entries carry
+// the number of their list, so that those of earlier lists count as empty. Not thread-safe: keep one per thread, for
+// its memory.
 class OrdinalSet {
  public:
-  // Begins a list of at most `num_ordinals`, each below `end`, which is at most 2^40.
+  // Begins a list of at most `num_ordinals` ordinals below `end`, which is at most 2^40.
   void Begin(size_t num_ordinals, uint64_t end);
 
   // Returns true the first time since Begin that it gets this ordinal.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kNone = std::string_view::npos;
 
-// Returns where the JSON string ends that begins with the quote at `at`: behind its last quote; or kNone.
+// Returns the position after the closing quote of the JSON string that begins with the quote at `at`, or kNone.
 size_t EndOfString(std::string_view json, size_t at) {
   for (++at; at < json.size() && json[at] != '"'; ++at) {
     if (json[at] == '\\') ++at;
@@ -18,7 +18,7 @@ size_t EndOfString(std::string_view json, size_t at) {
   return at < json.size() ? at + 1 : kNone;
 }
 
-// Returns where the member of an object ends that begins at `at`: at the comma or the bracket behind it; or kNone.
+// Returns the position of the comma or bracket that ends the object member which begins at `at`, or kNone.
 size_t EndOfMember(std::string_view json, size_t at) {
   for (int depth = 0; at < json.size(); ++at) {
     const char c = json[at];

@@ -33,8 +33,8 @@ inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
 absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t num_ranked,
                                                         uint64_t num_candidates, std::optional<uint64_t> gpu_bytes);
 
-// Fills in certificate and margin of an answer from its planes, documents, outside score and last result. `last_score`
-// is that of the last result, as is outside_score: before a normalization. `proven` says what is known.
+// Sets an answer's certificate, and its margin: `last_score` minus the outside score that it has. Both are scores as
+// the answer has them, after any normalization. `proven` says whether the answer is proven.
 void SetCertificate(bool proven, double last_score, v1::Refinement& refinement);
 
 // Adds another scan for the same answer, of other candidates: the answer is proven if each scan's ranking is, and its

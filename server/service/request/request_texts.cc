@@ -64,8 +64,8 @@ int64_t NumBlankTexts(const v1::InlineDocuments& list) {
   return std::count_if(list.texts().begin(), list.texts().end(), [](const std::string& text) { return IsBlank(text); });
 }
 
-// Each blank document becomes a vector of `dim` coordinates, or of the first query's where the encoder has no part in
-// the request. Returns INVALID_ARGUMENT where those vectors would take more than kMaxBlankBytes.
+// A blank document becomes a vector of dimension `dim` or, if the encoder has no part in the request, of the first
+// query's dimension. Returns INVALID_ARGUMENT if these vectors take more than kMaxBlankBytes.
 absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
   int64_t num_blank = NumBlankTexts(request.candidates().inline_documents());
   for (const v1::Query& query : request.queries()) num_blank += NumBlankTexts(query.candidates().inline_documents());
@@ -90,7 +90,7 @@ int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankReq
   return static_cast<int32_t>(std::clamp<uint32_t>(dim, kMinDim, kMaxDim));
 }
 
-// Gives each query that is a text its tokens, and frees each matrix once it has been copied.
+// Gives each query with a text its tokens, and frees each matrix once it has been copied.
 void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request, TextFacts& facts) {
   facts.queries.resize(static_cast<size_t>(request.queries_size()));
   size_t next = 0;

@@ -1,4 +1,4 @@
-// The texts of rerank requests: what is accepted, and token vectors in their place.
+// Checks the texts of rerank requests, and replaces them by token vectors.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ absl::Status CheckTexts(const v1::RerankRequest& request, int32_t dim, const Req
 // says which are.
 Texts TakeTexts(v1::RerankRequest& request, std::vector<bool>& is_blank);
 
-// Puts token matrices where the texts were. A blank document becomes one token of zeros, whose similarity with any
-// token is 0.
+// Replaces the texts by token matrices. A blank document becomes one token of zeros, whose similarity with any token is
+// 0.
 TextFacts PlaceTokens(EncodedTexts encoded, const std::vector<bool>& is_blank, v1::RerankRequest& request);
 
 // Makes `matrix` that of a text, in F32.

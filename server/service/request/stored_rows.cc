@@ -43,7 +43,7 @@ StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits
 }
 
 StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits) {
-  // What is quantised comes in as a query does.
+  // Values are first converted to the type of queries, and those of an i8 collection are then quantised.
   return {.rules = {.storage = QueryType(storage),
                     .dim = dim,
                     .dim_is_of_collection = true,

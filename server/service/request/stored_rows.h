@@ -1,5 +1,5 @@
-// Turns the token matrix of a document into rows as a collection stores them: one place for inline documents and for
-// those that are written, so that a document gets the same bits, and the same score, either way.
+// Turns the token matrix of a document into rows as a collection stores them. Inline documents and written ones share
+// this code, so that a document gets the same bits, and the same score, either way.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace maxsim::service {
 
-// What the documents of a collection have to be, and become.
+// Rules for the documents of a collection, and the form in which it stores them.
 struct StoredForm {
   TokenMatrixRules rules;  // of a matrix as it comes; its values are converted to QueryType(storage) first
   ScalarType storage = ScalarType::kF16;

@@ -221,7 +221,7 @@ void TextEncoding::Stop(absl::Time deadline) {
     }
     encoder = std::move(encoder_);
   }
-  // Its destructor ends what is in progress, here or in the last call that still uses it.
+  // The destructor of the encoder ends its calls, here or in the last call that still uses it.
   encoder.reset();
   if (pool_ != nullptr) pool_->join();
 }

@@ -1,5 +1,5 @@
-// Turns the texts of calls into token vectors, before their requests are validated further and queued: no lane and no
-// place in the queue waits for an encoder.
+// Turns the texts of calls into token vectors before the rest of their requests is validated and queued, so that no
+// lane and no place in the queue waits for an encoder.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class thread_pool;
 
 namespace maxsim::service {
 
-// Texts of one call, and how errors name them.
+// The texts of one call, and the fields that errors name for them.
 struct Texts {
   std::vector<std::string> queries = {};
   std::vector<std::string> documents = {};
@@ -41,7 +41,7 @@ struct EncodedTexts {
   std::vector<encoder::EncodedText> documents;
 };
 
-// What texts are to be scored against: a collection, as far as its encoder is concerned.
+// The collection that texts are to be scored against, as far as its encoder is concerned.
 struct TextTarget {
   std::string name;
   int32_t dim = 0;
@@ -62,28 +62,28 @@ class TextEncoding {
 
   // Takes no texts until it has an encoder.
   TextEncoding();
-  // Ends what is in progress with UNAVAILABLE.
+  // Ends calls in progress with UNAVAILABLE.
   ~TextEncoding();
 
-  // To be called at most once, before any other function. Null: the server takes no texts. The requests that wait for
-  // the encoder hold at most `max_held_bytes`, but one of any size.
+  // To be called at most once, before any other function. If `encoder` is null, the server takes no texts. Requests
+  // that wait for it hold at most `max_held_bytes` together, but a single one may be of any size.
   void SetEncoder(std::unique_ptr<encoder::Encoder> encoder, uint64_t max_held_bytes);
 
-  // What is known of the encoder; null where there is none.
+  // Returns what is known of the encoder, or null if there is none.
   std::unique_ptr<v1::EncoderInfo> info() const;
 
-  // Returns what is configured of the encoder, and what it has said of itself so far. FAILED_PRECONDITION: there is no
+  // Returns the encoder's identity, as configured and as far as it has said itself. FAILED_PRECONDITION if there is no
   // encoder. UNAVAILABLE after Stop.
   absl::StatusOr<encoder::EncoderIdentity> Identity() const;
 
   // Calls `done` exactly once, with the vectors or with the encoder's error (encoder::Encoder::Encode), which names the
   // field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after Stop.
-  // Identity must have been OK. `done` runs within this call where the encoder answers at once, as for a query that it
-  // has cached, else on a thread that it may hold up for as long as it takes to convert and score the request. The
-  // deadline and the span are those of `call`, which need not outlive this call.
+  // Identity must have returned OK. If the encoder answers at once, as for a cached query, `done` runs within this
+  // call. Otherwise it runs on a thread that it may hold up while it converts and scores the request. Uses the deadline
+  // and the span of `call`, which need not outlive this call.
   void Encode(Texts texts, const CallContext& call, Done done);
 
-  // Refuses what comes from now on, waits until `deadline` for what is in progress, and ends the rest with UNAVAILABLE.
+  // Refuses new calls, waits until `deadline` for those in progress, and ends the rest with UNAVAILABLE.
   void Stop(absl::Time deadline);
 
  private:
@@ -102,9 +102,9 @@ class TextEncoding {
   int64_t num_pending_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the requests that are pending
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<boost::asio::thread_pool> pool_;  // null where there is no encoder
-  // The last member, since the calls that its destructor ends use the others. Calls hold it while they use it; null
-  // after Stop.
+  std::unique_ptr<boost::asio::thread_pool> pool_;  // null if there is no encoder
+  // Must be the last member, because the calls that its destructor ends use the others. Calls hold a reference while
+  // they use it. Null after Stop.
   std::shared_ptr<encoder::Encoder> encoder_ ABSL_GUARDED_BY(mutex_);
 };
 

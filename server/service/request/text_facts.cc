@@ -5,7 +5,7 @@
 namespace maxsim::service {
 namespace {
 
-// Says of each result whether its document is truncated, unless none is.
+// Marks for each result whether its document is truncated. Marks nothing if none is.
 void MarkTruncated(const std::vector<bool>& documents, v1::QueryResult& result) {
   const auto is_cut = [&](uint64_t position) { return position < documents.size() && documents[position]; };
   if (std::none_of(result.positions().begin(), result.positions().end(), is_cut)) return;

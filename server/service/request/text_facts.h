@@ -1,4 +1,4 @@
-// What the encoder says of the texts of a rerank request, and how its answer shows that.
+// Facts from the encoder about the texts of a rerank request, and how its answer shows them.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace maxsim::service {
 
-// What is known of encoded texts beside their vectors. A text is truncated if it is longer than the encoder's model
+// Facts about encoded texts beside their vectors. A text is truncated if it is longer than the encoder's model
 // reads.
 struct TextFacts {
   struct Query {
     std::vector<std::string> pieces;  // the text of each token of the query; empty if the encoder names none
     bool is_truncated = false;        // the query's own text
-    // [documents] of the inline list that the query is scored against; null: no text of it is truncated
+    // [documents] of the inline list that the query is scored against; null if none of its texts is truncated
     std::shared_ptr<const std::vector<bool>> truncated_documents;
   };
   uint64_t num_tokens = 0;     // token vectors that the encoder made
-  std::vector<Query> queries;  // [queries], or empty: the request had no texts
+  std::vector<Query> queries;  // [queries]; empty if the request had no texts
 };
 
 // Adds the facts to `response`, which answers the request that had the texts.

@@ -73,7 +73,7 @@ absl::Status AppendRows(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
                                 kMaxAbsValue));
   }
   if (type == rules.storage) {
-    // This is the one copy of the values; resizing first would write them twice.
+    // Copies the values once; resizing first would write them twice.
     const auto* bytes = static_cast<const std::byte*>(source);
     rows.insert(rows.end(), bytes, bytes + count * SizeOf(type));
     return absl::OkStatus();

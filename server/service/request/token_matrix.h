@@ -14,16 +14,16 @@
 
 namespace maxsim::service {
 
-// What a matrix has to be.
+// Rules that a matrix must satisfy.
 struct TokenMatrixRules {
   ScalarType storage = ScalarType::kF16;  // values are rounded to this type; not kI8
   int32_t dim = 0;
-  bool dim_is_of_collection = true;  // else of the first query's tokens; for the message alone
+  bool dim_is_of_collection = true;  // otherwise of the first query's tokens; only for messages
   int64_t max_tokens = 0;
   std::string_view limit_name;  // of max_tokens: "limits.max_query_tokens"
 };
 
-// Returns the path of a field in its request, such as "queries[3].tokens". It is called only for messages.
+// Returns the path of a field in its request, such as "queries[3].tokens". Called only to make messages.
 using FieldPath = absl::FunctionRef<std::string()>;
 
 // Checks everything but the values: dtype, rows, columns, size of data.

@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(con
   return FilterError(request, matching.status());
 }
 
-// Checks what of a filter and of group_by needs no collection.
+// Checks the parts of a filter and of group_by that need no collection.
 absl::Status CheckUseOfFields(const v1::RerankRequest& request, const RequestLimits& limits) {
   const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
   if (!filter.ok()) return filter.status();
@@ -118,7 +118,7 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
   return absl::OkStatus();
 }
 
-// The request's price, as engine::ComputeWork would have it; and, where alignments are wanted, their number.
+// Returns the request's work, as engine::ComputeWork counts it, and checks it and the number of alignments.
 absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t num_ranked, const RequestLimits& limits,
                                    const PendingAnswer& answer) {
   uint64_t work = 0;
@@ -159,8 +159,8 @@ engine::Priority PriorityOf(v1::Priority priority) {
   }
 }
 
-// Returns whether some queries are of the whole collection and others of documents of this snapshot: listed ids, or
-// what matches a filter.
+// Returns whether some queries are of the whole collection, and others of documents of this snapshot: listed ids, or
+// matches of a filter.
 bool MixesScansAndLists(const engine::Job& job) {
   bool scans = false;
   bool lists = false;

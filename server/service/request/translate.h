@@ -1,5 +1,5 @@
-// Translates a RerankRequest into an engine::Job, and notes what its answer will need. It knows no queue, no clock and
-// no gRPC.
+// Translates a RerankRequest into an engine::Job, and notes what its answer will need. Uses no queue, no clock and no
+// gRPC.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace maxsim::service {
 
-// True where no query has other candidates than inline documents.
+// Returns whether all candidates of every query are inline documents.
 bool HasInlineDocumentsAlone(const v1::RerankRequest& request);
 
 struct Translated {
@@ -22,16 +22,16 @@ struct Translated {
   PendingAnswer answer;
 };
 
-// Says whether a collection has come as far as a request wants (RerankRequest.min_sequence; 0: any will do):
-// UNAVAILABLE with RetryInfo where it has not, INVALID_ARGUMENT where it is not live.
+// Checks that a collection has reached RerankRequest.min_sequence, where 0 accepts any state: UNAVAILABLE with
+// RetryInfo if it has not, INVALID_ARGUMENT if it is not live.
 absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection);
 
-// Says whether a collection is of the generation that a request wants (RerankRequest.generation; 0: any will do):
-// FAILED_PRECONDITION where it is not, INVALID_ARGUMENT for one that is live.
+// Checks that a collection is of RerankRequest.generation, where 0 accepts any: FAILED_PRECONDITION if it is not,
+// INVALID_ARGUMENT if it is live.
 absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection);
 absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served);
 
-// Returns the candidates that count for a query of the request: its own, or else the request's.
+// Returns the candidates of a query in the request: its own, or else the request's.
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
 
 // Checks what needs no collection. INVALID_ARGUMENT for a wrong request_id, number of queries, page (CheckPage), enum
@@ -39,9 +39,9 @@ const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Q
 // of the collection may be empty only if all candidates are inline documents and no generation is given.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
-// Checks everything else and converts a request that has passed CheckEnvelope. The job's deadline, cancellation and
-// `done` are the caller's to set. INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under
-// MISSING_POLICY_FAIL; the errors of CheckSequence and CheckGeneration, and that of `check` (may be null), which is
+// Checks everything else and converts a request that has passed CheckEnvelope. The caller sets the job's deadline,
+// cancellation and `done`. INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under
+// MISSING_POLICY_FAIL; the errors of CheckSequence and CheckGeneration, and those of `check` (may be null), which is
 // called now and then while a filter is evaluated.
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits,
