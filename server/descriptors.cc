@@ -10,17 +10,18 @@
 namespace maxsim {
 namespace {
 
-// Each thread that reads shards has its shard and that shard's folder open, and what it is about to close.
+// Descriptors per thread that loads shards: the shard, its folder, and those that it is about to close.
 constexpr uint64_t kOfLoads = 4;
-// gRPC's event loops, the log, and the pairs of 64 relayed health checks.
+// Descriptors for gRPC's event loops, the log, and the socket pairs of 64 relayed health checks.
 constexpr uint64_t kOfOthers = 192;
-// Nothing is known here of a collection that a client makes live, or that has a log without its configuration saying
-// so.
+// Descriptors per live collection. Only collections that are configured as live are counted, not those that clients
+// make live or whose folder already has a log.
 constexpr uint64_t kOfLiveCollection = collection::kMaxLogDescriptors;
-// Connections that there are in any case, however low the limit is. Where even these do not fit, the gate makes room.
+// Minimum numbers of connections, however low the limit is. If even these do not fit, the gate makes room.
 constexpr uint64_t kFewestConnections = 8;
 constexpr uint64_t kFewestHttpConnections = 4;
-// Where descriptors are too few, HTTP has an eighth of them for connections with a request and one for those without.
+// If there are too few descriptors, HTTP gets an eighth of them for connections with a request, and an eighth for those
+// without.
 constexpr uint64_t kShareOfHttp = 8;
 
 }  // namespace
@@ -44,7 +45,8 @@ DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, 
               static_cast<uint64_t>(config.http.max_idle_connections);
   }
   const auto wanted = static_cast<uint64_t>(config.grpc.max_connections);
-  // Half of what is left where the others alone would take it all: HTTP's connections make room for one another too.
+  // gRPC gets at least half of the free descriptors, even if the others would need all of them: HTTP's connections make
+  // room for one another too.
   const uint64_t half = limit > num_open ? (limit - num_open) / 2 : 0;
   const uint64_t left = std::max(limit > others ? limit - others : 0, half);
   return {.needed = others + wanted,

@@ -1,4 +1,4 @@
-// This is maxsimd's main: configuration, signals, exit codes. Everything else is server.h's.
+// The main of maxsimd: configuration, signals, exit codes. Everything else is in server.h.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -40,8 +40,8 @@ constexpr std::chrono::seconds kShutdownSlack(8);
 // Waits for signals on a thread of its own, so that handling one may lock and log. Its signals must be blocked in every
 // thread, so it is made before any other thread.
 //
-// Its thread also ends a process whose shutdown hangs: gRPC waits for ever for a thread that it counted and could not
-// start. Such a machine has no thread left for a watchdog that would be made then.
+// Its thread also ends a process whose shutdown hangs: gRPC waits for ever for a thread that it counted but could not
+// start. The thread is made early, because a machine in that state could not start one for a watchdog.
 class Signals {
  public:
   Signals() {
@@ -61,7 +61,7 @@ class Signals {
     thread_ = std::thread([this] { Loop(); });
   }
 
-  // Must come before the watched server goes. The shutdown still has its limit.
+  // Must be called before the watched server is destroyed. The limit on the shutdown stays in force.
   void Forget() {
     const maxsim::MutexLock lock(&mutex_);
     server_ = nullptr;
@@ -88,7 +88,7 @@ class Signals {
     while (true) {
       const int number = stopped_by == 0 ? Wait(std::nullopt) : Wait(stopped_at + shutdown_limit_);
       if (done_) return;
-      if (number == kWakeUp) continue;  // somebody else's: it means nothing here
+      if (number == kWakeUp) continue;  // not from Stop: ignore it
       const maxsim::MutexLock lock(&mutex_);
       if (number == 0) {
         ExitNow(kExitOverdue, "shutdown_overdue: the shutdown takes longer than it may: exit at once");
@@ -98,7 +98,8 @@ class Signals {
         continue;
       }
       if (number == stopped_by && Clock::now() - stopped_at < kRepeat) continue;
-      // Nothing was accepted before the server was ready, so nothing is lost; and a second signal means it.
+      // A second signal ends the process at once. So does the first one before the server is ready, since no request
+      // has been accepted yet.
       if (stopped_by != 0) ExitNow(128 + number, "second signal: exit at once");
       if (server_ != nullptr && !server_->has_served()) ExitNow(0, "stopped while loading");
       stopped_by = number;
@@ -107,7 +108,7 @@ class Signals {
     }
   }
 
-  // The next signal, or 0 when none has come until then.
+  // Returns the next signal, or 0 if none comes before the given time.
   int Wait(std::optional<Clock::time_point> until) const {
     while (true) {
       int number = -1;

@@ -1,5 +1,5 @@
-// What a process does: it serves collections (ServingRole), or it routes calls to servers that do (RouterRole). The
-// Server owns the ports and the phases of its life, and has its role do the rest.
+// The role of a process: it serves collections (ServingRole), or it routes calls to servers that do (RouterRole). The
+// Server owns the ports and the phases from start to shutdown; its role does the rest.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Role {
  public:
   virtual ~Role() = default;
 
-  // The calls, as long as the role lives.
+  // The handlers of the calls. They live as long as the role.
   virtual service::RerankFront& front() = 0;
   virtual service::DocumentApiBase& documents() = 0;
   virtual service::CollectionApi& collections() = 0;
@@ -30,37 +30,37 @@ class Role {
   // Returns what the server says about itself.
   virtual v1::GetInfoResponse Info() const = 0;
 
-  // Makes the role ready for calls, which may take long. Before each thing that is waited for, `begin` is called with
-  // its name ("collection passages"), and Start ends with the status that it returns where that is not OK.
+  // Makes the role ready for calls, which may take long. Calls `begin` before each step, with the name of what the step
+  // waits for ("collection passages"). If `begin` returns an error, Start ends with that error.
   using Begin = std::function<absl::Status(const std::string& what)>;
   virtual absl::Status Start(const Begin& begin) = 0;
 
-  // Says what new calls are told from now on.
+  // Sets the state that decides from now on whether new calls are accepted.
   void SetState(service::ServingState state) {
     front().SetState(state);
     documents().SetState(state);
   }
 
-  // Is called every 250 ms by one thread. Returns why no call can be answered any more, and never will be; OK
-  // otherwise.
+  // The server's monitor thread calls this every 250 ms. Returns an error once the role can never answer a call again;
+  // OK otherwise.
   virtual absl::Status CheckHealth() = 0;
 
-  // Is called every few seconds by the same thread: brings the gauges up to date, and returns what was done so far.
+  // The monitor thread calls this every few seconds. Updates the gauges, and returns the totals since the start.
   virtual ActivityTotals Observe() = 0;
 
   // Returns why a load balancer should send requests elsewhere for now; OK otherwise.
   virtual absl::Status Readiness() const = 0;
 
-  // Returns lines about what a server that is ready misses, or "".
+  // Returns lines about what is missing although the server is ready, or "".
   virtual std::string Losses() const = 0;
 
   // Reloads every collection. Outcomes are logged.
   virtual void ReloadAll() = 0;
 
-  // Ends changes of collections that are under way; their calls fail.
+  // Ends the changes of collections that are in progress; their calls fail.
   virtual void StopChanges() = 0;
 
-  // Answers what was accepted, until `deadline`, then fails the rest. Returns how many calls that were.
+  // Answers the accepted calls until `deadline`, then fails the rest. Returns the number of calls that failed so.
   virtual int64_t Drain(absl::Time deadline) = 0;
 };
 

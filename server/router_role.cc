@@ -17,7 +17,7 @@
 namespace maxsim {
 namespace {
 
-// Groups that do not answer at the start have so long; then the router serves what there is.
+// How long the start waits for groups that do not answer. Then the router serves with the groups that do.
 constexpr absl::Duration kStartTime = absl::Seconds(30);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
 
@@ -33,7 +33,7 @@ absl::StatusOr<client::ClientOptions> OptionsToReplicas(const config::Config& co
   options.max_message_bytes = static_cast<int64_t>(
       std::max({config.limits.max_answer_bytes, config.limits.max_request_bytes, uint64_t{256} << 20}));
   if (!config.cluster.token_file.empty()) {
-    // The first token is taken, as several are those that a server accepts.
+    // Use the first token. A file may hold several, since servers can accept more than one.
     const absl::StatusOr<std::vector<std::string>> tokens =
         ReadTokenFile("cluster.token_file", config.cluster.token_file);
     if (!tokens.ok()) return tokens.status();
@@ -156,9 +156,9 @@ std::string RouterRole::Losses() const {
 
 int64_t RouterRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);
-  // What was sent to groups is answered in time, or ended.
+  // Wait for the calls to groups that are in progress. Those that are left at the end are ended by Close.
   calls_.WaitForNone(deadline);
-  // Calls that waited for a refresh go on.
+  // Stop runs the calls that were waiting for a refresh, so wait for these too.
   membership_.Stop();
   calls_.WaitForNone(deadline);
   return static_cast<int64_t>(calls_.Close());

@@ -1,4 +1,4 @@
-// The role of a router: it holds no documents and has no device; other servers answer its calls.
+// The role of a router: it has no documents and no device, and forwards calls to other servers.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ namespace maxsim {
 
 class RouterRole : public Role {
  public:
-  // Reads the token and the certificates by which replicas are reached. `metrics` must outlive the role. Errors name
-  // the key.
+  // Reads the token and the certificates for connecting to replicas. `metrics` must outlive the role. Errors name the
+  // configuration key.
   static absl::StatusOr<std::unique_ptr<RouterRole>> Create(const config::Config& config, Metrics* metrics);
   ~RouterRole() override;
 
@@ -37,7 +37,7 @@ class RouterRole : public Role {
   absl::Status Start(const Begin& begin) override;
   absl::Status CheckHealth() override { return absl::OkStatus(); }
   ActivityTotals Observe() override;
-  // UNAVAILABLE while no server of the cluster answers.
+  // Returns UNAVAILABLE while no server of the cluster answers.
   absl::Status Readiness() const override;
   // Returns a line for each group and each replica that does not answer.
   std::string Losses() const override;

@@ -24,17 +24,17 @@
 namespace maxsim {
 namespace {
 
-// A lost device is noticed by the next request anyway; this is for servers that get none.
+// How often health is checked. A lost device is noticed by the next request anyway; this is for servers without any.
 constexpr std::chrono::milliseconds kHealthInterval(250);
 constexpr int kTicksPerPoll = 20;  // GPU state, memory gauges and activity every 5 s, below the usual scrape interval
 static_assert(absl::FromChrono(kTicksPerPoll * kHealthInterval) == Activity::kInterval);
 
 constexpr int kTicksPerTrim = 240;  // a minute
 
-// The allocator keeps what floods of calls have freed, until something asks it to give that back.
+// The allocator keeps memory that a flood of calls has freed. Above this much, it is given back to the system.
 constexpr size_t kTrimAboveBytes = size_t{256} << 20;
 
-// How often the gRPC port is tried, and what it has for an answer. Two failures in a row take readiness away.
+// How often the gRPC port is probed, and the time it has to answer. Two failures in a row make the server not ready.
 constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 constexpr absl::Duration kProbeTime = absl::Seconds(1);
 
@@ -53,7 +53,7 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, const service::
           .tracer = tracer};
 }
 
-// What reflection lists beside the services that every server has.
+// Returns the services that reflection lists in addition to those that every server has.
 std::vector<std::string> ServiceNames(const config::Config& config) {
   std::vector<std::string> names = {v1::Reranker::service_full_name(), v1::Documents::service_full_name()};
   if (config.admin.enabled) names.emplace_back(v1::Admin::service_full_name());
@@ -303,7 +303,7 @@ void Server::Monitor() {
   MutexLock lock(&mutex_);
   for (int tick = 0; !monitor_stop_; ++tick) {
     lock.Unlock();
-    // Without memory the next tick does what this one could not.
+    // If memory runs out, the next tick does the rest.
     Guarded([&] {
       CheckHealth();
       if (tick % kTicksPerTrim == 0) GiveMemoryBack();
@@ -346,7 +346,7 @@ void Server::RequestReload() {
     log::Write(spdlog::level::info, "certificates_reloaded", {});
   }
   if (!has_served()) return;  // the first loads are not done yet
-  // The key is no collection's name: loads that clients ask for go on beside it.
+  // The key "" is not a collection's name, so that loads that clients ask for can run at the same time.
   worker_->Post("", rpc::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
     if (turn.ok()) role_->ReloadAll();
   });

@@ -1,5 +1,5 @@
-// Has the server: everything that main() and the service tests share. The class is thread-safe but for Start, Run and
-// destruction, which follow each other on one thread.
+// The server, with everything that main() and the service tests share. The class is thread-safe except for Start, Run
+// and destruction, which follow each other on one thread.
 #pragma once
 
 #include <memory>
@@ -34,43 +34,43 @@ namespace maxsim {
 
 class Server {
  public:
-  // What Run returns after the device was lost: not 0, so that the orchestrator starts another server.
+  // Run's return value after the loss of the device. It is not 0, so that the orchestrator starts another server.
   static constexpr int kExitDeviceLost = 3;
 
-  // Makes the role that the configuration asks for, and the services; opens no port. `backends`, when there are some,
-  // replace the configured ones of a server of collections.
+  // Makes the role that the configuration asks for, and the services; opens no port. If `backends` is not empty, a
+  // server of collections uses these instead of the configured ones.
   static absl::StatusOr<std::unique_ptr<Server>> Create(config::Config config,
                                                         std::vector<NumberedBackend> backends = {});
   // Shuts down without delay or grace if Run did not.
   ~Server();
 
   // Opens the ports (not ready yet), starts the role (which loads the configured collections), writes the port file,
-  // becomes ready. On an error the server is of no further use.
+  // and becomes ready. After an error the server can only be destroyed.
   absl::Status Start();
 
   // Blocks until RequestStop or until no device can answer any more, then shuts down:
   //   1. not ready: health NOT_SERVING, /readyz 503; requests are still served for server.shutdown_delay;
   //   2. new requests are UNAVAILABLE, loads stop; accepted requests have server.shutdown_grace to finish, then are
   //      failed;
-  //   3. until no new call has come for a moment, refusals go on: a call that meets a closing port would get CANCELLED,
-  //      which tells its client nothing;
+  //   3. new calls are still refused until none has come for a moment: a call that meets a closing port would get
+  //      CANCELLED, which tells its client nothing;
   //   4. the gRPC port closes;
   //   5. the HTTP port closes: probes and metrics are answered until then;
-  //   6. spans that wait are sent to the collector of traces, in what is left of the grace.
-  // The port file goes between 1 and 2.
-  // A lost device, where the server does not go on without it, skips the delay. Returns the process' exit code.
+  //   6. queued spans are sent to the trace collector, in what is left of the grace.
+  // The port file is removed between 1 and 2.
+  // The delay is skipped if the server stops because of a lost device. Returns the process' exit code.
   int Run();
 
   // Begins the shutdown; the first call's reason is logged.
   void RequestStop(const std::string& reason);
 
-  // Reads the tokens and the certificates again before it returns, so that a revoked one is not valid for as long as a
-  // load takes; then, once the server has been ready, reloads every collection on the worker. Outcomes are logged.
+  // Reads the tokens and the certificates again before it returns, so that a revoked one does not stay valid while
+  // collections load. Then, if the server has been ready, reloads every collection on the worker. Outcomes are logged.
   void RequestReload();
 
   // OK, or why a load balancer should send requests elsewhere.
   absl::Status Readiness() const;
-  // Returns lines about what a server that is ready misses, or "" (Role::Losses).
+  // Returns lines about what is missing although the server is ready, or "" (Role::Losses).
   std::string Losses() const { return role_->Losses(); }
   // True once Start has made the server ready: from then on it has accepted requests.
   bool has_served() const;
@@ -98,7 +98,7 @@ class Server {
   void CloseGrpcPort(absl::Time deadline, absl::Duration grace);
 
   const config::Config config_;
-  // The members stand in order of dependence: what is below uses what is above.
+  // The members are in order of dependence: each uses only those above it.
   const std::unique_ptr<Metrics> metrics_;
   const std::unique_ptr<tracing::Tracer> tracer_;
   Activity activity_;

@@ -1,4 +1,4 @@
-// How a server ends: it drains, answers what it has accepted, and closes its ports one after the other.
+// The shutdown of a server: it drains, answers the requests that it has accepted, and closes its ports one by one.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -12,14 +12,15 @@
 namespace maxsim {
 namespace {
 
-// Calls that come while gRPC closes its port are cut off, so it stays open, refusing, until clients have noticed: until
-// this long no call was in progress, but no longer than kMaxLinger.
+// gRPC cuts off calls that arrive while it closes its port. So the port stays open and refuses calls until none has
+// been in progress for kQuietTime, but for no longer than kMaxLinger: by then clients have noticed.
 constexpr absl::Duration kQuietTime = absl::Milliseconds(250);
 constexpr absl::Duration kMaxLinger = absl::Seconds(2);
-// What is left then is cut off: watches of the health service, calls beyond their grace.
+// The time that gRPC gets to close its port. Then it cuts off the calls that are left: watches of the health service,
+// and calls that outlast the grace.
 constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 
-// Time for the answers of a failed device's requests to leave.
+// The time in which the answers to a failed device's requests can still reach their clients.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 }  // namespace
@@ -42,7 +43,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     MutexLock lock(&mutex_);
     if (phase_ == Phase::kStopped) return;
   }
-  // 1. The server is not ready, and still serves. A device that is lost meanwhile ends the wait.
+  // 1. The server is no longer ready, but still serves. The loss of a device ends the wait.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
     log::Write(spdlog::level::info, "draining", {{"seconds", absl::ToDoubleSeconds(delay)}});
@@ -51,7 +52,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     while (health_.ok() && changed_.WaitUntil(lock, end)) {
     }
   }
-  // 2. Whatever was accepted is answered; what comes is refused.
+  // 2. Accepted requests are answered; new ones are refused.
   RemoveOwnPortFile();
   const absl::Time deadline = MonotonicNow() + grace;
   calls_.BeginDrain();
@@ -62,12 +63,12 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   role_->StopChanges();
   worker_->Stop();
   const int64_t failed = role_->Drain(deadline);
-  // 3. and 4. Refusals go on until no new call has come for a moment; then the gRPC port closes.
+  // 3. and 4. New calls are refused until none has come for a moment; then the gRPC port closes.
   TakePortProbe().reset();  // outside of the lock, which it takes
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
-  // 5. HTTP goes last: probes and metrics are answered until everything else is done.
+  // 5. The HTTP port closes last, so that probes and metrics are answered until then.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
-  // 6. Spans have the rest of the grace, and as long as a port where that is used up.
+  // 6. Queued spans get the rest of the grace, or up to kMaxLinger if that is used up.
   tracer_->Shutdown(std::max(deadline, MonotonicNow() + std::min(kMaxLinger, grace)));
   {
     MutexLock lock(&mutex_);
@@ -76,7 +77,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   changed_.NotifyAll();
   if (monitor_.joinable()) monitor_.join();
   SetPhase(Phase::kStopped);
-  // A start that failed has said so.
+  // If the start failed, that has already been logged.
   if (!has_served()) return;
   log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", failed}});
 }
@@ -95,7 +96,7 @@ void Server::RemoveOwnPortFile() {
 }
 
 void Server::CloseGrpcPort(absl::Time deadline, absl::Duration grace) {
-  // The scheduler has answered; what is left of the grace is for the answers to leave, to clients that read slowly.
+  // All calls have been answered. Slow clients have what is left of the grace to receive their answers.
   calls_.WaitForEarlierCalls(deadline - MonotonicNow());
   calls_.WaitForQuiet(kQuietTime, std::min(kMaxLinger, grace));
   grpc_->Shutdown(kCloseTime);

@@ -97,7 +97,7 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
 }
 
 v1::GetInfoResponse ServingRole::Info() const {
-  // The state is read first: a list of collections that is older than it might lack one.
+  // Read the state first: a list of collections that was read before it might lack one.
   const bool loading = front_.state() == service::ServingState::kLoading;
   v1::GetInfoResponse info =
       service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, texts_.info());
@@ -142,7 +142,7 @@ absl::Status ServingRole::CheckHealth() {
   devices_->Poll();
   absl::Status health = devices_->Health();
   UpdateDeviceMetrics();
-  // A device was lost since the last check, so that collections may lack documents.
+  // If a device was lost since the last check, collections may have lost documents.
   if (const size_t num_alive = devices_->num_alive(); num_alive != std::exchange(num_alive_, num_alive)) {
     collections_.UpdateMetrics();
   }

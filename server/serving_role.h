@@ -28,7 +28,7 @@ namespace maxsim {
 
 class ServingRole : public Role {
  public:
-  // Makes the backends, the lanes and the services. `backends`, when there are some, replace the configured ones.
+  // Makes the backends, the lanes and the services. Uses `backends` instead of the configured ones if it is not empty.
   // `metrics` must outlive the role.
   static absl::StatusOr<std::unique_ptr<ServingRole>> Create(const config::Config& config,
                                                              std::vector<NumberedBackend> backends, Metrics* metrics);
@@ -43,8 +43,8 @@ class ServingRole : public Role {
   absl::Status CheckHealth() override;
   ActivityTotals Observe() override;
   absl::Status Readiness() const override { return absl::OkStatus(); }
-  // Returns a line for each device that is lost while the server goes on, and for each collection that misses documents
-  // since.
+  // Returns a line for each device that was lost while the server went on, and for each collection that lacks documents
+  // because of it.
   std::string Losses() const override;
   void ReloadAll() override;
   void StopChanges() override { store_.StopLoads(); }
@@ -60,7 +60,7 @@ class ServingRole : public Role {
 
   const config::Config config_;
   Metrics* const metrics_;
-  // The members stand in order of dependence: what is below uses what is above.
+  // The members are in order of dependence: each uses only those above it.
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
   live::LiveThreads live_threads_;  // before the store, whose collections use it
@@ -72,7 +72,7 @@ class ServingRole : public Role {
   service::LocalScorer scorer_;
   service::RerankFront front_;
   service::DocumentService documents_;
-  size_t num_alive_ = 0;  // devices, when CheckHealth last looked
+  size_t num_alive_ = 0;  // devices alive at the last CheckHealth
   std::unique_ptr<Nvml> nvml_;
 };
 

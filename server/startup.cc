@@ -44,7 +44,7 @@ CudaOptions OnDevice(int number, CudaOptions options) {
   return options;
 }
 
-// Every device that works; those that do not are logged. The status of the first where none does.
+// Returns the backends of all devices that work, and logs those that do not. If none works, returns the first error.
 absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda(const CudaOptions& common) {
   const absl::StatusOr<int> count = CountCudaDevices();
   if (!count.ok()) return count.status();
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& 
   for (const int number : numbers) {
     auto backend = CreateCudaBackend(OnDevice(number, common));
     if (!backend.ok()) {
-      // Nobody who names several devices wants to be served by fewer.
+      // If several devices are configured, the server must not start with fewer of them.
       return backends.empty() ? backend.status()
                               : absl::InvalidArgumentError(
                                     absl::StrCat("backend.devices: device ", number, ": ", backend.status().message()));
@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
   }
   std::string reason(cuda.status().message());
   if (absl::StrContains(reason, "driver version is insufficient")) reason += " (or no driver is installed)";
-  // Somebody who has a GPU wants to know why it is not taken.
+  // On a machine with a GPU this is a warning: the operator should know why the GPU is not used.
   const bool has_device = CountCudaDevices().ok();
   log::Write(has_device ? spdlog::level::warn : spdlog::level::info, "using_cpu", {{"reason", reason}});
   return CreateCpu(config);
@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
 absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Config& config, Metrics* metrics) {
   if (config.encoder.http.url.empty()) return nullptr;
   encoder::HttpEncoderOptions options = config.encoder.http;
-  // Token vectors that the service would refuse need not be kept.
+  // The encoder refuses answers with more tokens than the service accepts.
   const service::RequestLimits& limits = config.limits;
   options.max_query_tokens = static_cast<int32_t>(std::min<int64_t>(options.max_query_tokens, limits.max_query_tokens));
   options.max_document_tokens =

@@ -1,4 +1,4 @@
-// Has the steps of starting a server, each on its own: the backend, the first query, the file that names the ports.
+// The steps of starting a server, one function each: making the backends, the warm-up query, the port file.
 #pragma once
 
 #include <cstdint>
@@ -18,37 +18,37 @@
 
 namespace maxsim {
 
-// Holds a backend and the number that people know its device by.
+// A backend, with the number under which people know its device.
 struct NumberedBackend {
   std::unique_ptr<Backend> backend;
   int number = 0;
 };
 
-// Returns the backends that the configuration asks for, one a device; auto takes CUDA where its first device works, and
-// says in one log line why not.
+// Returns the backends that the configuration asks for, one per device. With `auto`, uses the CPU (and logs why) if
+// CUDA or its first device fails; but it is an error if the first one works and another configured one does not.
 absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config& config);
 
-// Returns the encoder of texts that the configuration names, with its cache; null where it names none. `metrics` must
-// outlive it. Reads its token and certificates, and does not wait for it to answer. Errors name the key.
+// Returns the text encoder that the configuration names, with its cache, or null if it names none. `metrics` must
+// outlive the result. Reads the token and the certificates, but does not call the encoder. Errors name the key.
 absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Config& config, Metrics* metrics);
 
 // Returns the options of live collections that the configuration asks for.
 live::LiveOptions LiveOptionsOf(const config::Config& config);
 
-// Scores a small query against documents of every shard, on every device that has copies, so that what is done once
-// (loading kernels, touching memory, starting threads) is done before a client waits for it. `max_query_tokens` is the
-// engine's. Blocks.
+// Scores a small query against documents of every shard, on every device that has copies. So one-time costs (loading
+// kernels, touching memory, starting threads) do not fall on a client's first query. `max_query_tokens` is the
+// engine's limit. Blocks.
 absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, batching::Scheduler& scheduler,
                     int64_t max_query_tokens);
 
-// Writes {"grpc_port": N, "http_port": N, "pid": N} under a temporary name, and renames it: a reader sees all of it or
-// none.
+// Writes {"grpc_port": N, "http_port": N, "pid": N} under a temporary name and renames it, so that a reader sees the
+// whole file or none.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
 
-// Removes an old file, and makes sure, before anything is loaded, that a new one can be written there.
+// Removes an old port file, and checks that a new one can be written there. Called before anything is loaded.
 absl::Status PreparePortFile(const std::string& path);
 
-// True when the file at `path` is one that WritePortFile wrote in this process.
+// Returns whether this process wrote the port file at `path` (by the pid in it).
 bool NamesThisProcess(const std::string& path);
 
 // Removes the file if it is there: a reader must not find the ports of a server that is gone.

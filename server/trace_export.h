@@ -1,4 +1,4 @@
-// Makes the server's tracer, whose exporter counts and logs.
+// Makes the server's tracer, whose exporter reports to the metrics and the log.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace maxsim {
 
-// Returns the tracer that the configuration asks for, which is off where it names no collector. Waits for no collector.
-// `metrics` must outlive it.
+// Returns the tracer that the configuration asks for; it is off if no collector is configured. Does not wait for the
+// collector. `metrics` must outlive the tracer.
 std::unique_ptr<tracing::Tracer> MakeTracer(const config::Config& config, Metrics* metrics);
 
 }  // namespace maxsim

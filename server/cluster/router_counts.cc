@@ -1,4 +1,4 @@
-// Counts documents by the groups of a cluster: each counts its own, and the router adds up.
+// Counts documents over the groups of a cluster: each group counts its own, and the router adds the counts up.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// A count begins anew this often where the groups went on to another generation meanwhile.
+// The maximum number of tries of a count, if the groups keep moving on to another generation.
 constexpr int kMaxCountAttempts = 4;
 
 // Returns an error of a group as the client's. An error of a group that is lost names it.
@@ -105,11 +105,11 @@ void RouterDocuments::Gather(const std::shared_ptr<Counting<Request, Response>>&
   const bool other_generation = std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<Response>& answer) {
     return IsOtherGeneration(answer.status());
   });
-  // The groups have gone on meanwhile, or back: they are asked what they have now.
+  // The groups have changed to another generation meanwhile. Refresh the view and try again.
   if (other_generation && !names_generation && counting->num_attempts < kMaxCountAttempts &&
       MonotonicNow() < counting->call->context.deadline) {
     return deps_.membership->RefreshThen([this, counting] {
-      // Without memory the call is answered as it goes.
+      // If memory runs out, the destruction of the call answers it.
       Guarded([&] {
         Ask(counting);
         return absl::OkStatus();

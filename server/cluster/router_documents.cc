@@ -106,7 +106,7 @@ void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, const
   const GroupCallOptions options{.deadline = deadline,
                                  .may_hedge = false,
                                  .may_repeat = false,
-                                 .cancelled = {},  // What was sent is written.
+                                 .cancelled = {},  // A write is carried out even if its client goes away.
                                  .span = call->context.span.AsParent()};
   std::vector<AnswerCheck<Response>> checks = ChecksOf<Response>(sent.requests, check);
   Scatter<Request, Response>(

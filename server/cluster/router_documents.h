@@ -1,4 +1,4 @@
-// Writes and reads documents by the groups that have their slots.
+// Writes and reads documents through the groups that hold their slots.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace maxsim::cluster {
 // Calls of Facets in progress. Each holds up to 34 MB of values from each group (service::kMaxFacetValues).
 inline constexpr int kMaxRouterFacetsCalls = 8;
 
-// The class is thread-safe. A call for documents of several groups is carried out by each of them on its own: where one
-// fails, what the others wrote stays, as the error says. It may be repeated.
+// The class is thread-safe. If a call concerns several groups, each carries out its part independently. If one fails,
+// the writes of the others stay, and the error says so. The call may be repeated.
 class RouterDocuments : public service::DocumentApiBase {
  public:
   explicit RouterDocuments(const RouterDependencies& dependencies)
@@ -32,7 +32,7 @@ class RouterDocuments : public service::DocumentApiBase {
   void Delete(const v1::DeleteRequest& request, service::CallContext context,
               service::Done<v1::DeleteResponse> done) override;
   void Get(const v1::GetRequest& request, service::CallContext context, service::Done<v1::GetResponse> done) override;
-  // Ask every group that has documents of the collection.
+  // These ask every group that holds a part of the collection.
   void Count(const v1::CountRequest& request, service::CallContext context,
              service::Done<v1::CountResponse> done) override;
   void Facets(const v1::FacetsRequest& request, service::CallContext context,
@@ -40,7 +40,7 @@ class RouterDocuments : public service::DocumentApiBase {
   bool HasIntIds(std::string_view collection) const override;
 
  private:
-  // A call that counts, and its attempt under way (router_counts.cc).
+  // A call that counts, and the state of its current attempt (router_counts.cc).
   template <typename Request, typename Response>
   struct Counting;
   template <typename Request, typename Response>

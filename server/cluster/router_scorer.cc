@@ -16,18 +16,18 @@
 namespace maxsim::cluster {
 namespace {
 
-// How often a request begins anew because the groups went on to another generation meanwhile.
+// The maximum number of tries of a request, if the groups keep moving on to another generation.
 constexpr int kMaxAttempts = 4;
 
 }  // namespace
 
-// A rerank call, and its attempt under way.
+// A rerank call and the state of its current attempt.
 struct RouterScorer::Scoring {
   std::unique_ptr<service::RerankCall> call;
   int num_attempts = 0;
-  std::shared_ptr<const CollectionView> collection;  // null: none is named
+  std::shared_ptr<const CollectionView> collection;  // null if the request names none
   SplitRequest split;
-  // While members of groups are asked for.
+  // Used while the members of the result's groups are fetched.
   std::vector<MembersRequest> members;
   std::vector<absl::StatusOr<v1::RerankResponse>> answers;
 };
@@ -126,7 +126,7 @@ void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
   const bool other_generation =
       std::any_of(answers.begin(), answers.end(),
                   [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherGeneration(answer.status()); });
-  // The groups have gone on meanwhile, or back: they are asked what they have now.
+  // The groups have changed to another generation, or other replicas may answer. Refresh the view and try again.
   const bool again = (other_generation && scoring->num_attempts < kMaxAttempts) ||
                      (scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers));
   if (again && call.request.generation() == 0 && MonotonicNow() < call.context.deadline) {
@@ -202,7 +202,7 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
     const auto collection = deps_.membership->view()->Find(call->request.collection());
     if (!collection.ok()) return collection.status();
     request = std::make_shared<v1::RerankRequest>(call->request);
-    // The part that holds the id.
+    // Splitting the request gives the part that holds the id.
     const absl::StatusOr<SplitRequest> split = SplitRerank(call->request, collection->get(), deps_.limits, 0);
     if (!split.ok()) return split.status();
     target = (*collection)->parts[split->parts.front().part].target;

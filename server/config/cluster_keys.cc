@@ -14,7 +14,7 @@ using namespace key_kinds;
 
 namespace {
 
-// Its value comes back as FIRST-LAST, however it was written.
+// Its value is printed as FIRST-LAST, however it was written.
 Key PartitionKey() {
   return {
       .name = "cluster.partition",

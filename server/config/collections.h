@@ -12,13 +12,13 @@ namespace maxsim::config {
 // Parses "NAME=PATH[,RESIDENCY][,replicate][,live]".
 absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
 
-// INVALID_ARGUMENT naming the field, the value and what is allowed.
+// Returns INVALID_ARGUMENT naming the field, the value and what is allowed.
 absl::Status ValidateCollection(const CollectionConfig& collection);
 
-// Where Loaded::origins has the origin of the collection of that name.
+// Returns the key under which Loaded::origins has the origin of the collection of that name.
 std::string CollectionKey(std::string_view name);
 
-// Replaces the collection of that name, or appends: a flag may move one that the file names.
+// Replaces the collection of the same name, or appends a new one. So a flag can move one that the file names.
 void MergeCollection(CollectionConfig collection, std::vector<CollectionConfig>& collections);
 
 }  // namespace maxsim::config

@@ -1,5 +1,5 @@
-// Has the configuration of a server as plain values with their defaults. server/config/keys.h gives each its name,
-// unit and range; server/config/load.h fills it from a file, the environment and the command line.
+// The configuration of a server, as plain values with their defaults. server/config/keys.h gives each its name, unit
+// and range; server/config/load.h fills it from a file, the environment and the command line.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace maxsim::config {
 
-// Which paths of the HTTP port want TLS.
-enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi where there is a certificate, and kOff where not
+// Which paths of the HTTP port require TLS.
+enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi with a certificate, kOff without
 
 // Tells how to read strings in the `documents` of a rerank call on a path outside /text: as ids or as texts.
 enum class RootDocuments { kIds, kTexts };
@@ -35,7 +35,7 @@ struct CollectionConfig {
   std::string path;  // folder with a collection.json; a relative one starts at the working directory
   store::Residency residency = store::Residency::kAuto;
   store::Replication replication = store::Replication::kAuto;
-  bool live = false;  // make a log where there is none; a folder that has one is live in any case
+  bool live = false;  // create a log if the folder has none; a folder that has one is live in any case
 
   friend bool operator==(const CollectionConfig&, const CollectionConfig&) = default;
 };
@@ -46,13 +46,13 @@ struct Config {
     std::string unix_socket;               // path of a socket where gRPC listens as well; "": none
     int max_connections = 8192;
     int max_connections_per_peer = 1024;  // of one IP address; 0: no bound
-    // From a connection's beginning to its first call, with a token where calls need one.
+    // The time that a new connection has to make its first call (with a token, if calls need one).
     absl::Duration first_call_timeout = absl::Seconds(30);
     absl::Duration max_connection_idle = absl::Minutes(30);  // without a call; zero: no bound
-    // What gRPC may hold of messages that have not come whole, and of its own records of calls and connections; 0: four
-    // times limits.max_request_bytes, and 512 MiB at least.
+    // Bounds gRPC's memory for messages that are still being received and for its own records of calls and connections.
+    // 0: four times limits.max_request_bytes, but at least 512 MiB.
     uint64_t max_memory_bytes = 0;
-    int stream_in_flight = 64;  // requests of one RerankStream that are unanswered at a time
+    int stream_in_flight = 64;  // requests of one RerankStream that may be unanswered at a time
     uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of answers that clients have not read; 0: no bound
     int max_concurrent_streams = 4096;                       // calls of one connection at a time
     absl::Duration max_connection_age;  // zero: none; gRPC makes it up to 10 % more or less, by chance
@@ -63,7 +63,7 @@ struct Config {
   struct {
     std::string address = "0.0.0.0:7071";  // "" switches HTTP off
     HttpTls tls = HttpTls::kAuto;
-    int threads = 8;                   // that read and write JSON
+    int threads = 8;                   // number of threads that read and write JSON
     int max_concurrent_requests = 64;  // /v1/rerank calls at a time, those still being received too
     uint64_t max_body_bytes = uint64_t{16} << 20;
     uint64_t max_body_memory = 0;                        // for all bodies together; 0: 16 times max_body_bytes
@@ -71,7 +71,7 @@ struct Config {
     int max_idle_connections = 1024;                     // connections without such a call, all together ...
     int max_idle_connections_per_peer = 256;             // ... and of one address
     absl::Duration idle_timeout = absl::Seconds(60);     // until such a connection is closed
-    absl::Duration body_timeout = absl::Seconds(30);     // for a body to come
+    absl::Duration body_timeout = absl::Seconds(30);     // for receiving a body
     RootDocuments root_documents = RootDocuments::kIds;  // meaning of strings on paths without /text
     std::vector<std::string> allowed_hosts;              // further names of this server for browsers; "*": any
     bool console = true;                                 // serve the console at /
@@ -80,10 +80,10 @@ struct Config {
 
   struct {
     BackendKind kind = BackendKind::kAuto;
-    std::vector<int> devices = {0};  // CUDA device ordinals; none: all that there are
-    int cpu_threads = 0;             // 0: one a core
-    std::string cpu_isa;             // "": the best there is
-    CudaOptions cuda;                // of every CUDA device; its `device` does not count
+    std::vector<int> devices = {0};  // CUDA device ordinals; none: all devices of the machine
+    int cpu_threads = 0;             // 0: one per core
+    std::string cpu_isa;             // "": the best that the CPU has
+    CudaOptions cuda;                // for every CUDA device; its `device` is ignored
   } backend;
 
   store::StoreOptions store;
@@ -104,8 +104,8 @@ struct Config {
 
   struct {
     std::string tokens_file;        // "": everyone may search
-    std::string write_tokens_file;  // "": who may administer may write or, without a file for that, who may search
-    std::string admin_tokens_file;  // "": who may write may administer
+    std::string write_tokens_file;  // "": admin tokens may write; without admin_tokens_file, search tokens may
+    std::string admin_tokens_file;  // "": write tokens may administer; without write_tokens_file, search tokens may
   } auth;
 
   struct {
@@ -117,7 +117,7 @@ struct Config {
   struct {
     std::string level = "info";
     std::string format = "text";
-    absl::Duration slow_request = absl::ZeroDuration();  // rerank requests this long are warned of; zero: none
+    absl::Duration slow_request = absl::ZeroDuration();  // rerank requests this slow are logged as warnings; zero: none
   } log;
 
   struct {
@@ -141,8 +141,8 @@ struct Config {
   std::vector<CollectionConfig> collections;
 };
 
-// What no single key can check: values that depend on one another, collection names that repeat. INVALID_ARGUMENT
-// naming the keys.
+// Checks what no single key can check: values that depend on one another, and duplicate collection names. Returns
+// INVALID_ARGUMENT naming the keys.
 absl::Status Validate(const Config& config);
 
 // Returns http.tls without kAuto.
@@ -151,7 +151,7 @@ HttpTls HttpTlsOf(const Config& config);
 // Returns http.max_body_memory, or its default if it is 0.
 uint64_t HttpBodyMemoryOf(const Config& config);
 
-// Returns what is valid and yet leaves the server more open than its keys may suggest: a line each.
+// Returns warnings, one line each, about valid settings that leave the server more open than one may expect.
 std::vector<std::string> Warnings(const Config& config);
 
 }  // namespace maxsim::config

@@ -25,7 +25,7 @@ Key UrlKey(std::string name, Field<std::string> field, std::string help) {
   return key;
 }
 
-// What stands before texts, or names the encoder: bounded, and UTF-8.
+// Makes a key whose value belongs to the encoder's identity, such as a prefix or a model name: UTF-8 of bounded length.
 Key EncoderText(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "text", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {

@@ -1,5 +1,5 @@
-// Has the one table of configuration keys. The file's layout, the flags, the environment variables, --help,
-// --print-config and every message about a key come from it.
+// The table of all configuration keys. The file's layout, the flags, the environment variables, --help, --print-config
+// and every message about a key come from it.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@ struct Key {
   std::string help;      // one sentence
   bool is_list = false;  // elements are separated by commas in a flag or variable, and a sequence in the file
 
-  // Parses and range-checks one value. INVALID_ARGUMENT with the value and the limit, without the key's name.
+  // Parses and range-checks one value. Returns INVALID_ARGUMENT with the value and the limit, without the key's name.
   std::function<absl::Status(std::string_view text, Config& config)> set;
-  // The value as `set` reads it.
+  // Returns the value in the form that `set` reads.
   std::function<std::string(const Config& config)> get;
 };
 

@@ -36,8 +36,8 @@ absl::Status SetKey(const Key& key, std::string_view text, const std::string& or
   return absl::OkStatus();
 }
 
-// `text` is NAME=PATH[,residency] or several of them separated by ';'. `seen` are the names that this origin has given
-// so far: it may replace a collection of an earlier origin, and never one of its own.
+// `text` is NAME=PATH[,residency] or several of them separated by ';'. `seen` has the names that this origin has given
+// so far: an origin may replace a collection of an earlier origin, but not one of its own.
 absl::Status AddCollections(std::string_view text, const std::string& origin, std::set<std::string>& seen,
                             Loaded& loaded) {
   for (absl::string_view part : absl::StrSplit(std::string(text), ';', absl::SkipEmpty())) {
@@ -54,8 +54,8 @@ absl::Status AddCollections(std::string_view text, const std::string& origin, st
 
 // `named_by` is what named the file: --config or MAXSIM_CONFIG.
 absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& loaded) {
-  // A folder reads as empty: without this look a mistyped bind mount, of which container runtimes make a folder, would
-  // be a server on defaults, without authentication.
+  // A folder would read as an empty file, so that the server would start with defaults, without authentication. This
+  // happens with a mistyped bind mount: container runtimes create a folder for it.
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a folder, not a file"));
   }
@@ -65,7 +65,7 @@ absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& lo
         absl::StrCat(named_by, ": cannot read ", path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
-  // An empty pipe would start a server with nothing but defaults.
+  // An empty pipe would start a server with defaults too.
   if (text->empty() && OtherKind(path) == "a pipe") {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a pipe into which nobody writes"));
   }
@@ -97,7 +97,7 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
   return absl::OkStatus();
 }
 
-// The command line, split into flags before any of them is applied: --config must come first.
+// A flag of the command line. All are split before any is applied, because --config must be applied first.
 struct Flag {
   std::string name;  // without dashes
   std::string value;
@@ -161,7 +161,7 @@ absl::Status ApplyFlag(const Flag& flag, std::set<std::string>& seen, Loaded& lo
 }
 
 std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
-  // Help wins over everything, so that it can be appended to any command line.
+  // --help wins over everything else, so that it can be appended to any command line.
   for (const auto& [name, action] : {std::pair{"help", Action::kHelp}, std::pair{"version", Action::kVersion}}) {
     for (const Flag& flag : flags) {
       if (flag.name == name) return action;
@@ -176,7 +176,7 @@ std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
 
 absl::StatusOr<Loaded> LoadSources(const std::vector<std::string>& args, const Environment& all,
                                    const std::vector<std::string>& names) {
-  // An empty variable is what a template leaves where a value is missing; it must not switch off, say, authentication.
+  // Ignore empty variables: a template leaves one if a value is missing, and that must not switch off authentication.
   const Environment environment = [&all](const char* name) -> const char* {
     const char* value = all(name);
     return value == nullptr || *value == '\0' ? nullptr : value;
@@ -215,7 +215,7 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
                             const std::vector<std::string>& names) {
   absl::StatusOr<Loaded> loaded = LoadSources(args, environment, names);
   if (loaded.ok()) return loaded;
-  // The message goes to a terminal and to logs, and quotes what stands in a file, a variable or a flag.
+  // The message quotes a file, a variable or a flag, and goes to a terminal and to logs.
   constexpr size_t kLongestMessage = 2000;
   const absl::string_view message = loaded.status().message();
   return absl::Status(loaded.status().code(), Printable({message.data(), message.size()}, kLongestMessage));

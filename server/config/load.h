@@ -1,5 +1,5 @@
 // Fills a Config from a YAML file, the environment and the command line. Later sources win: default, file, environment,
-// flag. Nothing is created or opened but the file itself.
+// flag. Opens only the configuration file, and creates nothing.
 #pragma once
 
 #include <functional>
@@ -14,38 +14,38 @@
 
 namespace maxsim::config {
 
-// What the command line asks for beside values.
+// The action of the program, as chosen by flags such as --help. Without one of them it serves.
 enum class Action { kServe, kHelp, kVersion, kPrintConfig, kCheckConfig };
 
 struct Loaded {
   Action action = Action::kServe;
   Config config;
-  // Gives for a key, or for "collections.NAME", the "file:line", variable or flag that its value comes from. A key
-  // without an entry has its default.
+  // Maps a key, or "collections.NAME", to the "file:line", variable or flag that its value comes from. A key without an
+  // entry has its default.
   std::map<std::string, std::string> origins;
   std::vector<std::string> warnings;  // such as a variable that is nearly a key's
 };
 
-// Looks a variable up: nullptr when it is not set. std::getenv, or a test's table.
+// Looks up a variable; returns null if it is not set. This is std::getenv, or a test's table.
 using Environment = std::function<const char*(const char* name)>;
 
-// `args` without the program's name; `names` are all variables that are set (for warnings about misspelt ones).
-// INVALID_ARGUMENT naming where the value stands (path:line, variable or flag), the key, the value and the limit, or a
-// folder in the file's place; NOT_FOUND or PERMISSION_DENIED for a file that cannot be read.
+// `args` does not include the program's name; `names` are all variables that are set (to warn about misspelt ones).
+// Returns INVALID_ARGUMENT with the source (path:line, variable or flag), the key, the value and the limit, or if the
+// path is a folder; NOT_FOUND or PERMISSION_DENIED if the file cannot be read.
 absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environment& environment,
                             const std::vector<std::string>& names = {});
 
 // Returns the names of the process' environment variables.
 std::vector<std::string> EnvironmentNames();
 
-// Does only the file's part of Load; `origin` opens error messages and stands in `origins`. Exposed for tests.
+// Does only the file's part of Load. `origin` begins error messages and is stored in `origins`. Exposed for tests.
 absl::Status ApplyYaml(const std::string& text, const std::string& origin, Loaded& loaded);
 
-// What --help shows: every key with its flag, variable, type, range and default.
+// Returns the text of --help: every key with its flag, variable, type, range and default.
 std::string HelpText();
 
-// Returns the configuration as a YAML file that Load reads back; values that are not the default carry their origin as
-// a comment.
+// Returns the configuration as a YAML file that Load can read. Values that are not the default have their origin in a
+// comment.
 std::string ToYaml(const Loaded& loaded);
 
 }  // namespace maxsim::config

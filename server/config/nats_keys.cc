@@ -15,11 +15,11 @@ namespace {
 
 constexpr size_t kMaxPrefixBytes = 32;
 
-// A majority of the copies acknowledges a write, so that an even number is no safer than the odd one below it.
+// Only odd numbers: a majority must acknowledge a write, so an even number is no safer than the odd one below it.
 constexpr int kMaxReplicas = 5;
 
 constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
-// The stream drops a write that is sent again for two minutes.
+// Less than the two minutes for which the stream recognizes a repeated write and drops it.
 constexpr absl::Duration kMaxTimeout = absl::Minutes(1);
 
 absl::Status CheckPrefix(std::string_view text) {

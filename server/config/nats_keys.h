@@ -12,7 +12,7 @@ namespace maxsim::config {
 
 void AddNatsKeys(std::vector<Key>& keys);
 
-// Returns INVALID_ARGUMENT, naming the keys, for what no single one can check.
+// Checks what no single key can check. Returns INVALID_ARGUMENT naming the keys.
 absl::Status ValidateNats(const Config& config);
 
 }  // namespace maxsim::config

@@ -15,7 +15,7 @@
 namespace maxsim::config {
 namespace {
 
-// `small` must not exceed `large`.
+// Returns an error if `small` exceeds `large`.
 absl::Status Ordered(const char* small_name, int64_t small_value, const char* large_name, int64_t large_value) {
   if (small_value <= large_value) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -73,7 +73,7 @@ absl::Status ValidateEncoder(const Config& config) {
 absl::Status ValidateLive(const live::LiveOptions& live) {
   for (const absl::Status& status :
        {Ordered("live.segment_bytes", live.segment_bytes, "live.max_segment_bytes", live.max_segment_bytes),
-        // Else segments would be full before a compaction begins.
+        // Otherwise segments would be full before a compaction begins.
         live.compact
             ? Ordered("live.compact_at_bytes", live.compact_at_bytes, "live.max_segment_bytes", live.max_segment_bytes)
             : absl::OkStatus()}) {
@@ -82,7 +82,7 @@ absl::Status ValidateLive(const live::LiveOptions& live) {
   return absl::OkStatus();
 }
 
-// The operating system bounds the bytes of a path, and keeps a zero behind them.
+// The longest path that fits into a socket address, without the terminating zero.
 constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status ValidateSocket(const std::string& path) {
@@ -95,7 +95,7 @@ absl::Status ValidateSocket(const std::string& path) {
       absl::StrCat("grpc.unix_socket: ", path, " has ", path.size(), " bytes, more than the limit ", kMaxSocketPath));
 }
 
-// Refuses two ports that could not both be had. Port 0 is a free one.
+// Refuses two addresses that cannot both be bound. Port 0 means a free port, so it never collides.
 absl::Status ValidateAddresses(const Config& config) {
   const absl::StatusOr<Address> grpc = ParseAddress(config.grpc.address);
   const absl::StatusOr<Address> http = ParseAddress(config.http.address);

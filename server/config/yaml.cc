@@ -1,4 +1,4 @@
-// Reads the file format, and writes what --print-config shows. yaml-cpp throws; nothing of that leaves this file.
+// Reads the file format, and writes the output of --print-config. No exception of yaml-cpp leaves this file.
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -47,7 +47,7 @@ std::string SpellingHint(const std::string& name) {
                       ":\")");
 }
 
-// What yaml-cpp does not say about a tab where spaces belong.
+// Returns a hint that names the first line that is indented with a tab, or "". yaml-cpp's own message does not say so.
 std::string TabHint(const std::string& text) {
   int number = 1;
   for (size_t begin = 0; begin < text.size(); ++number) {
@@ -200,8 +200,7 @@ class DocumentStart : public YAML::EventHandler {
   YAML::Mark mark_;
 };
 
-// YAML::Load reads the first document and says nothing of what follows it, which would be settings that are not in
-// force.
+// YAML::Load reads only the first document, and would silently ignore the settings in further ones.
 absl::Status CheckOneDocument(const std::string& text, const std::string& origin) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);

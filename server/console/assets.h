@@ -1,4 +1,4 @@
-// Has the files of the console: a page for people, its style, its scripts. They hold no data of the server.
+// The files of the console, which is a web page for people: the page, its style and its scripts. They are all static.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ struct Asset {
   std::string_view name;  // "index.html"
   std::string_view bytes;
   std::string_view content_type;
-  std::string etag;  // a strong one, with its quotes: it changes with the bytes
+  std::string etag;  // a strong ETag with its quotes; it changes whenever the bytes do
 };
 
-// Returns null where there is no such file. What it returns lives as long as the program. Thread-safe.
+// Returns null if there is no such file. The asset lives as long as the program. Thread-safe.
 const Asset* FindAsset(std::string_view name);
 
 }  // namespace maxsim::console

@@ -1,4 +1,4 @@
-// Has the bytes of server/console/assets, which the build puts into the program. Internal to server/console.
+// The bytes of the files in server/console/assets, which the build embeds in the program. Internal to server/console.
 #pragma once
 
 #include <string_view>

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// A question's members may be anything, most of which is passed over.
+// Limit on the nesting of a question's JSON. Most members are ignored and may hold any value.
 constexpr int kMaxQuestionDepth = 100;
 
 bool IsShape(const json& shape) {

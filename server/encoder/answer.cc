@@ -38,11 +38,11 @@ class MatrixEvents : public JsonEvents {
     return answer;
   }
 
-  // What is wrong with an answer that is in the dialect; OK otherwise.
+  // Returns the error of an answer that is well-formed in the dialect but cannot be used; OK otherwise.
   const absl::Status& unusable() const { return unusable_; }
 
  private:
-  // Ends the parser with an error that is no fault of the format.
+  // Stops parsing because the answer, though well-formed, cannot be used.
   bool Refuse(std::string_view message) {
     unusable_ = absl::InternalError(ForStrCat(message));
     return Fail(message);

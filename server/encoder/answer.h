@@ -1,4 +1,4 @@
-// Reads what an encoder answers. Pure: the bytes come from outside and are trusted in nothing.
+// Parses the answers of an encoder. Pure. The bytes come from outside, so nothing about them is trusted.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace maxsim::encoder {
 
 struct Answer {
   std::vector<EncodedText> texts;
-  // Who the encoder is, where an answer of the dialect `maxsim` says so; else "".
+  // The encoder's identity, if an answer in the dialect `maxsim` contains it; else "".
   std::string model;
   std::string fingerprint;
 };
 
-// Reads the answer to a call of `num_texts` texts. `dim` is what every vector must have; 0: whatever all have alike,
-// within kMinDim and kMaxDim. Returns one matrix a text in the order of the call, each of at least one token and of
-// values that can be scored. UNAVAILABLE where the body is not in the dialect, INTERNAL where it is and cannot be
-// scored: another dimension, NaN, no token, another number of texts. Takes time and memory in proportion to the body.
+// Reads the answer to a call with `num_texts` texts. Every vector must have `dim` values; if `dim` is 0, all must have
+// the same number, within kMinDim and kMaxDim. Returns one matrix per text, in the order of the call, with at least one
+// token and only values that can be scored. UNAVAILABLE if the body is not in the dialect, INTERNAL if it is but cannot
+// be scored: wrong dimension, NaN, no token, wrong number of texts. Time and memory are linear in the body's size.
 absl::StatusOr<Answer> ParseAnswer(Dialect dialect, std::string_view body, size_t num_texts, int32_t dim);
 
 // ParseAnswer's part for the dialect `maxsim`, before the checks that all dialects share.

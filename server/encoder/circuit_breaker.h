@@ -1,5 +1,5 @@
-// Keeps requests from an encoder that does not work: after `failures` consecutive failed calls it opens, for `cooldown`
-// lets nothing through, and then one call as a probe, which closes it or opens it again.
+// Keeps requests from an encoder that does not work. After `failures` consecutive failed calls it opens, and lets
+// nothing through for `cooldown`. Then it lets one call through as a probe, whose outcome closes it or opens it again.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class CircuitBreaker {
   // `failures` 0: never opens.
   CircuitBreaker(int failures, absl::Duration cooldown) : limit_(failures), cooldown_(cooldown) {}
 
-  // OK while a request may be taken on, else UNAVAILABLE that says why it is open and when it tries again.
+  // Returns OK if a request may be accepted, else UNAVAILABLE that says why it is open and when it tries again.
   absl::Status Admit(absl::Time now) {
     if (state_ == State::kOpen && now >= open_until_) {
       state_ = State::kHalfOpen;
@@ -37,7 +37,7 @@ class CircuitBreaker {
     return absl::OkStatus();
   }
 
-  // True while a call may begin.
+  // Returns whether a call may begin.
   bool MayCall() const { return state_ == State::kClosed || (state_ == State::kHalfOpen && !probing_); }
   void OnCall() { probing_ = state_ == State::kHalfOpen; }
 

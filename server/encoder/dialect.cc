@@ -18,16 +18,16 @@ using nlohmann::json;
 constexpr std::array<std::pair<Dialect, std::string_view>, 4> kNames = {
     {{Dialect::kVllm, "vllm"}, {Dialect::kOpenAi, "openai"}, {Dialect::kTei, "tei"}, {Dialect::kMaxsim, "maxsim"}}};
 
-// Printable shows by so many bytes that it has cut a text.
+// Length of the mark that Printable appends to a text that it has cut.
 constexpr size_t kMoreBytes = 3;
 
-// A body of an error that is longer is not parsed.
+// Bodies of errors that are longer than this are not parsed.
 constexpr size_t kMaxErrorBytes = size_t{64} << 10;
 
-// Replaces a secret.
+// The text that replaces a secret.
 constexpr std::string_view kCut = "***";
 
-// Returns the member of that name where it is a text, else "".
+// Returns the member of that name if it is a string, else "".
 std::string TextMember(const json& object, const char* name) {
   const auto member = object.find(name);
   return member != object.end() && member->is_string() ? member->get<std::string>() : std::string();

@@ -1,4 +1,4 @@
-// What turns texts into token matrices. The server runs no model: an implementation asks one that runs elsewhere.
+// Interface to what turns texts into token matrices. The server runs no model: implementations call one elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct EncodedText {
   int32_t num_tokens = 0;
   int32_t dim = 0;
   std::vector<float> values = {};
-  std::vector<std::string> pieces = {};  // each token's text, [num_tokens], or empty where the encoder names none
-  bool is_truncated = false;             // the encoder says that it cut the end of the text
+  std::vector<std::string> pieces = {};  // each token's text, [num_tokens]; empty if the encoder returns none
+  bool is_truncated = false;             // the encoder reports that it cut off the end of the text
 
   friend bool operator==(const EncodedText&, const EncodedText&) = default;
 };
 
-// The headers of the trace that a request belongs to (W3C Trace Context), which the call that it goes into carries on;
-// "" for none.
+// The trace headers (W3C Trace Context) of a request, which the call to the encoder passes on. "" if the request has
+// none.
 struct TraceHeaders {
   std::string traceparent;
   std::string tracestate;
@@ -43,12 +43,12 @@ struct EncodeRequest {
   TraceHeaders trace = {};
 };
 
-// A request that has been handed over. May be dropped, which changes nothing, and may outlive the encoder.
+// A handle to cancel a request with. Dropping it does not affect the request. It may outlive the encoder.
 class Cancellation {
  public:
   virtual ~Cancellation() = default;
 
-  // Ends the request with CANCELLED, unless it has ended. Never blocks; from any thread, any number of times.
+  // Ends the request with CANCELLED unless it has already ended. Never blocks. Thread-safe and idempotent.
   virtual void Cancel() = 0;
 };
 
@@ -60,18 +60,18 @@ class Encoder {
 
   virtual ~Encoder() = default;
 
-  // What is configured, and what the encoder has said of itself so far.
+  // Returns the configured identity, completed by what the encoder has reported about itself so far.
   virtual EncoderIdentity identity() const = 0;
 
-  // Never blocks. Calls `done` exactly once, with one matrix a text in their order, or with an error:
+  // Never blocks. Calls `done` exactly once, with one matrix per text in the order of the texts, or with an error:
   //   INVALID_ARGUMENT     a text is not UTF-8, has too many tokens, or the encoder refuses it
   //   RESOURCE_EXHAUSTED   the queue is full
   //   DEADLINE_EXCEEDED, CANCELLED
-  //   FAILED_PRECONDITION  the encoder wants another token, URL or model name, or is another one than it has been
-  //   UNAVAILABLE          it does not answer, or too late, or with what is no answer; see RetryAfter
-  //   INTERNAL             its answer holds what cannot be scored
-  // Errors never quote the encoder's own words: only the log has those.
-  // `done` may run on a thread that serves other requests as well, or within this call, and must not block.
+  //   FAILED_PRECONDITION  the token, URL or model name is wrong, or the encoder is not the configured one
+  //   UNAVAILABLE          it gives no answer in time or one that cannot be read, or has changed; see RetryAfter
+  //   INTERNAL             its answer can be read, but not scored
+  // Errors never quote the encoder's own error messages; these go only to the log.
+  // `done` may run within this call or on a thread that serves other requests too, so it must not block.
   virtual std::shared_ptr<Cancellation> Encode(EncodeRequest request, Done done) = 0;
 };
 

@@ -7,10 +7,10 @@
 namespace maxsim::encoder {
 namespace {
 
-// The nodes of the list and of the map, and the headers of their allocations.
+// Estimated memory per entry for the nodes of the list and the map, with the headers of their allocations.
 constexpr uint64_t kEntryBytes = 256;
 
-// Parts that hold any bytes stand behind their lengths, so that no two keys are one.
+// Strings that may hold any bytes come after all of their lengths, so that different inputs never give the same key.
 std::string KeyOf(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text) {
   return Cat(identity.model.size(), " ", identity.fingerprint.size(), " ", identity.query_prefix.size(), " ",
              identity.dim, " ", identity.query_length, " ", identity.query_expansion ? 1 : 0, " ", max_tokens, " ",
@@ -84,7 +84,8 @@ std::shared_ptr<Cancellation> CachedEncoder::Encode(EncodeRequest request, Done 
     return std::make_shared<NoCancellation>();
   }
   std::string text = request.texts.front();
-  // Until an encoder has said who it is, what it makes is not kept: it would be found under another name.
+  // The result is cached only if the encoder's identity is still the one in the key. It changes when the encoder first
+  // reports who it is.
   return encoder_->Encode(std::move(request),
                           [this_encoder = encoder_.get(), cache = cache_, identity = std::move(identity), max_tokens,
                            text = std::move(text), done = std::move(done)](auto result) mutable {

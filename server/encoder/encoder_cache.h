@@ -1,4 +1,4 @@
-// Remembers the token vectors of query texts that are asked again, bounded in bytes; the least recently used go first.
+// Caches the token vectors of query texts, up to a number of bytes. Evicts the least recently used ones first.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ class EncoderCache {
   // `max_bytes` 0 keeps nothing. `metrics` may be null and must outlive it.
   EncoderCache(uint64_t max_bytes, Metrics* metrics) : max_bytes_(max_bytes), metrics_(metrics) {}
 
-  // Returns null where the text is not known for this encoder and bound on tokens. Counts a hit or a miss.
+  // Returns null if the text is not cached for this encoder and bound on tokens. Counts a hit or a miss.
   std::shared_ptr<const EncodedText> Find(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text);
 
   // Keeps the matrix unless it alone is larger than the cache.
   void Add(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text, EncodedText encoded);
 
-  // Returns the memory that entries take, with a flat allowance for what holds them.
+  // Returns the memory that the entries take, including a fixed estimate per entry for the containers.
   uint64_t num_bytes() const;
 
  private:
@@ -42,13 +42,13 @@ class EncoderCache {
   Metrics* const metrics_;
   mutable Mutex mutex_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
-  // The keys are those of the entries, which do not move.
+  // The keys refer to those in the entries, which do not move.
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// An encoder that answers requests for one query text out of a cache where it can, within Encode. Other requests go
-// through: those for documents, and those for several queries, whose texts are rarely asked again together.
+// An encoder that answers a request for one query text from a cache, within Encode, if it can. Other requests go
+// to the encoder: those for documents, and those for several queries, which are rarely repeated together.
 class CachedEncoder final : public Encoder {
  public:
   CachedEncoder(std::unique_ptr<Encoder> encoder, uint64_t max_bytes, Metrics* metrics)

@@ -1,5 +1,5 @@
 // One HTTP/1.1 connection to an encoder, in plain text or TLS, that makes one call at a time and stays open between
-// calls. Internal to server/encoder. Not thread-safe: it lives on the thread of its loop.
+// calls. Internal to server/encoder. Not thread-safe: use it only on the thread of its loop.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@
 
 namespace maxsim::encoder {
 
-// What all connections to one encoder have alike.
+// The settings that all connections to one encoder share.
 struct HttpPeer {
   EncoderUrl url;
-  std::string server_name;                         // for TLS: in SNI and in the encoder's certificate
+  std::string server_name;                         // for TLS: sent as SNI and expected in the encoder's certificate
   std::string token;                               // sent as "Authorization: Bearer ..."; "": no header
-  std::unique_ptr<boost::asio::ssl::context> tls;  // null: plain text
+  std::unique_ptr<boost::asio::ssl::context> tls;  // null for plain text
 };
 
 struct HttpCall {
@@ -41,12 +41,12 @@ struct HttpCall {
 };
 
 struct HttpOutcome {
-  absl::Status error;  // UNAVAILABLE where no whole answer came
+  absl::Status error;  // UNAVAILABLE if no complete answer came
   bool timed_out = false;
-  // The connection had been kept alive, and was closed before a byte of the answer came: the encoder has probably not
+  // The connection was a kept-alive one that closed before any byte of the answer came. The encoder has probably not
   // seen the call.
   bool was_stale = false;
-  // Without an error.
+  // Set if there is no error.
   unsigned status = 0;
   std::string body;
   std::optional<absl::Duration> retry_after;
@@ -59,11 +59,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // `loop` and `peer` must outlive it.
   HttpConnection(boost::asio::io_context* loop, const HttpPeer* peer);
 
-  // Connects unless it is connected, and makes the call. `done` runs once, later, on the loop's thread, and not at all
-  // after Close. One call at a time.
+  // Connects unless already connected, and makes the call. `done` runs once, later, on the loop's thread, but not after
+  // Close. One call at a time.
   void Send(const HttpCall& call, absl::Duration timeout, uint64_t max_answer_bytes, Done done);
 
-  // Says whether another call can be made, between calls: the encoder keeps the connection and has sent nothing more.
+  // Returns, between calls, whether another call can be made: the encoder kept the connection and sent no more bytes.
   bool IsUsable();
 
   void Close();

@@ -1,9 +1,9 @@
-// An encoder that is asked over HTTP, in one of the dialects of dialect.h.
+// An encoder that is called over HTTP, in one of the dialects of dialect.h.
 //
-// One thread owns the queue, the breaker and the connections, so that none of them has a lock; a second one reads big
-// answers, so that small ones do not wait for them. Texts of concurrent requests go into one call; a call whose texts
-// the encoder refuses is sent again request by request, so that only the guilty one fails. A call that nobody waits for
-// any more runs to its end, because its outcome says whether the encoder works.
+// One thread owns the queue, the breaker and the connections, so they need no locks. Large answers are parsed on other
+// threads, so that small ones do not wait for them. Texts of concurrent requests share a call. If the encoder refuses
+// the texts of a call, each request is sent again on its own, so that only the one at fault fails. A call still runs to
+// its end when all of its requests have been cancelled, because its outcome shows whether the encoder works.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class HttpEncoder final : public Encoder {
   // INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED with the configuration key at fault.
   static absl::StatusOr<std::unique_ptr<HttpEncoder>> Create(HttpEncoderOptions options, Metrics* metrics);
 
-  // Ends every request.
+  // Ends every request that is still in progress.
   ~HttpEncoder() override;
 
   EncoderIdentity identity() const override;

@@ -1,4 +1,4 @@
-// The calls of HttpEncoder: what they send, what becomes of their outcomes, and who the encoder is.
+// The calls of HttpEncoder: sending them, handling their outcomes, and learning the encoder's identity.
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -20,8 +20,8 @@ using Error = boost::system::error_code;
 // An answer up to this size is read on the loop's thread, which takes about a millisecond as JSON.
 constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
 
-// Returns the trace that a call for texts of several requests belongs to: the first one that is sampled or, where none
-// is, the first request's.
+// Returns the trace of a call with texts of several requests: the first one that is sampled or, if none is, that of the
+// first request.
 const TraceHeaders& TraceOf(const std::vector<TextRange>& ranges) {
   constexpr std::string_view kSampled = "-01";
   for (const TextRange& range : ranges) {

@@ -1,4 +1,4 @@
-// The insides of HttpEncoder: the queue, the calls and what the encoder has said of itself. Internal to server/encoder.
+// The implementation of HttpEncoder: the queue, the calls and the encoder's identity. Internal to server/encoder.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   // Starts the loop's thread.
   Impl(HttpEncoderOptions options, HttpPeer peer, Metrics* metrics);
 
-  // Ends every request and joins the threads. To be called once, before the destructor.
+  // Ends every request and joins the threads. Must be called once, before the destructor.
   void Stop();
   EncoderIdentity identity() const;
   std::shared_ptr<Cancellation> Encode(EncodeRequest request, Done done);
@@ -46,7 +46,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
  private:
   class Handle;
 
-  // Texts that are sent together.
+  // One call to the encoder, with the texts that are sent together.
   struct Call {
     std::vector<TextRange> ranges;
     HttpCall http;
@@ -65,7 +65,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- Requests.
 
-  // Queues a request, or ends it at once.
+  // Queues a request, or ends it at once with an error.
   void Admit(const Request& waiting);
   absl::Status CheckRoom(const WaitingRequest& waiting) const;
 
@@ -73,16 +73,16 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   void End(const Request& waiting, Result result, bool queued = true);
   void EndAll(const absl::Status& status);
 
-  // Ends what no call has been made for.
+  // Ends the requests that are still queued.
   void EndQueued(const absl::Status& status);
 
   // ---- Calls.
 
-  // Begins the calls that may begin now.
+  // Starts every call that can start now.
   void Pump();
   void WakeAt(absl::Time time);
 
-  // Makes a call of these texts.
+  // Starts a call with these texts.
   void Begin(std::vector<TextRange> ranges);
   std::shared_ptr<HttpConnection> NewConnection();
 
@@ -96,40 +96,40 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   // Thread-safe.
   absl::StatusOr<Answer> Parse(const Call& call, const std::string& body) const;
 
-  // Hands the matrices of a call to its requests.
+  // Hands the matrices of a call's answer to its requests, or ends them with the error.
   void OnAnswer(const CallPtr& call, absl::StatusOr<Answer> answer);
 
-  // `texts` are those of the range, and are moved from.
+  // Moves the matrices of a range into its request. `texts` points to the first one.
   void Deliver(const TextRange& range, EncodedText* texts);
 
-  // The encoder has answered, and not with 200.
+  // Handles an answer whose status is not 200.
   void OnRefusal(const CallPtr& call, const HttpOutcome& outcome);
 
   // Logs the encoder's error message, and returns the error for clients without it: the message may quote the request's
   // headers, other clients' texts or the encoder's internals.
   std::string LogRefusal(const std::string& where, const HttpOutcome& outcome);
 
-  // Ends the requests of a call that has been counted.
+  // Ends the requests of a call with an error. The call must already have been counted.
   void EndCall(const CallPtr& call, const absl::Status& status);
 
-  // Counts a call that the encoder has answered, whatever it said.
+  // Counts a call whose answer shows that the encoder works, even if the answer is a refusal.
   void Succeed(const CallPtr& call, std::string_view result);
 
-  // Counts a call that says that the encoder does not work, and ends its requests.
+  // Counts a call whose outcome shows that the encoder does not work, and ends its requests.
   void Fail(const CallPtr& call, std::string_view result, absl::Status why);
   void OnFailure(const absl::Status& why);
   void Count(const Call& call, std::string_view result);
   void ReportState();
 
-  // ---- Who the encoder is.
+  // ---- The encoder's identity.
 
-  // Asks an encoder of the dialect `maxsim`. Texts wait for the answer.
+  // Asks an encoder of the dialect `maxsim` for its identity (GET /info). Texts wait for the answer.
   void AskWho();
 
-  // Takes what GET /info answers. FAILED_PRECONDITION where it is not the encoder that the configuration names.
+  // Takes over the answer of GET /info. FAILED_PRECONDITION if it is not the encoder that the configuration names.
   absl::Status LearnWho(const std::string& body);
 
-  // Refuses an answer of another encoder than the one that answered before, and remembers what was not known.
+  // UNAVAILABLE if an answer is from another encoder than before, INTERNAL for another dim. Learns the dim if unknown.
   absl::Status CheckWho(const Answer& answer);
 
   const HttpEncoderOptions options_;
@@ -148,11 +148,11 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   CircuitBreaker breaker_;
   log::LogRateLimiter refusal_lines_{kMaxRefusalLines};
   std::unordered_set<Request> waiting_;
-  uint64_t num_bytes_ = 0;  // of the texts in waiting_
+  uint64_t num_bytes_ = 0;  // sum over the texts in waiting_
   std::unordered_set<std::shared_ptr<HttpConnection>> connections_;
-  std::vector<std::shared_ptr<HttpConnection>> kept_;  // those without a call
-  int num_calls_ = 0;                                  // in progress: one has its connection until its answer is read
-  bool is_known_;                                      // whether the encoder has said who it is, or need not
+  std::vector<std::shared_ptr<HttpConnection>> kept_;  // idle ones
+  int num_calls_ = 0;                                  // in progress; a call ends when its answer has been parsed
+  bool is_known_;                                      // the identity is known, or need not be asked for
   bool is_asking_ = false;
   std::thread thread_;
 };

@@ -25,7 +25,8 @@ std::string EncoderUrl::HostHeader() const {
 }
 
 absl::StatusOr<EncoderUrl> ParseEncoderUrl(std::string_view text) {
-  // What a request line or a header could not hold, and what a base path has no use for.
+  // Refuse characters that cannot stand in a request line or a header, and those that would begin a query, a fragment
+  // or user information.
   for (const char c : text) {
     if (c <= ' ' || c > '~' || c == '?' || c == '#' || c == '@') return Refuse(text);
   }

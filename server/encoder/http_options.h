@@ -1,4 +1,4 @@
-// Where an encoder is, how it is spoken to, and how much it may be asked at a time.
+// The options of an encoder: its address, its dialect, and limits on calls.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace maxsim::encoder {
 
-// "http://host[:port][/base]" or https, taken apart.
+// The parts of "http://host[:port][/base]", or of the same with https.
 struct EncoderUrl {
   bool is_tls = false;
   std::string host;  // without brackets
@@ -22,27 +22,27 @@ struct EncoderUrl {
   std::string HostHeader() const;
 };
 
-// INVALID_ARGUMENT with the value and what is accepted.
+// Returns INVALID_ARGUMENT with the value and what is accepted.
 absl::StatusOr<EncoderUrl> ParseEncoderUrl(std::string_view text);
 
 struct HttpEncoderOptions {
   std::string url;
   Dialect dialect = Dialect::kMaxsim;
-  // What is known of the encoder. The dialect `maxsim` asks it for the rest, and what is here must agree with that. The
-  // prefixes stand before each text, except in the dialect `maxsim`, where the encoder adds its own.
+  // The configured part of the encoder's identity. In the dialect `maxsim` the encoder reports the rest, and its report
+  // must agree with this. Prefixes are put before each text, but in the dialect `maxsim` the encoder adds its own.
   collection::EncoderIdentity identity;
-  // Names of prompts of the encoder's model, which the dialect `tei` sends with queries and with documents. "" sends
-  // none.
+  // Names of the model's prompts for queries and documents, sent in the dialect `tei`. An empty name means that none is
+  // sent.
   std::string query_prompt_name;
   std::string document_prompt_name;
   absl::Duration timeout = absl::Seconds(10);       // of one call, from connecting to the last byte
-  absl::Duration window = absl::Milliseconds(2);    // for which a text waits for others that go into one call with it
-  int max_batch_texts = 32;                         // of one call
-  int connections = 4;                              // as many calls at a time
-  int64_t queue_texts = 4096;                       // that wait for a call
-  uint64_t queue_bytes = uint64_t{64} << 20;        // of all texts that have no answer yet
+  absl::Duration window = absl::Milliseconds(2);    // time that a text waits for others to share a call with
+  int max_batch_texts = 32;                         // texts per call
+  int connections = 4;                              // and thus calls at a time
+  int64_t queue_texts = 4096;                       // limit on the texts that wait for a call
+  uint64_t queue_bytes = uint64_t{64} << 20;        // limit on the bytes of all texts that have no answer yet
   uint64_t max_answer_bytes = uint64_t{256} << 20;  // of one call
-  int breaker_failures = 5;                         // in a row, after which it is not called; 0: it always is
+  int breaker_failures = 5;                         // failures in a row that open the breaker; 0: it never opens
   absl::Duration breaker_cooldown = absl::Seconds(5);
   int32_t max_query_tokens = 4096;      // an answer with more for one query is an error
   int32_t max_document_tokens = 65536;  // an answer with more for one document is an error
@@ -50,7 +50,7 @@ struct HttpEncoderOptions {
   std::string tls_ca_file;              // PEM; "": the system's authorities
   std::string tls_cert_file;            // PEM, of this server as a client; "": none
   std::string tls_key_file;
-  std::string tls_server_name;  // that the encoder's certificate must have; "": the URL's host
+  std::string tls_server_name;  // the name in the encoder's certificate; "": the URL's host
 };
 
 // Returns false if the encoder cannot tell a query from a document: the dialect does not send the kind, and both kinds

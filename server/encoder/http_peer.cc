@@ -63,7 +63,7 @@ absl::StatusOr<HttpPeer> MakePeer(const HttpEncoderOptions& options) {
   if (!url.ok()) return Prefix("encoder.url: ", url.status());
   peer.url = *std::move(url);
   if (!options.token_file.empty()) {
-    // The first token is taken, as several are those that a server accepts.
+    // Use the first token. A file may hold several, since servers can accept more than one.
     absl::StatusOr<std::vector<std::string>> tokens = ReadTokenFile("encoder.token_file", options.token_file);
     if (!tokens.ok()) return tokens.status();
     peer.token = std::move(tokens->front());

@@ -1,4 +1,4 @@
-// Makes what connections to an encoder have alike out of its options. Internal to server/encoder.
+// Makes the shared settings of an encoder's connections from its options. Internal to server/encoder.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,7 +7,7 @@
 
 namespace maxsim::encoder {
 
-// Reads the files that the options name. INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED naming the key.
+// Reads the files that the options name. Returns INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED with the key.
 absl::StatusOr<HttpPeer> MakePeer(const HttpEncoderOptions& options);
 
 }  // namespace maxsim::encoder

@@ -20,7 +20,7 @@ void TextQueue::Forget(const WaitingRequest& request) {
   Line& line = lines_[IndexOf(request.request.kind)];
   line.num_texts -= left;
   num_texts_ -= left;
-  // Where no call begins for long, requests that end meanwhile must not pile up.
+  // Remove the request now: if no call begins for long, ended requests must not pile up.
   std::erase_if(line.requests, [&](const auto& other) { return other.get() == &request; });
 }
 
@@ -63,7 +63,7 @@ std::vector<TextRange> TextQueue::Take(absl::Time now) {
     line.requests.pop_front();
   }
   for (std::shared_ptr<WaitingRequest>& request : longer) line.requests.push_back(std::move(request));
-  // What is left has waited for its window, or for a call that it had no room in.
+  // The texts that are left are due at once: they have waited for their window, or for a call that they did not fit in.
   line.since = absl::InfinitePast();
   return taken;
 }

@@ -1,4 +1,4 @@
-// Texts that wait for a call to the encoder, and what goes into one call together. Internal to server/encoder. Not
+// Queues texts for the encoder, and chooses those that go into one call together. Internal to server/encoder. Not
 // thread-safe.
 #pragma once
 
@@ -29,7 +29,7 @@ struct WaitingRequest {
   EncodeRequest request;
   Encoder::Done done;  // null once it has been called
   std::vector<EncodedText> results;
-  size_t num_sent = 0;      // texts before this one are in a call or have been
+  size_t num_sent = 0;      // texts that are in a call or have been
   size_t num_answered = 0;  // texts that have a result
   uint64_t num_bytes = 0;   // of its texts
   boost::asio::steady_timer deadline;
@@ -44,7 +44,7 @@ struct TextRange {
 
 class TextQueue {
  public:
-  // A call has up to `max_texts`; a text waits for `window` for others to join it.
+  // A call has at most `max_texts` texts. A text waits up to `window` for others to join it.
   TextQueue(size_t max_texts, absl::Duration window) : max_texts_(max_texts), window_(window) {}
 
   void Add(std::shared_ptr<WaitingRequest> request, absl::Time now);
@@ -55,14 +55,14 @@ class TextQueue {
   // Takes out everything that AddAlone has queued.
   std::deque<TextRange> TakeAlone() { return std::exchange(alone_, {}); }
 
-  // To be called once for a request that is over, so that its texts are not counted any more.
+  // Must be called once for a request that is over, so that its texts are no longer counted.
   void Forget(const WaitingRequest& request);
 
-  // When the next call may begin: InfinitePast for at once, InfiniteFuture without texts.
+  // Returns when the next call may begin: InfinitePast if at once, InfiniteFuture if there are no texts.
   absl::Time NextCall() const;
 
-  // Returns the texts of the call that may begin now, of one kind and one bound on tokens; none where there is none.
-  // Kinds take turns, and so do requests that are longer than a call.
+  // Returns the texts of the next call, or none if no call may begin yet. They have the same kind and the same bound on
+  // tokens. Kinds take turns, and so do requests that are longer than a call.
   std::vector<TextRange> Take(absl::Time now);
 
   size_t num_texts() const { return num_texts_; }

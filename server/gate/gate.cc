@@ -40,7 +40,7 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// The gate pauses this long after an accept that failed, as for want of descriptors or memory.
+// How long the gate pauses after a failed accept, for example one without a free descriptor or memory.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
 constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
@@ -104,7 +104,7 @@ class Gate::Impl {
         listener->socket.close(ignored);
         listener->pause.cancel();
       }
-      // Drain may take its connection out of the list. Nothing here may throw, for StopAccepting waits.
+      // Drain may remove its connection from the list. No exception may escape: StopAccepting waits for `done`.
       for (auto next = connections_.waiting.begin(); next != connections_.waiting.end();) {
         const std::shared_ptr<WaitingConnection> connection = *next++;
         try {
@@ -155,7 +155,7 @@ class Gate::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // There was no memory for one connection's bytes. Its deadline will close it.
+        // Memory ran out while one connection was handled. Its deadline will close it.
         log::Write(spdlog::level::err, "gate_exception", {{"error", exception.what()}});
       }
     }
@@ -164,7 +164,7 @@ class Gate::Impl {
   void Accept(Listener& listener) {
     listener.socket.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](Error error) {
       if (error || stopped_accepting_) return;
-      // Others get their turn between the connections of a flood.
+      // Accept a limited number at a time, so that a flood of connections does not starve the existing ones.
       constexpr int kAtATime = 64;
       for (int i = 0; i < kAtATime; ++i) {
         Accepted accepted;
@@ -183,7 +183,7 @@ class Gate::Impl {
     });
   }
 
-  // Returns 0, or the error.
+  // Accepts one connection. Returns 0, or errno.
   int AcceptOne(Listener& listener, Accepted& accepted) {
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
@@ -197,7 +197,7 @@ class Gate::Impl {
     return 0;
   }
 
-  // No error ends a listener: whatever is short now may be there again in a moment.
+  // Accepts again after a pause. No error ends a listener, since descriptors or memory may be free again in a moment.
   void AcceptLater(Listener& listener, int problem) {
     if ((problem == EMFILE || problem == ENFILE) && !MakeRoom()) RefuseOne(listener);
     LogAcceptError(problem);
@@ -207,7 +207,7 @@ class Gate::Impl {
     });
   }
 
-  // Once a second at most, with the number of those that were left out.
+  // Logs at most one line per second, with the number of errors since the last line.
   void LogAcceptError(int problem) {
     const auto now = std::chrono::steady_clock::now();
     ++num_accept_errors_;
@@ -217,7 +217,8 @@ class Gate::Impl {
                {{"error", std::strerror(problem)}, {"times", std::exchange(num_accept_errors_, 0)}});
   }
 
-  // Closes the connection that has waited longest; false where none waits.
+  // Closes the connection that has waited longest, or else the oldest relayed one without a known token. Returns false
+  // if there is neither.
   bool MakeRoom() {
     if (!connections_.waiting.empty()) {
       connections_.waiting.front()->Close();
@@ -230,8 +231,8 @@ class Gate::Impl {
     return true;
   }
 
-  // A client that cannot be served is told at once, and does not wait for a timeout: the spare descriptor is what
-  // accepts it.
+  // Uses the spare descriptor to accept a connection and close it, so that its client fails at once instead of waiting
+  // for a timeout.
   void RefuseOne(Listener& listener) {
     spare_.Reset();
     OwnedFd(accept4(listener.socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)).Reset();
@@ -261,7 +262,8 @@ class Gate::Impl {
            grpc_connections_.size();
   }
 
-  // Returns false where the connection of this peer must not be kept.
+  // Makes room if the peer has reached its limit, by closing its oldest waiting connection. Returns false if that
+  // is not possible: the new connection must then be closed.
   bool MakeRoomOfPeer(const std::string& host) {
     if (options_.max_connections_per_peer == 0 || host.empty()) return true;
     const auto limit = static_cast<size_t>(options_.max_connections_per_peer);
@@ -295,7 +297,8 @@ class Gate::Impl {
     });
   }
 
-  // A flood at a bound must not cost a system call for each connection that gRPC has.
+  // Limits how often a full gate sweeps: during a flood, not every new connection may cost a system call for each of
+  // gRPC's connections.
   void SweepOnDemand() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_sweep_) return;
@@ -315,11 +318,11 @@ class Gate::Impl {
   bool owns_socket_file_ = false;
   std::atomic<bool> stopped_accepting_{false};
   asio::steady_timer sweep_timer_{loop_};
-  // Only the loop's thread uses what follows, up to the next blank line.
+  // The members up to the next blank line are used only on the loop's thread.
   GateConnections connections_;
   GrpcConnections grpc_connections_;
   OwnedFd spare_;
-  std::chrono::steady_clock::time_point next_sweep_{};  // on demand
+  std::chrono::steady_clock::time_point next_sweep_{};  // of SweepOnDemand
   int num_accept_errors_ = 0;
   std::chrono::steady_clock::time_point next_accept_line_{};
 

@@ -1,4 +1,4 @@
-// Has what the connections of the gate share. It is internal to server/gate; used on the gate's thread only.
+// State that the connections of the gate share. Internal to server/gate; used only on the gate's thread.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace maxsim::gate {
 
 using Socket = boost::asio::generic::stream_protocol::socket;
 
-// Makes a socket that owns the descriptor. Where that throws, the descriptor is closed.
+// Makes a socket that owns the descriptor. If that throws, the descriptor is closed.
 inline Socket MakeSocket(boost::asio::io_context& loop, int family, OwnedFd fd) {
   Socket socket(loop, boost::asio::generic::stream_protocol(family, 0), fd.get());
   fd.Release();
@@ -34,7 +34,7 @@ struct Peer {
   std::string name;  // the IP address with the port, for relayed connections
 };
 
-// Every connection that the gate has; each list is in order of age.
+// All connections that the gate still has. Each list is in order of age, the oldest first.
 struct GateConnections {
   boost::asio::io_context& loop;
   const GateOptions& options;
@@ -43,9 +43,9 @@ struct GateConnections {
   // Relayed connections without a call that carried a known token, and those with one.
   std::list<std::shared_ptr<RelayedConnection>> unauthenticated{};
   std::list<std::shared_ptr<RelayedConnection>> authenticated{};
-  // Counts a connection as gRPC's from here on, and gives it away.
+  // Hands a connection over to gRPC, and counts it as gRPC's from then on.
   std::function<void(OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
-  std::array<char, 32 * 1024> scratch{};  // what has just been read, by whoever reads
+  std::array<char, 32 * 1024> scratch{};  // shared buffer for a single read; its bytes are used up before the next one
 };
 
 }  // namespace maxsim::gate

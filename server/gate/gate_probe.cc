@@ -33,7 +33,7 @@ absl::Status GateProbe::Connect(absl::Duration limit) {
   auto& own_v6 = reinterpret_cast<sockaddr_in6&>(own);
   auto& own_v4 = reinterpret_cast<sockaddr_in&>(own);
   socklen_t size = sizeof(sockaddr_in);
-  // Under a wildcard the loopback answers.
+  // If the gate listens on a wildcard address, connect to the loopback address.
   if (own.ss_family == AF_INET6) {
     size = sizeof(sockaddr_in6);
     if (IN6_IS_ADDR_UNSPECIFIED(&own_v6.sin6_addr)) inet_pton(AF_INET6, "::ffff:127.0.0.1", &own_v6.sin6_addr);

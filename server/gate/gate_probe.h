@@ -1,4 +1,4 @@
-// Asks the gate's own port whether it accepts connections. Internal to server/gate.
+// Checks, by connecting to it, that the gate's own port accepts connections. Internal to server/gate.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,8 +12,8 @@
 
 namespace maxsim::gate {
 
-// Connect may be called on any thread, by one at a time, while the gate's thread calls IsItsConnection. SetAddress
-// comes before both.
+// Connect may be called on any thread, one call at a time, while the gate's thread calls IsItsConnection. SetAddress
+// must be called before both.
 class GateProbe {
  public:
   // Sets the address that the gate listens on.
@@ -23,8 +23,8 @@ class GateProbe {
   // if it does not.
   absl::Status Connect(absl::Duration limit);
 
-  // Returns whether an accepted connection from `peer` and its `port` is the one that Connect waits for, and is to be
-  // closed.
+  // Returns whether an accepted connection from `peer` and its `port` is the probe's own. The gate must then close it,
+  // which is what Connect waits for.
   bool IsItsConnection(const Peer& peer, int port) const;
 
  private:

@@ -8,8 +8,9 @@
 namespace maxsim::gate {
 namespace {
 
-// Returns the inode of a socket, or 0 where the descriptor is closed or something else's. ThreadSanitizer takes fstat
-// for a use of the file, which races with whoever closes it; here that race is the question, so fstatat asks it.
+// Returns the inode of a socket, or 0 if the descriptor is closed or is no longer a socket. Uses fstatat, because
+// ThreadSanitizer treats fstat as a use of the file that races with a close on another thread. Here that race is
+// intended: the question is whether the file has been closed.
 ino_t SocketInode(int fd) {
   struct stat file {};
   return fstatat(fd, "", &file, AT_EMPTY_PATH) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;

@@ -1,4 +1,4 @@
-// The connections that gRPC has taken over, so that they can be counted and bounded.
+// Tracks the connections that gRPC has taken over, so that they can be counted and bounded.
 #pragma once
 
 #include <sys/types.h>
@@ -10,15 +10,15 @@
 
 namespace maxsim::gate {
 
-// gRPC closes a connection without telling anybody, and its descriptor's number is soon another file's. A socket's
-// inode is not given to another one that soon, so a connection is open for as long as its descriptor has the inode that
-// it had. Not thread-safe.
+// gRPC closes connections without notice, and the system soon reuses the descriptor's number for another file. It does
+// not reuse a socket's inode that soon. So a connection counts as open while its descriptor still has the inode that it
+// had at first. Not thread-safe.
 class GrpcConnections {
  public:
-  // `fd` is a connected socket that the caller is about to give away; `peer` is whom it counts for, "" for nobody.
+  // `fd` is a connected socket that the caller is about to hand over. It counts for the address `peer`, if not "".
   void Add(int fd, const std::string& peer);
 
-  // Forgets the connections that have been closed. Costs a system call each.
+  // Removes the connections that have been closed. Costs one system call per connection.
   void Sweep();
 
   // These count the connections that were open at the last Sweep, and those added since.

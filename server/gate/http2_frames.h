@@ -1,4 +1,4 @@
-// The few frames of HTTP/2 (RFC 9113) that the gate writes itself, and the constants by which it reads others. Pure.
+// The few frames of HTTP/2 (RFC 9113) that the gate writes itself, and constants for reading others. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace maxsim::gate {
 
-// What a client sends first (RFC 9113, section 3.4).
+// The first bytes that a client sends (RFC 9113, section 3.4).
 inline constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 inline constexpr size_t kFrameHeaderBytes = 9;
 // The largest frame that a peer may send before it is told otherwise (SETTINGS_MAX_FRAME_SIZE's initial value).
 inline constexpr uint32_t kMaxFrameBytes = 16384;
 
-// The last stream of GOAWAY that lets every call go on which is on its way (RFC 9113, section 6.8).
+// As the last stream in a GOAWAY, it lets all calls that the client has already sent go on (RFC 9113, section 6.8).
 inline constexpr uint32_t kMaxStreamId = 0x7fffffff;
 
 enum class FrameType : uint8_t {
@@ -46,8 +46,8 @@ enum class ErrorCode : uint32_t { kNoError = 0, kProtocolError = 1, kEnhanceYour
 // Returns a whole frame; `payload` is at most kMaxFrameBytes long.
 std::string Frame(FrameType type, uint8_t flags, uint32_t stream_id, std::string_view payload);
 
-// Returns a server's first frame: SETTINGS that bounds the streams which a client may have open at a time, and leaves
-// everything else at its initial value.
+// Returns a server's first frame: a SETTINGS frame that bounds the number of streams that a client may have open at a
+// time, and leaves all other settings at their initial values.
 std::string Settings(int max_concurrent_streams);
 
 // Returns the answer to a PING of this 8-byte payload.
@@ -57,9 +57,9 @@ std::string WindowUpdate(uint32_t stream_id, uint32_t bytes);
 
 std::string Goaway(uint32_t last_stream_id, ErrorCode code);
 
-// Returns a gRPC call's answer that is nothing but an error: one HEADERS frame with END_STREAM, and
-// RST_STREAM(NO_ERROR), which asks the client to send no more of its request. Uses no dynamic table of HPACK, so that
-// it leaves none behind.
+// Returns the answer to a gRPC call that fails at once: one HEADERS frame with END_STREAM, and RST_STREAM(NO_ERROR),
+// which asks the client to send no more of its request. The headers do not use the dynamic table of HPACK, so no state
+// is kept from one answer to the next.
 std::string RefusedCall(uint32_t stream_id, const absl::Status& status);
 
 }  // namespace maxsim::gate

@@ -126,7 +126,7 @@ absl::StatusOr<bool> Http2Scanner::TakeHeaders(Http2Unit& unit) {
   }
   if (unit.stream_id % 2 == 0) return Malformed("a call on a stream whose number is even");
   if (absl::Status status = Inflate(block, unit); !status.ok()) return status;
-  // What comes on a stream that is open already is a call's trailers.
+  // HEADERS on a stream that was opened before are a call's trailers, not a new call.
   if (unit.stream_id > last_stream_id_) {
     unit.kind = Http2Unit::Kind::kCall;
     last_stream_id_ = unit.stream_id;

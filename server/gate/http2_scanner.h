@@ -1,4 +1,4 @@
-// Reads what a client of HTTP/2 sends, frame by frame, as far as the gate needs it to know which calls are made and
+// Reads the bytes of an HTTP/2 client frame by frame, as far as the gate needs to know which calls the client makes and
 // with which token. Pure: bytes in, units out; no socket, no clock.
 #pragma once
 
@@ -15,8 +15,8 @@ struct nghttp2_hd_inflater;
 
 namespace maxsim::gate {
 
-// What a client may send before it has authenticated itself. Honest clients stay far below: gRPC takes 8 KiB of
-// metadata.
+// Limits on the headers that a client sends before it has authenticated itself. Honest clients stay far below them:
+// gRPC accepts 8 KiB of metadata.
 inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // one call's HEADERS and CONTINUATION frames, as sent
 inline constexpr size_t kMaxHeaderListBytes = 16 * 1024;   // the same unpacked, 32 bytes more a field (RFC 9113, 6.5.2)
 inline constexpr int kMaxContinuations = 16;               // of one block
@@ -30,7 +30,7 @@ struct Http2Unit {
   uint8_t flags = 0;  // of the first frame
   uint32_t stream_id = 0;
   std::string bytes;  // as they came
-  // A kCall, a HEADERS frame that opens a stream, has these; "" is a field that is absent.
+  // Set for a kCall, which is a HEADERS frame that opens a stream; "" if the header is absent.
   std::string path;
   std::string authorization;  // the first one's value
 
@@ -46,16 +46,16 @@ class Http2Scanner {
 
   void Append(std::string_view bytes);
 
-  // Returns the next unit, or nullopt where more bytes are needed. INVALID_ARGUMENT for what is not HTTP/2,
-  // RESOURCE_EXHAUSTED for what is beyond the limits above; after an error the connection is of no further use. A unit
-  // takes at most kMaxHeaderBlockBytes + kMaxFrameBytes of bytes that wait, whatever the client announces.
+  // Returns the next unit, or nullopt if more bytes are needed. Returns INVALID_ARGUMENT if the bytes are not HTTP/2,
+  // RESOURCE_EXHAUSTED if they exceed the limits above; after an error the connection cannot be used. At most
+  // kMaxHeaderBlockBytes + kMaxFrameBytes are buffered for a unit, whatever length the client announces.
   absl::StatusOr<std::optional<Http2Unit>> Next();
 
-  // Gives away the bytes that have not come out as units.
+  // Takes the bytes that Next has not returned as units out of the scanner.
   std::string TakeRest();
 
  private:
-  // Returns the bytes that have not come out as units.
+  // Returns the bytes that Next has not yet returned as units.
   std::string_view waiting() const { return std::string_view(buffer_).substr(begin_); }
   std::string Take(size_t num_bytes);
   absl::StatusOr<std::optional<Http2Unit>> NextFrame();
@@ -68,10 +68,10 @@ class Http2Scanner {
   };
 
   std::string buffer_;
-  size_t begin_ = 0;  // of what waits in buffer_
+  size_t begin_ = 0;  // where those bytes begin in buffer_
   bool has_preface_ = false;
   uint32_t last_stream_id_ = 0;
-  std::unique_ptr<nghttp2_hd_inflater, InflaterDeleter> inflater_;  // made for the first headers
+  std::unique_ptr<nghttp2_hd_inflater, InflaterDeleter> inflater_;  // made when the first headers come
 };
 
 }  // namespace maxsim::gate

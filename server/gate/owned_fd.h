@@ -1,4 +1,4 @@
-// Has a file descriptor with an owner, which closes it.
+// Defines OwnedFd.
 #pragma once
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 namespace maxsim::gate {
 
-// A descriptor that is closed with the object.
+// Owns a file descriptor, and closes it on destruction.
 class OwnedFd {
  public:
   OwnedFd() = default;
@@ -22,10 +22,10 @@ class OwnedFd {
   // Returns the descriptor, or -1 when the object owns none.
   int get() const { return fd_; }
 
-  // Gives the descriptor away: the caller closes it.
+  // Returns the descriptor and gives up ownership: the caller must close it.
   int Release() { return std::exchange(fd_, -1); }
 
-  // Closes the descriptor that is owned, and owns `fd` from now on.
+  // Closes the owned descriptor, if any, and takes ownership of `fd`.
   void Reset(int fd = -1) {
     if (fd_ >= 0) close(fd_);
     fd_ = fd;

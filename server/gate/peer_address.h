@@ -7,8 +7,8 @@
 
 namespace maxsim::gate {
 
-// Returns the peer at an address, named as gRPC names it; an IPv4 address within IPv6 is taken out of it. Sets `port`,
-// but for an address that is neither IPv4 nor IPv6 or has port 0: the peer is then empty.
+// Returns the peer at an address, named as gRPC names it, and sets `port`. An IPv4 address within IPv6 is unwrapped.
+// If the address is neither IPv4 nor IPv6, or has port 0, the peer is empty and `port` is not set.
 Peer PeerOf(const sockaddr_storage& address, int* port);
 
 }  // namespace maxsim::gate

@@ -23,8 +23,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-// What a client without a token may do. A balancer that checks the health of a server makes a call every few seconds,
-// of some 200 bytes; a client that checks it makes one Watch.
+// Limits for a client without a token. A load balancer that checks a server's health makes a call of some 200 bytes
+// every few seconds; a client that checks it makes one call of Watch.
 constexpr double kCallsPerSecond = 5;
 constexpr double kCallsBurst = 20;
 constexpr double kBytesPerSecond = 16 * 1024;
@@ -33,23 +33,23 @@ constexpr size_t kMaxOpenStreams = 16;
 constexpr size_t kMaxWatches = 4;
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
-// There may be so many relayed connections without a known token. Each takes three descriptors; one more takes the
-// place of the oldest.
+// Maximum number of relayed connections without a known token. Each takes three descriptors. One more replaces the
+// oldest.
 constexpr size_t kMaxUnauthenticated = 64;
 
-// How far behind the bound of their rate calls are let through before the connection ends. What a client has sent by
-// then is in hand, and waiting does not undo it.
+// Calls above the rate are let through on credit, and reading pauses until the debt is paid. A call that makes the debt
+// larger than this ends the connection: it has already been received, so a pause would not hold it back.
 constexpr std::chrono::seconds kLongestDebt(4);
 
-// How long a client may send more bytes than their rate without a pause. Ending its connection also finds out that it
-// has hung up, which would otherwise be noticed only behind all that it has sent.
+// How long a client may keep sending bytes above the rate. The limit also ends the connection of a client that has hung
+// up, which would otherwise be noticed only after everything that it sent had been read.
 constexpr std::chrono::seconds kLongestFlood(10);
 
-// Without a token only, since a client that has one may be slow.
+// The time in which a client without a token must take an answer. A client with a known token may be slower.
 constexpr std::chrono::seconds kWriteTime(10);
 
-// Names `fd` after the client, so that the other end of its pair sees the address. Without a name all relayed clients
-// would be one for fairness, and nothing else would differ.
+// Gives `fd` a name with the client's address, which gRPC then sees as the peer of its own end of the pair. If this
+// fails, all relayed clients count as one for fairness, and nothing else changes.
 void NameAfter(int fd, const Peer& peer) {
   static std::atomic<uint64_t> next_number{0};
   std::string name = absl::StrCat(std::string(kRelayedPeerPrefix.substr(kRelayedPeerPrefix.find(':') + 1)), peer.name,

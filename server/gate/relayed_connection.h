@@ -1,10 +1,10 @@
-// Relays a connection whose first call needed no token, as a health check does not. It is internal to server/gate;
-// used on the gate's thread only.
+// Relays a connection whose first call needs no token, such as a health check. Internal to server/gate; used only on
+// the gate's thread.
 //
-// gRPC serves it through a socket pair, and what the client sends is bounded: calls and bytes a second, streams that
-// are open, the size of headers. A call that carries a known token ends the bounds (a client that checks its server's
-// health does so on the connection of its calls), and from then on bytes are only copied. The pair's other end has the
-// client's address in its name, for relayed_peer.h.
+// gRPC serves the connection through a socket pair, and the gate bounds what the client sends: calls and bytes per
+// second, open streams, the size of headers. The first call with a known token lifts the bounds, because a client may
+// check the health of a server on the connection that it then makes calls on. From then on bytes are only copied. The
+// gate's end of the pair has the client's address in its name, for relayed_peer.h.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ namespace maxsim::gate {
 
 class RelayedConnection : public std::enable_shared_from_this<RelayedConnection> {
  public:
-  // Gives gRPC one end of a socket pair, and relays `client`, of which `received` has been read. Closes it where there
-  // is no descriptor left.
+  // Gives gRPC one end of a socket pair, and relays `client` to it, beginning with the bytes in `received`, which have
+  // already been read. Closes `client` if no descriptor is left.
   static void Start(GateConnections* connections, Socket client, const Peer& peer, const std::string& received);
 
   RelayedConnection(GateConnections* connections, Socket client, Socket grpc_socket, Peer peer);
@@ -42,16 +42,16 @@ class RelayedConnection : public std::enable_shared_from_this<RelayedConnection>
   using Clock = std::chrono::steady_clock;
 
   void Begin(const std::string& received);
-  // Reads the client's bytes, which go to gRPC.
+  // Reads bytes from the client and forwards them to gRPC.
   void ReadFromClient();
   void OnClientBytes(std::string_view bytes);
-  // Scans what has come and appends to to_grpc_ what may pass; false where the client went beyond a bound.
+  // Scans the bytes and appends those that may pass to to_grpc_. Returns false if the client exceeded a bound.
   bool Scan(std::string_view bytes);
-  // Appends a unit to to_grpc_. Returns false where the client went beyond a bound with it.
+  // Appends a unit to to_grpc_. Returns false if the client exceeds a bound with it.
   bool Admit(const Http2Unit& unit);
   void BecomeAuthenticated();
   void WriteToGrpc();
-  // Reads gRPC's bytes, which go to the client.
+  // Reads bytes from gRPC and forwards them to the client.
   void ReadFromGrpc();
   void WriteToClient(size_t num_bytes);
 
@@ -65,12 +65,12 @@ class RelayedConnection : public std::enable_shared_from_this<RelayedConnection>
   Http2Scanner scanner_;
   TokenBucket call_bucket_;
   TokenBucket byte_bucket_;
-  Clock::duration pause_{};                       // before the client is read again
-  std::optional<Clock::time_point> flood_began_;  // the client has sent more than its rate ever since
-  std::set<uint32_t> open_calls_;                 // ids of streams that the client has opened and not ended
-  std::set<uint32_t> open_watches_;               // and of those that it has not reset
+  Clock::duration pause_{};                       // until the client is read again
+  std::optional<Clock::time_point> flood_began_;  // since when the client has been above its rate
+  std::set<uint32_t> open_calls_;                 // streams of calls that the client has neither ended nor reset
+  std::set<uint32_t> open_watches_;               // streams of Watch calls that the client has not reset
   boost::asio::steady_timer pause_timer_;
-  boost::asio::steady_timer write_deadline_;  // for the client to read
+  boost::asio::steady_timer write_deadline_;  // by when the client must have taken an answer
   std::string to_grpc_;
   std::array<char, 32 * 1024> from_client_;
   std::array<char, 32 * 1024> from_grpc_;

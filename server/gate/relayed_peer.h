@@ -10,7 +10,7 @@ namespace maxsim::gate {
 // "unix-abstract:maxsim-relay/192.0.2.7:51234/1-0".
 inline constexpr std::string_view kRelayedPeerPrefix = "unix-abstract:maxsim-relay/";
 
-// Returns the IP address in such a text; "" where `peer` is another one.
+// Returns the IP address in such a text, or "" if `peer` is not one.
 inline std::string_view RelayedHost(std::string_view peer) {
   if (peer.substr(0, kRelayedPeerPrefix.size()) != kRelayedPeerPrefix) return {};
   peer.remove_prefix(kRelayedPeerPrefix.size());

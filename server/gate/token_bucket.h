@@ -1,4 +1,4 @@
-// Bounds a rate, as of calls or bytes a second. Pure: no clock of its own.
+// Limits a rate, such as calls or bytes per second. Pure: no clock of its own.
 #pragma once
 
 #include <algorithm>
@@ -6,14 +6,14 @@
 
 namespace maxsim::gate {
 
-// A token bucket holds `burst` tokens at most, and gets `per_second` of them back. The class is not thread-safe.
+// A token bucket holds at most `burst` tokens, and is refilled with `per_second` tokens a second. Not thread-safe.
 class TokenBucket {
  public:
   using Clock = std::chrono::steady_clock;
 
   TokenBucket(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
 
-  // Takes `amount` tokens, on credit if need be. Returns how long the next taker has to wait until the debt is paid.
+  // Takes `amount` tokens, if necessary on credit. Returns the time until the debt is paid, or zero if there is none.
   Clock::duration Take(double amount, Clock::time_point now) {
     if (last_ != Clock::time_point()) {
       const double seconds = std::chrono::duration<double>(now - last_).count();

@@ -13,19 +13,19 @@ namespace {
 
 constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 
-// Frames that a client may send beside its first call: SETTINGS, WINDOW_UPDATE, PRIORITY. Honest clients send some 100
-// bytes of them.
+// Maximum bytes that are kept for gRPC before the first call with a token: the preface, SETTINGS, WINDOW_UPDATE and
+// PRIORITY frames. Honest clients send some 100 bytes of them.
 constexpr size_t kMaxBytesForGrpc = 32 * 1024;
-// Calls without a known token that one connection may make. Each gets its answer.
+// Maximum number of calls without a known token on one connection. Each of them is answered.
 constexpr int kMaxRefusedCalls = 32;
-// A client may send so many frames of any kind before its first call with a token. Each costs the gate's thread some
-// microseconds; honest clients send ten.
+// Maximum number of frames, other than those that begin a call, before the first call with a token. Each costs the
+// gate's thread some microseconds; honest clients send ten.
 constexpr int kMaxFrames = 1000;
-// What a client may still send after GOAWAY: twice the window of a connection.
+// Maximum bytes that a client may still send after GOAWAY: twice the window of a connection.
 constexpr size_t kMaxDroppedBytes = 128 * 1024;
-// How long a connection goes on after its first refused call, for those that are on their way.
+// How long a connection stays open after its first refused call, to answer calls that are already on their way.
 constexpr std::chrono::seconds kRefusedTime(2);
-// What a client has to read GOAWAY before the connection is closed.
+// The time that a client has to read GOAWAY before the connection is closed.
 constexpr std::chrono::milliseconds kClosingTime(500);
 
 }  // namespace
@@ -42,14 +42,14 @@ void WaitingConnection::Start() {
   list_position_ = connections_.waiting.insert(connections_.waiting.end(), shared_from_this());
   ExpireAfter(absl::ToChronoNanoseconds(connections_.options.first_call_timeout));
   if (hand_over_after_ == HandOverAfter::kFirstByte) {
-    // The byte stays where it is: TLS is gRPC's.
+    // Wait for the first byte, but leave it in the socket: gRPC does the TLS handshake.
     socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Error error) {
       if (self->state_ != State::kReading) return;
       error ? self->Close() : self->HandOver();
     });
     return;
   }
-  // A client may wait for the server's SETTINGS before it makes a call. Those of gRPC will follow.
+  // Send SETTINGS, since a client may wait for them before it makes a call. gRPC will send its own later.
   if (hand_over_after_ == HandOverAfter::kAuthenticatedCall) {
     Send(Settings(connections_.options.max_concurrent_streams));
   }
@@ -82,7 +82,8 @@ void WaitingConnection::Read() {
 
 void WaitingConnection::OnBytes(std::string_view bytes) {
   if (state_ == State::kClosing) {
-    // What still comes is dropped, so that the client reads why before it meets a closed connection.
+    // Drop the bytes that still come. Closing with unread bytes would reset the connection, and the client might never
+    // read the GOAWAY that tells it why.
     num_dropped_bytes_ += bytes.size();
     return num_dropped_bytes_ > kMaxDroppedBytes ? Close() : AwaitBytes();
   }
@@ -115,8 +116,8 @@ bool WaitingConnection::OnCall(const Http2Unit& unit) {
   const bool is_health = unit.path.compare(0, kHealthService.size(), kHealthService) == 0;
   if (!allowed.ok() && !is_health) return RefuseCall(unit, allowed);
   if (last_refused_ != 0) {
-    // gRPC could not read this call: HPACK's table holds what the refused ones brought. The client makes it again on
-    // another connection.
+    // gRPC could not decode this call: the client's HPACK table has entries from the refused calls, which gRPC never
+    // saw. The client repeats the call on another connection.
     End(CloseReason::kUnauthenticated, ErrorCode::kNoError);
     return false;
   }
@@ -135,16 +136,16 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
       if ((unit.flags & kFlagAck) == 0) Send(PingAck(unit.payload()));
       return state_ == State::kReading;
     case FrameType::kSettings:
-      // The first acknowledgement is for the gate's own frame.
+      // The first acknowledgement is for the gate's SETTINGS, which gRPC does not know of.
       if ((unit.flags & kFlagAck) != 0 && !std::exchange(settings_acknowledged_, true)) return true;
       break;
     case FrameType::kData:
-      // This is a refused call's message. The room that it took must be there for the next.
+      // This is the message of a refused call. Give its bytes back to the connection's window, for the next call.
       if (!unit.payload().empty()) Send(WindowUpdate(0, static_cast<uint32_t>(unit.payload().size())));
       return state_ == State::kReading;
     case FrameType::kHeaders:
     case FrameType::kResetStream:
-      return true;  // They belong to refused calls too.
+      return true;  // They belong to refused calls.
     case FrameType::kGoaway:
       Close();
       return false;
@@ -160,8 +161,8 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
 bool WaitingConnection::RefuseCall(const Http2Unit& unit, const absl::Status& why) {
   connections_.dependencies.on_refused_call(unit.path, why);
   if (last_refused_ == 0) {
-    // Calls that are on their way get their answers; new ones go to another connection, which a proxy shares among
-    // clients: this one could not be given to gRPC any more.
+    // This connection can no longer be handed to gRPC. GOAWAY makes new calls go to another connection (a proxy may
+    // share this one among clients), while calls that are already on their way are still answered.
     Send(Goaway(kMaxStreamId, ErrorCode::kNoError));
     ExpireAfter(kRefusedTime);
   }
@@ -195,13 +196,13 @@ void WaitingConnection::Relay() {
   const int family = peer_.host.empty() ? AF_UNIX : AF_INET6;
   OwnedFd fd = ReleaseSocket();
   if (fd.get() < 0) return;
-  // The relay scans what has come once more, for the dynamic table of HPACK.
+  // The relay scans these bytes again, to build up its own dynamic table of HPACK.
   RelayedConnection::Start(&connections_, MakeSocket(connections_.loop, family, std::move(fd)), peer_, bytes_for_grpc_);
 }
 
 void WaitingConnection::Drain() {
   if (hand_over_after_ == HandOverAfter::kFirstByte) return Close();
-  // A server's first frame is SETTINGS.
+  // SETTINGS must be a server's first frame, before GOAWAY.
   if (hand_over_after_ == HandOverAfter::kPreface) Send(Settings(connections_.options.max_concurrent_streams));
   SendGoawayAndClose(ErrorCode::kNoError);
 }

@@ -1,4 +1,4 @@
-// A connection that has not made its first call. Internal to server/gate; used on the gate's thread only.
+// A connection that has not been handed over yet. Internal to server/gate; used only on the gate's thread.
 #pragma once
 
 #include <chrono>
@@ -15,19 +15,19 @@ namespace maxsim::gate {
 
 class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
  public:
-  // What a client has to send before gRPC gets the connection.
+  // What the client must have sent before the connection is handed over to gRPC.
   enum class HandOverAfter { kFirstByte, kPreface, kAuthenticatedCall };
 
   WaitingConnection(GateConnections* connections, Socket socket, Peer peer, HandOverAfter hand_over_after);
 
-  // Puts itself at the end of the list, and begins.
+  // Adds the connection to the end of the list of waiting ones, and begins to read.
   void Start();
 
   // Closes at once. Idempotent.
   void Close();
 
-  // Sends GOAWAY, so that the client makes its calls elsewhere, and closes as SendGoawayAndClose does. A connection
-  // that gRPC is to encrypt is closed at once.
+  // Sends GOAWAY, so that the client makes its calls elsewhere, and closes as SendGoawayAndClose does. A TLS connection
+  // is closed at once.
   void Drain();
 
   const Peer& peer() const { return peer_; }
@@ -36,27 +36,27 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   using Error = boost::system::error_code;
   enum class State { kReading, kClosing, kClosed };
 
-  // Waits without a buffer of its own: most connections that wait send nothing.
+  // Waits for bytes without holding a buffer, since most waiting connections send nothing.
   void AwaitBytes();
   void Read();
   void OnBytes(std::string_view bytes);
-  // Looks at what has come; false once the connection is not this object's any more, or ends.
+  // Handles the units received so far. Returns false once the connection is handed over or closed: stop reading then.
   bool Proceed();
   bool OnCall(const Http2Unit& unit);
   bool OnFrame(const Http2Unit& unit);
-  // Answers a call for want of a token; the connection may try again with another one.
+  // Answers a call without a known token with an error. The client may make further calls. Returns whether to read on.
   bool RefuseCall(const Http2Unit& unit, const absl::Status& why);
-  // Leaves the list. Returns the socket's descriptor, or none where the socket cannot give it away.
+  // Leaves the list. Returns the socket's descriptor, or an empty OwnedFd if the socket cannot release it.
   OwnedFd ReleaseSocket();
   void HandOver();
   void Relay();
-  // Counts the end of the connection, and ends it as SendGoawayAndClose does.
+  // Counts the end of the connection, and ends it: as SendGoawayAndClose does if calls need tokens, at once otherwise.
   void End(CloseReason reason, ErrorCode code);
-  // Sends GOAWAY, and closes when the client has read that, or after a moment.
+  // Sends GOAWAY, and closes the connection when the client hangs up, or after a moment.
   void SendGoawayAndClose(ErrorCode code);
-  // Writes at once. Closes the connection where that does not fit into the socket: the client reads nothing.
+  // Writes at once. Closes the connection if the socket has no room, since the client is not reading then.
   void Send(std::string_view bytes);
-  // Ends the connection after `time`, in place of the time that was set before.
+  // Ends the connection after `time`, which replaces any time set before.
   void ExpireAfter(std::chrono::nanoseconds time);
   void OnTimeout(Error error);
 
@@ -68,10 +68,10 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   std::list<std::shared_ptr<WaitingConnection>>::iterator list_position_;
   State state_ = State::kReading;
   Http2Scanner scanner_;
-  // What gRPC will read first: all that came but acknowledgements of the gate's own frames.
+  // The bytes that gRPC will read first: all that came, except PINGs and the acknowledgement of the gate's SETTINGS.
   std::string bytes_for_grpc_;
   bool settings_acknowledged_ = false;
-  uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 without one
+  uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 if none was
   int num_refused_ = 0;
   int num_frames_ = 0;
   size_t num_dropped_bytes_ = 0;  // since GOAWAY

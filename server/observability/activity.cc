@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
 
-// Counters go up only; a reading that has less is of another server, and counts as nothing.
+// Returns the increase of a counter, or 0 if it is lower than before.
 uint32_t Since(uint64_t before, uint64_t now) {
   return now < before ? 0 : static_cast<uint32_t>(std::min<uint64_t>(now - before, UINT32_MAX));
 }
@@ -38,7 +38,7 @@ const ActivityTotals::Device* FindDevice(const ActivityTotals& totals, int numbe
 
 double BusyShare(const ActivityTotals::Device* before, const ActivityTotals::Device& now, double seconds) {
   if (before == nullptr || seconds <= 0) return 0;
-  // Lanes work side by side, so that their sum may pass the time.
+  // Lanes run at the same time, so their sum may exceed the elapsed time.
   return std::clamp((now.kernel_seconds - before->kernel_seconds) / seconds, 0.0, 1.0);
 }
 

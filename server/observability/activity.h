@@ -1,6 +1,6 @@
-// What the server did in the last ten minutes: samples of some seconds each, taken from the metrics, so that a person
-// who looks now sees what came before. Requests pay nothing for it: they count in the metrics as ever, and the server's
-// monitor reads those every few seconds.
+// Records the server's activity of the last ten minutes, as samples of a few seconds each, so that a person who looks
+// now sees what happened before. It costs requests nothing: the server's monitor takes the samples from the metrics,
+// every few seconds.
 #pragma once
 
 #include <array>
@@ -17,15 +17,15 @@
 
 namespace maxsim {
 
-// What the samples are made of, at one time. Counts are since the server began.
+// One reading, from which samples are computed. Counts are since the server started.
 struct ActivityTotals {
   struct Device {
     int number = 0;
     bool up = false;
     double kernel_seconds = 0;                // summed over lanes
-    uint64_t memory_bytes = 0;                // of the device; the CPU's is the host's
-    std::optional<uint64_t> free_bytes = {};  // of it
-    uint64_t collection_bytes = 0;            // of it, that collections take
+    uint64_t memory_bytes = 0;                // memory of the device; for the CPU, of the host
+    std::optional<uint64_t> free_bytes = {};  // the part of it that is free
+    uint64_t collection_bytes = 0;            // the part of it that collections take
     uint64_t budget_bytes = 0;                // memory.budget; 0: none
     std::string backend = {};                 // "cpu" or "cuda"
     std::string name = {};                    // as its maker names it
@@ -35,19 +35,19 @@ struct ActivityTotals {
   std::vector<Device> devices = {};
 };
 
-// What happened between two readings.
+// The activity between two readings.
 struct ActivitySample {
   struct Device {
     int number = 0;
     bool up = false;
-    double busy = 0;  // share of the time in which its kernels ran, summed over lanes, 1 at most
+    double busy = 0;  // share of the time that its kernels ran, summed over lanes, at most 1
   };
 
   double seconds = 0;                                 // its length
   std::array<uint32_t, kNumStatusCodes> answers{};    // rerank calls by status code
   std::array<uint32_t, kNumRejections> rejections{};  // by Rejection
-  std::optional<double> p50_us = {}, p99_us = {};     // of the time of those calls; none where there was none
-  std::optional<double> mean_batch_queries = {};      // none where there was no batch
+  std::optional<double> p50_us = {}, p99_us = {};     // time of those calls; none if there was no call
+  std::optional<double> mean_batch_queries = {};      // none if there was no batch
   double queue_jobs = 0;                              // at the end
   uint32_t encoder_calls = 0;
   uint32_t encoder_cache_hits = 0;
@@ -58,26 +58,26 @@ struct ActivitySample {
 };
 
 // Estimates a percentile of values that fell into buckets between two readings. `bounds` are the buckets' upper limits,
-// ascending; `counts` has one more bucket, above the last limit. The values of a bucket are taken to lie evenly in it,
-// so that the estimate is off by less than the bucket's width; those above the last limit are taken to lie at it.
-// `share` is 0.99 for the 99th percentile. Returns none where there is no value.
+// ascending; `counts` has one more bucket, above the last limit. Values are assumed to be spread evenly over a bucket,
+// so that the estimate is off by less than its width; values above the last limit are assumed to be equal to it.
+// `share` is 0.99 for the 99th percentile. Returns nullopt if there is no value.
 std::optional<double> PercentileOf(absl::Span<const double> bounds, absl::Span<const uint64_t> counts, double share);
 
 // Keeps the samples. The class is thread-safe.
 class Activity {
  public:
-  // So many samples are kept: ten minutes of five seconds each.
+  // The number of samples that are kept, and their length: ten minutes in all.
   static constexpr size_t kMaxSamples = 120;
   static constexpr absl::Duration kInterval = absl::Seconds(5);
 
   struct History {
     std::vector<ActivitySample> samples = {};          // oldest first, each beginning where the one before ended
-    std::vector<ActivityTotals::Device> devices = {};  // as they were read last
-    absl::Time end = absl::InfinitePast();             // of the last reading, as MonotonicNow() has it
+    std::vector<ActivityTotals::Device> devices = {};  // as of the last reading
+    absl::Time end = absl::InfinitePast();             // time of the last reading (MonotonicNow)
   };
 
-  // Takes a reading at `now`, a time of MonotonicNow(). The first one begins the first sample. One that comes sooner
-  // than half an interval after the one before is dropped.
+  // Takes a reading at `now`, a time of MonotonicNow(). The first reading only begins the first sample. A reading less
+  // than half an interval after the previous one is dropped.
   void Add(ActivityTotals totals, absl::Time now);
 
   History history() const;

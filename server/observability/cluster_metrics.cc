@@ -55,7 +55,7 @@ struct ClusterMetrics::Families {
     Gauge *up = nullptr, *ejected = nullptr, *calls = nullptr;
   };
   Mutex mutex;
-  // The series are kept: Family::Add takes a lock and hashes its labels.
+  // The series are cached, because Family::Add takes a lock and hashes its labels.
   std::map<std::string, GroupSeries, std::less<>> groups ABSL_GUARDED_BY(mutex);
   std::map<std::pair<std::string, std::string>, ReplicaSeries> replicas ABSL_GUARDED_BY(mutex);
 

@@ -25,7 +25,7 @@ class ClusterMetrics {
   void CountCall(std::string_view group, absl::StatusCode code, absl::Duration duration);
   // Counts a second replica that was asked before the first had answered.
   void CountHedge(std::string_view group);
-  // Counts a replica's error after which another one was asked, or none was left.
+  // Counts a replica's error after which another replica was asked, or would have been if one had been left.
   void CountRetry(std::string_view group);
   // Counts a refused answer. `field` names the wrong field, and must be one of a few constants.
   void CountBadAnswer(std::string_view group, std::string_view field);
@@ -36,10 +36,10 @@ class ClusterMetrics {
     int calls_in_flight = 0;
   };
   void SetReplica(std::string_view group, std::string_view target, const ReplicaGauges& gauges);
-  // Removes the series of a replica that the configuration names no more.
+  // Removes the series of a replica that is no longer configured.
   void RemoveReplica(std::string_view group, std::string_view target);
 
-  // Sets the calls in flight to all groups, by which routers are scaled.
+  // Sets the number of calls in flight to all groups. Routers can be scaled by it.
   void SetCallsInFlight(int calls);
 
  private:

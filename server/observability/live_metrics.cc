@@ -31,8 +31,8 @@ static_assert(kOutcomes.size() == kNumWriteOutcomes);
 constexpr std::array kResults = {CompactionResult::kOk, CompactionResult::kStopped, CompactionResult::kFailed};
 static_assert(kResults.size() == kNumCompactionResults);
 
-// A sync takes some ten microseconds on a disk with a battery behind its cache, milliseconds on others, and seconds
-// where a network is between: factors of about 2 over that range.
+// A sync takes tens of microseconds on a disk with a battery-backed cache, milliseconds on other disks, and seconds
+// over a network. The buckets cover that range in factors of about 2.
 const Buckets& WriteBuckets() {
   static const auto* const buckets = new Buckets{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3,
                                                  50e-3, 0.1,    0.25,   0.5,    1,    2.5,    5,    10};
@@ -161,7 +161,7 @@ struct LiveMetrics::Families {
   Family<Gauge>& stream_lag =
       AddGauge(registry, "maxsim_live_stream_lag", "Messages of the stream that the collection has not applied yet.");
 
-  // The series are kept: Family::Add takes a lock and hashes its labels.
+  // The series are cached, because Family::Add takes a lock and hashes its labels.
   struct Series {
     OwnedSeries owned;
     std::array<std::array<Counter*, kNumWriteOutcomes>, kNumWriteKinds> writes{};
@@ -172,7 +172,7 @@ struct LiveMetrics::Families {
     Gauge *compacting, *accepts_writes, *sequence, *compacted, *log_bytes, *segments, *segment_bytes,
         *segment_used_bytes, *changed;
     Gauge* deleted = nullptr;  // made last, so null if memory ran out before
-    // Null where the collection follows no stream.
+    // Null if the collection follows no stream.
     std::array<Counter*, kNumStreamOutcomes> stream_messages{};
     Histogram* stream_publish = nullptr;
     Gauge* stream_connected = nullptr;
@@ -216,7 +216,7 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
   series.compaction_bytes = owned.Add(compaction_bytes, labels);
   series.compacting = owned.Add(compacting, labels);
   series.accepts_writes = owned.Add(accepts_writes, labels);
-  // Nobody has said that it does not, and an alert looks at zeros.
+  // A collection accepts writes until Set says otherwise. A gauge that began at 0 would raise the alert on it.
   series.accepts_writes->Set(1);
   series.sequence = owned.Add(sequence, labels);
   series.compacted = owned.Add(compacted, labels);

@@ -23,7 +23,7 @@ inline constexpr size_t kNumWriteKinds = 2;
 
 enum class WriteOutcome {
   kApplied,
-  kStale,     // a version that is not older was there already
+  kStale,     // the collection already had the same or a newer version
   kNotFound,  // a delete of an id that the collection does not hold
   kFailed,    // not accepted, or the log could not be written
 };
@@ -31,22 +31,22 @@ inline constexpr size_t kNumWriteOutcomes = 4;
 
 enum class CompactionResult {
   kOk,
-  kStopped,  // the server or the collection was being stopped, or whoever asked for it went away
+  kStopped,  // the server or the collection was being stopped, or the client that asked for it went away
   kFailed,
 };
 inline constexpr size_t kNumCompactionResults = 3;
 
-// What became of a message of a stream that a live collection follows.
+// The outcome of a message of a stream that a live collection follows.
 enum class StreamOutcome {
   kApplied,
-  kOtherPartition,  // its document is of slots that the collection does not hold
+  kOtherPartition,  // its document belongs to a slot that the collection does not hold
   kStale,
   kNotFound,
   kUnreadable,  // no server can apply it
 };
 inline constexpr size_t kNumStreamOutcomes = 5;
 
-// Return "upsert", "applied", "ok" and so on, as the metrics' labels have it.
+// Return the value of the metrics' label: "upsert", "applied", "ok" and so on.
 std::string_view Name(WriteKind kind);
 std::string_view Name(WriteOutcome outcome);
 std::string_view Name(CompactionResult result);
@@ -66,15 +66,15 @@ struct GroupCommit {
   // The times of one request of writes (one LiveDocuments::Submit), which is acknowledged as a whole.
   struct Request {
     absl::Duration until_durable;  // from its arrival until its writes were on the disk
-    absl::Duration until_visible;  // from its arrival until a request that arrives sees them
+    absl::Duration until_visible;  // from its arrival until new requests see its writes
   };
-  uint64_t num_writes = 0;  // in the log's batch: not those that were stale or found nothing
-  absl::Duration log_time;  // of writing the batch, with its sync
+  uint64_t num_writes = 0;  // in the log's batch, which excludes writes that were stale or found nothing
+  absl::Duration log_time;  // for writing the batch, including its sync
   WriteCounts writes;       // of all its requests, by outcome
   std::vector<Request> requests;
 };
 
-// What the gauges of a live collection show.
+// The values of the gauges of a live collection.
 struct LiveGauges {
   uint64_t sequence = 0;
   uint64_t compacted_sequence = 0;
@@ -90,10 +90,10 @@ struct LiveGauges {
     bool connected = false;
     uint64_t lag = 0;  // messages that are not applied yet
   };
-  std::optional<Stream> stream = {};  // of a collection that follows one
+  std::optional<Stream> stream = {};  // set if the collection follows one
 };
 
-// What live collections have counted since the server began, summed over collections.
+// Counts since the server started, summed over all live collections.
 struct LiveTotals {
   std::array<uint64_t, kNumWriteOutcomes> writes{};
   // The requests' times until visible by bucket; the last one has no limit.
@@ -101,16 +101,16 @@ struct LiveTotals {
   std::vector<uint64_t> visible_counts;
 };
 
-// The class is thread-safe. A collection's series exist, all of them at zero, from the first call that names it until
-// Remove, so that rate() sees their first increment. So nothing may be counted for a collection that is no longer
-// served: LiveDocuments::Stop comes before Remove.
+// The class is thread-safe. A collection's series exist from the first call that names it until Remove. They all begin
+// at zero, so that rate() sees their first increment. Counting after Remove would create them again, so a collection
+// must be stopped first (LiveDocuments::Stop).
 class LiveMetrics {
  public:
   // `registry` must outlive it.
   explicit LiveMetrics(prometheus::Registry& registry);
   ~LiveMetrics();
 
-  // Observes a group commit that was acknowledged. The writing thread calls it, once a commit.
+  // Observes a group commit that was acknowledged. The writing thread calls it once per commit.
   void Observe(std::string_view collection, const GroupCommit& commit);
 
   // Counts writes that belong to no acknowledged commit: those that were not accepted, or whose commit failed.
@@ -120,26 +120,26 @@ class LiveMetrics {
   // much of their length to rounding.
   void CountLossyTokens(std::string_view collection, uint64_t num_zeroed, uint64_t num_coarse);
 
-  // Counts a compaction that did something or failed; one that found nothing to do is none. `bytes_written` is of
-  // shards, `duration` from its begin until its generation was served.
+  // Counts a compaction that did something or failed; not one that found nothing to do. `bytes_written` is the size of
+  // the shards, `duration` the time from its start until its generation was served.
   void CountCompaction(std::string_view collection, CompactionResult result, absl::Duration duration,
                        uint64_t bytes_written);
 
-  // Count the messages of a collection's stream by what became of them, and observe how long the stream took to
-  // acknowledge one. The collection has series of a stream from the first call on.
+  // Count the messages of a collection's stream by outcome, and observe how long the stream took to acknowledge one.
+  // From the first call on the collection has the series of a stream.
   void CountMessages(std::string_view collection, const std::array<uint64_t, kNumStreamOutcomes>& counts);
   void ObservePublish(std::string_view collection, absl::Duration duration);
 
   // Sets the gauges of a collection.
   void Set(std::string_view collection, const LiveGauges& gauges);
 
-  // Removes the series of a collection; for one that has none it does nothing.
+  // Removes the series of a collection, if it has any.
   void Remove(std::string_view collection);
 
-  // Sets live.max_segment_bytes, which dashboards and alerts compare segments with.
+  // Sets the gauge of live.max_segment_bytes, which dashboards and alerts compare segments with.
   void SetSegmentLimit(int64_t bytes);
 
-  // Reads the totals. What was counted for collections that are gone stays in them.
+  // Returns the totals, which include the counts of collections that have been removed.
   LiveTotals Totals() const;
 
  private:

@@ -25,8 +25,8 @@
 namespace maxsim::log {
 namespace {
 
-constexpr int kPollMs = 50;                            // The writer notices this soon that it is to give up.
-constexpr std::chrono::milliseconds kGiveUpTime{500};  // The writer has so long to notice.
+constexpr int kPollMs = 50;                            // The writer checks give_up at this interval.
+constexpr std::chrono::milliseconds kGiveUpTime{500};  // The time that the writer has to see give_up.
 constexpr int kCrashWaitMs = 500;
 
 std::array<std::atomic<uint64_t>, 2> dropped_lines{};
@@ -53,7 +53,7 @@ struct DescriptorSink::State {
   // The crash handler reads these without the mutex, which the crashed thread may hold.
   std::atomic<uint64_t> num_queued{0};
   std::atomic<uint64_t> num_done{0};  // written or dropped
-  std::atomic<bool> give_up{false};   // The process ends: what is still queued is lost.
+  std::atomic<bool> give_up{false};   // The process ends: queued lines are dropped.
 
   Mutex mutex;
   ConditionVariable work;  // for the writer
@@ -63,8 +63,8 @@ struct DescriptorSink::State {
   size_t queued_bytes ABSL_GUARDED_BY(mutex) = 0;
   uint64_t num_left_out ABSL_GUARDED_BY(mutex) = 0;  // dropped since the last line that was written
   bool stopping ABSL_GUARDED_BY(mutex) = false;
-  bool ended ABSL_GUARDED_BY(mutex) = false;            // The writer touches nothing any more.
-  bool flush_timed_out ABSL_GUARDED_BY(mutex) = false;  // A flush did, and nothing was written since.
+  bool ended ABSL_GUARDED_BY(mutex) = false;            // The writer no longer uses this state.
+  bool flush_timed_out ABSL_GUARDED_BY(mutex) = false;  // since then nothing was written
   std::thread writer;                                   // Only the constructor and the destructor touch it.
 
   std::string Format(const spdlog::details::log_msg& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -87,7 +87,7 @@ struct DescriptorSink::State {
     ++num_done;
   }
 
-  // Takes the next line off the queue, after a line that says how many are missing before it.
+  // Takes the next line off the queue. If lines before it were dropped, puts a line with their number in front.
   std::string Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::string text;
     if (const uint64_t count = std::exchange(num_left_out, 0); count > 0) {
@@ -124,7 +124,7 @@ struct DescriptorSink::State {
       if (size >= 0) {
         text.remove_prefix(static_cast<size_t>(size));
       } else if (errno == EAGAIN) {
-        // Another process has made the shared description non-blocking, and another one has written first.
+        // Another process has set O_NONBLOCK on the shared description, and the pipe has been filled since the poll.
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (give_up) return false;
       } else if (errno != EINTR) {
@@ -144,8 +144,8 @@ struct CrashCounts {
 CrashCounts crash_counts;
 std::atomic<const CrashCounts*> crash_sink{nullptr};
 
-// Does only what is safe in a signal handler: it sleeps while the writer, another thread, goes on. It waits in vain
-// where the crashed thread holds the mutex or is the writer.
+// Waits while the writer, which is another thread, writes the queued lines. Does only what is safe in a signal handler.
+// The wait is in vain if the crashed thread holds the mutex or is the writer.
 void OnCrash(int number) {
   if (const CrashCounts* counts = crash_sink; counts != nullptr) {
     for (int ms = 0; ms < kCrashWaitMs && *counts->num_done < *counts->num_queued; ++ms) {
@@ -245,7 +245,7 @@ void DescriptorSink::FlushOnCrash() {
   crash_sink = &crash_counts;
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     struct sigaction old {};
-    // A sanitizer's or a test framework's handler says more than ours.
+    // Keep an existing handler, such as a sanitizer's or a test framework's: it reports more than ours.
     if (sigaction(number, nullptr, &old) != 0 || old.sa_handler != SIG_DFL) continue;
     struct sigaction action {};
     action.sa_handler = OnCrash;

@@ -1,5 +1,5 @@
-// Writes log lines to a file descriptor through a bounded queue and a thread of its own: logging never waits for the
-// reader of the lines.
+// Writes log lines to a file descriptor through a bounded queue and a thread of its own, so that logging never waits
+// for the process that reads the lines.
 #pragma once
 
 #include <chrono>
@@ -12,45 +12,45 @@
 
 namespace maxsim::log {
 
-// Why a line was not written, which is the metric's label.
+// Why a line was not written. The values are labels of a metric.
 enum class DropReason {
-  kReader,  // The queue was full because nobody reads, or writing failed.
-  kRate,    // Clients caused more lines of its kind than are written in a second.
+  kReader,  // The queue was full because the reader is slow or gone, or writing failed.
+  kRate,    // Clients caused more lines of its kind than are written per second.
 };
 
 // Counts the lines that this process did not write. Thread-safe.
 uint64_t DroppedLines(DropReason reason);
 void CountDroppedLine(DropReason reason);
 
-// A sink that formats on the calling thread and queues the result. Lines come out whole and in the order in which they
-// were logged. When the queue is full the oldest line goes, and the next line that is written says how many went
-// ("log_lines_dropped"). Thread-safe.
+// A sink that formats on the calling thread and queues the result. Lines come out whole, in the order in which they
+// were logged. When the queue is full the oldest line is dropped, and a line before the next one says how many were
+// dropped ("log_lines_dropped"). Thread-safe.
 //
-// The writer never sets O_NONBLOCK: that flag belongs to the open file description, which other processes share. It
-// polls instead, and writes at most PIPE_BUF bytes at a time, for which a pipe that polls as writable has room.
+// The writer never sets O_NONBLOCK, since that flag belongs to the open file description, which other processes share.
+// It polls instead, and writes at most PIPE_BUF bytes at a time: a pipe that polls as writable has room for these.
 class DescriptorSink : public spdlog::sinks::sink {
  public:
   struct Options {
-    size_t max_queued_bytes = size_t{1} << 20;   // of formatted lines that wait; one line is accepted whatever its size
+    size_t max_queued_bytes = size_t{1} << 20;   // of queued lines; the newest is kept whatever its size
     std::chrono::milliseconds flush_time{1000};  // the longest that flush and the destructor wait for the reader
   };
 
   // Starts the writer. The caller owns `fd` and keeps it open while the sink lives.
   DescriptorSink(int fd, const Options& options);
-  // Writes what is queued, for flush_time at most, and not at all where an earlier flush waited in vain and nothing was
-  // read since. A writer that another process' bytes block in write(2) is left behind.
+  // Writes the queued lines, for at most flush_time. Does not wait for them if an earlier flush timed out and nothing
+  // was read since. If the writer is stuck in write(2), because another process filled the pipe, it is detached.
   ~DescriptorSink() override;
   DescriptorSink(const DescriptorSink&) = delete;
   DescriptorSink& operator=(const DescriptorSink&) = delete;
 
   void log(const spdlog::details::log_msg& message) override;
-  // Waits until everything that was logged before is written, for flush_time at most.
+  // Waits until all lines logged before the call are written, for at most flush_time.
   void flush() override;
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
 
-  // Has the process wait a moment for this sink's writer when it crashes (SIGABRT, SIGSEGV, ...), for signals that
-  // nobody handles yet. At most one sink of a process does.
+  // Installs handlers that wait a moment for this sink's writer when the process crashes (SIGABRT, SIGSEGV, ...), but
+  // not for signals that already have a handler. Works for one sink per process: the last one that calls it.
   void FlushOnCrash();
 
  private:

@@ -128,11 +128,11 @@ class Json : public spdlog::formatter {
       Pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","thread":%t,"message":)", spdlog::pattern_time_type::utc);
 };
 
-// gRPC's errors quote what clients sent, and clients need no token for that: a header of a megabyte would be a line of
-// a megabyte.
+// Limits on gRPC's error lines. They quote what clients send, even clients without a token: a header of a megabyte
+// would otherwise give a line of a megabyte.
 constexpr size_t kMaxErrorBytes = 300;
 constexpr int kMaxErrorsPerSecond = 10;
-// An operator who asks for debug output wants it whole, but not without end.
+// Debug lines are cut later than errors: an operator who turns them on needs the details.
 constexpr size_t kMaxDebugBytes = 4096;
 
 // gRPC logs this before it aborts the process. No client can make gRPC log it.
@@ -154,8 +154,8 @@ void LogFromGrpc(gpr_log_func_args* args) {
 }
 
 #ifdef MAXSIM_PROTOBUF_LOGS
-// protobuf's errors are of messages that cannot be parsed, and their sender is told; what is fatal is a fault of the
-// program.
+// protobuf's errors are about messages that cannot be parsed, which their sender is told anyway. Only fatal ones are
+// faults of the program.
 void LogFromProtobuf(google::protobuf::LogLevel severity, const char*, int, const std::string& message) {
   const auto level = severity == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug;
   if (spdlog::should_log(level)) Write(level, Truncate(message, kMaxDebugBytes), {{"from", "protobuf"}});

@@ -1,5 +1,5 @@
-// Formats structured log lines (log_event.h) as text for people or as one JSON object per line. Plain spdlog::info()
-// and the like take the same way.
+// Formats structured log lines (log_event.h) as text for people or as one JSON object per line. Lines of plain
+// spdlog::info() and the like are formatted in the same way.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ namespace maxsim::log {
 
 inline bool DebugEnabled() { return spdlog::should_log(spdlog::level::debug); }
 
-// Sends spdlog's default logger to stderr in `format` ("text" or "json") at `level` (spdlog's names), and gRPC's own
-// messages with it: errors as warnings, the rest at debug; and protobuf's, of releases that let themselves be listened
-// to (newer ones log through Abseil): fatal ones as critical, the rest at debug.
-// Call once, after signals are blocked and before other threads start. Lines are queued and written by a thread of its
-// own (log_sink.h), so that logging never waits for the reader of stderr: a full queue loses its oldest lines. gRPC's
-// errors are cut and at most ten a second, with the count of those left out: any client can cause them.
+// Makes spdlog's default logger write to stderr in `format` ("text" or "json") at `level` (spdlog's names). gRPC's own
+// messages go there too: errors as warnings, the rest at debug. So do protobuf's, for releases with a log handler
+// (newer ones log through Abseil): fatal ones as critical, the rest at debug.
+// Call once, after signals are blocked and before other threads start. A separate thread writes the lines (log_sink.h),
+// so that logging never waits for the reader of stderr; if the queue is full, its oldest lines are dropped. Since any
+// client can cause gRPC's errors, these are cut, and limited to ten per second with a count of those left out.
 void Initialize(const std::string& level, const std::string& format);
 
-// Waits until what was logged is written, for a second at most. A process that ends by exit() or by returning from
-// main() does so by itself, one that ends by _exit() must call it.
+// Waits until all logged lines are written, for at most a second. A process that ends by exit() or by returning from
+// main() does this by itself; one that ends by _exit() must call it.
 void Flush();
 
 // Returns `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.

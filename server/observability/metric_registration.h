@@ -11,15 +11,15 @@
 
 namespace maxsim {
 
-// Returns the buckets of the times of calls. A rerank takes from some hundred microseconds (a GPU, hundreds of
-// candidates) to seconds (a CPU, a whole collection): factors of about 2 over that range.
+// Returns the buckets for the durations of calls. A rerank takes from some hundred microseconds (a GPU, hundreds of
+// candidates) to seconds (a CPU, a whole collection). The buckets cover that range in factors of about 2.
 inline const prometheus::Histogram::BucketBoundaries& DurationBuckets() {
   static const auto* const buckets = new prometheus::Histogram::BucketBoundaries{
       50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
   return *buckets;
 }
 
-// Return a new family of the registry, which owns it. `name` and `help` are what /metrics shows.
+// Return a new family in the registry, which owns it. /metrics shows `name` and `help`.
 inline prometheus::Family<prometheus::Counter>& AddCounter(prometheus::Registry& registry, const char* name,
                                                            const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
@@ -33,8 +33,8 @@ inline prometheus::Family<prometheus::Histogram>& AddHistogram(prometheus::Regis
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-// Series of one thing that comes and goes, such as a collection. They leave their families with this object, which the
-// registry must outlive.
+// The series of one thing that comes and goes, such as a collection. They are removed when this object is destroyed.
+// The registry must outlive it.
 class OwnedSeries {
  public:
   OwnedSeries() = default;
@@ -44,7 +44,7 @@ class OwnedSeries {
     for (const std::function<void()>& remove : removals_) remove();
   }
 
-  // Adds a series to the family. `buckets` are those of a histogram.
+  // Adds a series to the family. For a histogram, `buckets` are its limits.
   template <typename Metric, typename... Buckets>
   Metric* Add(prometheus::Family<Metric>& family, const prometheus::Labels& labels, const Buckets&... buckets) {
     Metric* const metric = &family.Add(labels, buckets...);

@@ -64,7 +64,7 @@ Metrics::Metrics()
       cluster_(std::make_unique<ClusterMetrics>(families_->registry)),
       scans_(std::make_unique<ScanMetrics>(families_->registry)),
       traces_(std::make_unique<TraceMetrics>(families_->registry)) {
-  // A series that exists from the start at zero lets rate() see its first increment.
+  // Make the series now, at zero, so that rate() sees their first increment.
   for (const Rejection reason : kRejections) {
     families_->by_reason[static_cast<size_t>(reason)] =
         &families_->rejections.Add({{"reason", std::string(Name(reason))}});

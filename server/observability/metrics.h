@@ -1,4 +1,4 @@
-// The metrics of maxsimd, but for those of its process, which process_metrics.h reads. Names, labels and buckets are
+// The metrics of maxsimd, except those of its process, which process_metrics.h reads. Names, labels and buckets are
 // documented in docs/reference/metrics.md.
 #pragma once
 
@@ -28,8 +28,8 @@ enum class Rejection {
   kNotFound,
   kDevice,
   kShutdown,
-  kQueueTime,   // would have waited for longer than is allowed, or than its client does
-  kDisplaced,   // accepted, and pushed out of a full queue for another client
+  kQueueTime,   // would have waited for longer than is allowed, or than its client waits
+  kDisplaced,   // was accepted, but pushed out of a full queue by a request of another client
   kLoading,     // the server is loading, or the collection is, or could not be loaded
   kMemory,      // there was no memory for it
   kHttpFull,    // http.max_concurrent_requests were in progress
@@ -39,13 +39,13 @@ enum class Rejection {
 
 inline constexpr size_t kNumRejections = 14;
 
-// Returns "queue_full" and so on, as the metrics' label has it.
+// Returns the value of the metrics' label: "queue_full" and so on.
 std::string_view Name(Rejection reason);
 
 // Calls are counted by status code, OK .. UNAUTHENTICATED.
 inline constexpr size_t kNumStatusCodes = 17;
 
-// What the metrics have counted since the server began, summed over all that rerank (gRPC's calls, streams, HTTP's).
+// Counts since the server started. `answers` and the durations cover rerank calls: Rerank, RerankStream and HTTP.
 struct MetricsTotals {
   std::array<uint64_t, kNumStatusCodes> answers{};
   std::array<uint64_t, kNumRejections> rejections{};
@@ -54,7 +54,7 @@ struct MetricsTotals {
   std::vector<uint64_t> duration_counts;
   uint64_t batches = 0;
   double batch_queries = 0;  // of all batches
-  double queue_jobs = 0;     // now
+  double queue_jobs = 0;     // at the time of reading
   uint64_t encoder_calls = 0;
   uint64_t encoder_cache_hits = 0;
   uint64_t encoder_cache_misses = 0;
@@ -71,18 +71,18 @@ class Metrics {
   void CountRequest(std::string_view method, absl::StatusCode code, absl::Duration duration);
   void CountRejection(Rejection reason);
 
-  // These functions are about batching and scoring.
+  // Batching and scoring.
   void ObserveQueueTime(absl::Duration wait);
   void ObserveBatch(int num_queries, uint64_t token_pairs, uint64_t document_tokens, uint64_t document_bytes,
                     double copy_seconds, double kernel_seconds);
-  // Holds the work of one device for a batch.
+  // One device's share of the work for a batch.
   struct DeviceBatch {
     uint64_t token_pairs = 0;
     double copy_seconds = 0;
     double kernel_seconds = 0;
     int64_t streamed_bytes = 0;  // of documents that are not in its memory
-    int64_t cache_hits = 0;      // listed documents outside of its memory that its cache had
-    int64_t cache_misses = 0;    // listed documents outside of its memory that its cache had not
+    int64_t cache_hits = 0;      // listed documents outside of its memory that were in its cache
+    int64_t cache_misses = 0;    // listed documents outside of its memory that were not in its cache
   };
   void ObserveDevice(int device, const DeviceBatch& batch);
   // Sets a device's state. Its series exist from the first call on.
@@ -123,10 +123,10 @@ class Metrics {
 
   // Sets the number of the gRPC port's connections in a state: "waiting", "relayed" or "open".
   void SetGrpcConnections(std::string_view state, uint64_t count);
-  // Counts a connection of the gRPC port that the gate has ended. `reason` is one of few.
+  // Counts a connection of the gRPC port that the gate has ended. `reason` must be one of a few fixed values.
   void CountEndedConnection(std::string_view reason);
 
-  // Counts a call to the encoder. `result` is one of few (docs/reference/metrics.md).
+  // Counts a call to the encoder. `result` must be one of a few fixed values (docs/reference/metrics.md).
   void CountEncoderCall(std::string_view result, size_t num_texts, absl::Duration duration);
   // Sets the texts that wait for a call, and the bytes of all texts without an answer.
   void SetEncoderQueue(size_t num_texts, uint64_t num_bytes);
@@ -135,7 +135,7 @@ class Metrics {
   void CountEncoderCacheLookup(bool hit);
   void SetEncoderCacheBytes(uint64_t bytes);
 
-  // The metrics of live collections. Their gauges are set and removed by who calls SetCollection and RemoveCollection.
+  // The metrics of live collections. The caller of SetCollection and RemoveCollection must also set and remove these.
   LiveMetrics& live() { return *live_; }
 
   // The metrics of a router.
@@ -153,7 +153,7 @@ class Metrics {
   // Sets a GPU's state, which the caller reads from NVML.
   void SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts);
 
-  // Reads the totals. It takes the time of one scrape's share of these series: not for the hot path.
+  // Returns the totals. This costs as much as a scrape of these series: not for the hot path.
   MetricsTotals Totals() const;
 
   // Returns the time that a device's kernels have taken since the server began, summed over lanes.

@@ -1,4 +1,4 @@
-// The series of collections, which come and go.
+// The series of collections. They are removed with their collection.
 #include <map>
 #include <string>
 #include <utility>
@@ -34,7 +34,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
     series.unavailable = series.owned.Add(families_->collection_unavailable, labels);
   }
   if (series.info == nullptr || series.storage != gauges.storage || series.residency != gauges.residency) {
-    // A generation may be stored in another way than the one before.
+    // A new generation may be stored in another way than the previous one.
     if (series.info != nullptr) families_->collection_info.Remove(std::exchange(series.info, nullptr));
     series.storage = std::string(gauges.storage);
     series.residency = gauges.residency;
@@ -46,7 +46,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
   series.documents->Set(static_cast<double>(gauges.num_documents));
   series.tokens->Set(static_cast<double>(gauges.num_tokens));
   series.unavailable->Set(static_cast<double>(gauges.num_unavailable));
-  // Places that it has left go.
+  // Remove the series of tiers and devices where the collection no longer is.
   std::map<std::pair<std::string, int>, Gauge*> left = std::exchange(series.bytes, {});
   for (const CollectionGauges::Resident& resident : gauges.resident) {
     const std::pair<std::string, int> place(resident.tier, resident.device);
@@ -78,8 +78,7 @@ void Metrics::CountReload(std::string_view name, bool ok, absl::Duration duratio
   const MutexLock lock(&families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.load_duration == nullptr) {
-    // Both series exist from the first load on, at zero, since increase() over one that begins at 1 misses the first
-    // failure.
+    // Make both series on the first load, at zero: if one began at 1, increase() would miss the first failure.
     const Labels labels = {{"collection", std::string(name)}};
     series.loads_ok = series.owned.Add(families_->loads, {{"collection", std::string(name)}, {"result", "ok"}});
     series.loads_failed = series.owned.Add(families_->loads, {{"collection", std::string(name)}, {"result", "error"}});

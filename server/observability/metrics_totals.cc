@@ -17,12 +17,12 @@ namespace {
 using prometheus::Counter;
 using prometheus::Histogram;
 
-// What counts as a rerank call among the methods of CountRequest.
+// Returns whether a method name that is passed to CountRequest is a rerank call.
 bool Reranks(std::string_view method) { return method == "Rerank" || method == "RerankStream" || method == "http"; }
 
 uint64_t CountOf(const Counter& counter) { return static_cast<uint64_t>(counter.Value()); }
 
-// Adds a histogram's values by bucket; what it collects counts those of lower buckets too.
+// Adds a histogram's values to `counts`, per bucket. Collect returns cumulative counts.
 void AddBuckets(const Histogram& histogram, std::vector<uint64_t>& counts) {
   uint64_t below = 0;
   size_t idx = 0;
@@ -32,7 +32,7 @@ void AddBuckets(const Histogram& histogram, std::vector<uint64_t>& counts) {
   }
 }
 
-// Counted where lines are dropped, below everything that knows of metrics.
+// Returns the counts of dropped log lines. The log keeps these itself, because it cannot depend on the metrics.
 prometheus::MetricFamily DroppedLogLines() {
   prometheus::MetricFamily family;
   family.name = "maxsim_log_lines_dropped_total";

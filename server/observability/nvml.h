@@ -1,4 +1,4 @@
-// Reads the state of the machine's GPUs from the driver's library, where there is one.
+// Reads the state of the machine's GPUs from the driver's library, if it is installed.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ struct GpuState {
 // The class is not thread-safe.
 class Nvml {
  public:
-  // Returns nullptr where the machine has no libnvidia-ml.so.1, or one that does not start.
+  // Returns null if the machine has no libnvidia-ml.so.1, or if that cannot be initialized.
   static std::unique_ptr<Nvml> Open();
   virtual ~Nvml() = default;
 

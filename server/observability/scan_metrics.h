@@ -1,5 +1,5 @@
-// The metrics of scans of codes, and of the scoring of what they chose. They are part of Metrics (metrics.h), and
-// documented in docs/reference/metrics.md.
+// The metrics of scans of codes, and of scoring the documents that they choose. They are part of Metrics (metrics.h),
+// and documented in docs/reference/metrics.md.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ class ScanMetrics {
   // The counts and times of one batch with scans.
   struct Batch {
     std::array<uint64_t, 3> scans{};  // queries, by planes: 1, 2 and 4
-    uint64_t token_pairs = 0;         // that were scanned
-    uint64_t documents = 0;           // that were chosen, and scored
-    uint64_t proofs = 0;              // of the queries' answers
+    uint64_t token_pairs = 0;         // scanned
+    uint64_t documents = 0;           // chosen by the scans, and scored
+    uint64_t proofs = 0;              // queries whose answer is proven
     double scan_seconds = 0;
     double refine_seconds = 0;
   };

@@ -1,4 +1,4 @@
-// Has the certificates of the ports, which may be replaced while these serve.
+// The certificates of the ports, which can be replaced while the ports serve.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace maxsim {
 
-// What the files of tls.* held when they were last read and right. It does not change.
+// The contents of the files of tls.* as of the last successful read. Immutable.
 struct TlsIdentity {
   TlsPem pem;
-  TlsContext context;  // of pem
+  TlsContext context;  // made from `pem`
 };
 
 // The class is thread-safe.
@@ -25,20 +25,20 @@ class TlsCertificates {
   TlsCertificates(const TlsCertificates&) = delete;
   TlsCertificates& operator=(const TlsCertificates&) = delete;
 
-  // False where the ports are plain text: Load then does nothing.
+  // Returns false if the ports are plain text. Load then does nothing.
   bool enabled() const { return !files_.cert_file.empty(); }
 
-  // True where clients are asked for a certificate.
+  // Returns whether clients are asked for a certificate.
   bool asks_clients() const { return !files_.client_ca_file.empty(); }
 
-  // Reads and checks the files; true when they differ from what was there. From then on new connections get them, and
-  // open ones keep what they began with. On an error everything stays as it was: NOT_FOUND or PERMISSION_DENIED for a
-  // file that cannot be read, INVALID_ARGUMENT for one that holds no PEM of its kind, or a key that is not the
-  // certificate's; each names the configuration's key and the path.
+  // Reads and checks the files; returns true if they have changed. New connections then use the new ones; open ones
+  // keep what they began with. After an error nothing changes: NOT_FOUND or PERMISSION_DENIED if a file cannot be read,
+  // INVALID_ARGUMENT if it holds no PEM of the right kind or the key is not the certificate's. Errors name the
+  // configuration key and the path.
   absl::StatusOr<bool> Load();
 
-  // Returns what the last successful Load read, or null when there was none. Two calls between which nothing was
-  // replaced return one object.
+  // Returns what the last successful Load read, or null if there was none. Returns the same object until a Load finds
+  // that the files have changed.
   std::shared_ptr<const TlsIdentity> Current() const;
 
  private:

@@ -22,33 +22,33 @@ using Bio = std::unique_ptr<BIO, Free>;
 using Certificate = std::unique_ptr<X509, Free>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Free>;
 
-// For TLS 1.2. Those of 1.3 are all of this kind.
+// The ciphers for TLS 1.2. Those of TLS 1.3 all have forward secrecy and authenticated encryption.
 constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
-// OpenSSL takes a message of this length into memory before it looks at it. Chains are of some 5 KiB.
+// Limit on a client's certificate chain, which OpenSSL reads into memory before it checks it. Chains have some 5 KiB.
 constexpr size_t kMaxClientChainBytes = 32 * 1024;
 
-// The length and the name of the one protocol that may be agreed on (RFC 7301).
+// The only protocol that is accepted in ALPN (RFC 7301): the length of its name, and the name.
 constexpr unsigned char kProtocol[] = "\x08http/1.1";
 constexpr unsigned kProtocolBytes = sizeof(kProtocol) - 1;
 
 Bio Open(const std::string& pem) { return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))); }
 
-// No pass phrase, as gRPC reads both; without one OpenSSL would ask on the terminal.
+// Gives an empty pass phrase, as gRPC does. Without this callback OpenSSL would ask on the terminal.
 char* NoPassPhrase() {
   static char empty[] = "";
   return empty;
 }
 
-// Returns the reason of the last error, and forgets all.
+// Returns the reason of the last error, and clears OpenSSL's queue of errors.
 std::string TakeReason() {
   const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
   ERR_clear_error();
   return reason == nullptr ? "no reason given" : reason;
 }
 
-// Returns the certificates of the text, of which a chain has the server's own first. INVALID_ARGUMENT where there is
-// none, or a damaged one.
+// Returns the certificates in `pem`, in their order; a chain begins with the server's own. Returns INVALID_ARGUMENT if
+// there is none, or if one is damaged.
 absl::StatusOr<std::vector<Certificate>> ReadCertificates(const char* key, const std::string& path,
                                                           const std::string& pem) {
   std::vector<Certificate> certificates;
@@ -108,7 +108,7 @@ absl::Status AskClients(const TlsPem& pem, const TlsFiles& files, SSL_CTX* conte
   return absl::OkStatus();
 }
 
-// A client that names protocols and not this one is refused, since it would not understand the answers.
+// Refuses a client that offers protocols but not this one, since it would not understand the answers.
 int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes, const unsigned char* offered,
                    unsigned offered_bytes, void*) {
   unsigned char* found = nullptr;
@@ -132,10 +132,10 @@ absl::StatusOr<TlsContext> MakeTlsContext(const TlsPem& pem, const TlsFiles& fil
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
-  // Buffers of 16 KiB go while nothing is on its way, and an answer may be sent in parts, from memory that moves.
+  // Idle connections release their buffers of 16 KiB. An answer may be sent in parts, from memory that moves.
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // Otherwise one read would go on for as long as a client sends messages that hold no bytes, such as new keys.
+  // Otherwise one read would go on as long as a client sends messages without data, such as key updates.
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_alpn_select_cb(context.get(), SelectProtocol, nullptr);
   if (absl::Status status = UseOwn(pem, files, context.get()); !status.ok()) return status;

@@ -1,4 +1,4 @@
-// Makes OpenSSL's context of a server out of the files of tls.*. This is also the check of the files, for both ports.
+// Makes OpenSSL's server context from the files of tls.*. Making it also checks the files, for both ports.
 #pragma once
 
 #include <memory>
@@ -26,11 +26,11 @@ struct TlsPem {
 
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
-// Returns the context of a port that speaks HTTP/1.1: TLS 1.2 or 1.3, ciphers with forward secrecy and authenticated
-// encryption, no renegotiation, no compression. No session is resumed, so that each connection is checked against the
-// certificates of its own time. Where there are authorities, clients are asked for a certificate: a wrong one ends the
-// handshake, and none is no error. INVALID_ARGUMENT for a text that holds no PEM of its kind, or a key that is not the
-// certificate's; it names the configuration's key and the path, by `files`.
+// Returns the context for a port that speaks HTTP/1.1: TLS 1.2 or 1.3, ciphers with forward secrecy and authenticated
+// encryption, no renegotiation, no compression. Sessions are not resumed, so that each connection is checked against
+// the certificates that are current when it is made. With `client_ca`, clients are asked for a certificate: a wrong one
+// ends the handshake, but none is accepted. Returns INVALID_ARGUMENT, with the configuration key and the path from
+// `files`, if a text holds no PEM of the right kind or the key is not the certificate's.
 absl::StatusOr<TlsContext> MakeTlsContext(const TlsPem& pem, const TlsFiles& files);
 
 }  // namespace maxsim

@@ -1,4 +1,4 @@
-// What an exporter of spans tells of its work, for metrics and the log.
+// Interface through which an exporter of spans reports its work, for metrics and the log.
 #pragma once
 
 #include <array>
@@ -13,17 +13,17 @@ namespace maxsim::tracing {
 // Why a span was dropped.
 enum class DropReason {
   kQueueFull,    // tracing.max_queued_spans waited
-  kUnavailable,  // the collector was not there, at several attempts
-  kTimeout,      // it did not answer in time
-  kRefused,      // it answered with an error
+  kUnavailable,  // the collector could not be reached in several attempts
+  kTimeout,      // the collector did not answer in time
+  kRefused,      // the collector answered with an error
   kShutdown,     // the server ended first
-  kMemory,       // there was none to send it
+  kMemory,       // there was no memory to send it
 };
 
 inline constexpr std::array kDropReasons = {DropReason::kQueueFull, DropReason::kUnavailable, DropReason::kTimeout,
                                             DropReason::kRefused,   DropReason::kShutdown,    DropReason::kMemory};
 
-// Returns "queue_full" and so on, as the metrics' label has it.
+// Returns the value of the metrics' label: "queue_full" and so on.
 constexpr std::string_view Name(DropReason reason) {
   switch (reason) {
     case DropReason::kQueueFull:
@@ -47,13 +47,13 @@ class ExportObserver {
  public:
   virtual ~ExportObserver() = default;
 
-  // So many spans have been taken by the collector.
+  // The collector has accepted this many spans.
   virtual void OnExported(uint64_t num_spans) = 0;
 
-  // So many spans will never be. Requests' threads call it as well, so that it must be quick.
+  // This many spans were dropped and will never be sent. Threads of requests call this too, so it must be quick.
   virtual void OnDropped(DropReason reason, uint64_t num_spans) = 0;
 
-  // The collector has begun to fail, with this error, or to work again (OK). Called when that changes.
+  // Called when the collector begins to fail (with the error) or works again (with OK).
   virtual void OnCollector(const absl::Status& status) = 0;
 };
 

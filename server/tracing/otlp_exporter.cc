@@ -22,13 +22,13 @@ namespace {
 
 namespace collector = opentelemetry::proto::collector::trace::v1;
 
-// A collector that comes back is found within this time, where gRPC's own pause grows to two minutes.
+// Longest pause before connecting to the collector again. gRPC's default grows to two minutes.
 constexpr int kMaxReconnectMs = 10'000;
 
 constexpr absl::Duration kLongestStop = absl::Hours(24);  // so that no time overflows the clock
 
-// Less than this the clocks may drift apart before spans follow: the wall clock is adjusted by microseconds all the
-// time, and the spans of one trace are to keep their order.
+// The conversion to wall-clock time follows the wall clock only once it is off by this much. Smaller steps are ignored
+// because the wall clock is adjusted by microseconds all the time, and the spans of a trace must keep their order.
 constexpr absl::Duration kClockStep = absl::Milliseconds(5);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const Endpoint& endpoint) {
@@ -130,7 +130,7 @@ absl::Status OtlpExporter::SendWithRetries(const Request& request, uint64_t num_
       return status;
     }
     if (!absl::IsUnavailable(status) || is_last) return status;
-    // An exporter that stops has one attempt more, at once.
+    // While stopping, the wait ends at once, and one more attempt follows.
     WaitBeforeRetry(backoff);
     backoff *= 2;
   }
@@ -140,7 +140,7 @@ absl::Status OtlpExporter::Send(const Request& request, uint64_t num_spans, uint
   grpc::ClientContext context;
   absl::Duration time;
   {
-    // Whoever stops the exporter after this finds the attempt, to cancel it.
+    // Publish the attempt under the lock, so that a Shutdown from now on can cancel it.
     const MutexLock lock(&mutex_);
     time = std::min(options_.timeout, stop_deadline_ - MonotonicNow());
     if (time <= absl::ZeroDuration()) return absl::DeadlineExceededError("the server ends");

@@ -1,4 +1,4 @@
-// Sends spans to a collector by the OpenTelemetry protocol over gRPC, from one thread, in batches.
+// Sends spans in batches to a collector, by the OpenTelemetry protocol over gRPC, from one thread.
 #pragma once
 
 #include <atomic>
@@ -25,13 +25,13 @@ struct ExporterOptions {
   Endpoint endpoint = {};
   ServiceIdentity service = {};
   size_t max_queued_spans = 4096;
-  // A batch is sent when it has so many spans, as in OpenTelemetry's own libraries, and once a second, where these wait
-  // for five: a person may be looking for the trace.
+  // A batch is sent once it has this many spans, or after max_batch_delay. OpenTelemetry's own libraries also send 512
+  // spans at a time, but wait for five seconds; one is better here because a person may be looking for the trace.
   size_t max_batch_spans = 512;
   absl::Duration max_batch_delay = absl::Seconds(1);
-  absl::Duration timeout = absl::Seconds(10);  // of one attempt
-  // A batch that finds the collector UNAVAILABLE is tried so often, after a time that doubles: 15 s in all, in which a
-  // collector restarts.
+  absl::Duration timeout = absl::Seconds(10);  // per attempt
+  // While the collector is UNAVAILABLE, a batch is tried this many times, with delays that double from first_backoff:
+  // 15 s in all, which is enough for a collector to restart.
   int max_attempts = 5;
   absl::Duration first_backoff = absl::Seconds(1);
 };
@@ -49,7 +49,7 @@ class OtlpExporter final : public SpanSink {
 
   void Add(std::unique_ptr<SpanData> span) override;
 
-  // Sends what waits. The first batch that fails, or the deadline, ends that: the rest is dropped.
+  // Sends the queued spans until a batch fails or the deadline comes, then drops the rest.
   void Shutdown(absl::Time deadline) override;
 
  private:
@@ -58,11 +58,11 @@ class OtlpExporter final : public SpanSink {
 
   void Run();
   void Export(const Batch& batch);
-  // Tries until the collector has the batch or it is to be dropped, and says why that is.
+  // Tries until the collector has accepted the batch (OK) or it must be dropped (the reason).
   absl::Status SendWithRetries(const Request& request, uint64_t num_spans);
-  // One attempt. Sets the spans that the collector has refused of those that it took.
+  // Makes one attempt. Sets `num_refused` to the number of spans that the collector rejected in an OK answer.
   absl::Status Send(const Request& request, uint64_t num_spans, uint64_t* num_refused);
-  // Returns early where the exporter stops.
+  // Returns early if the exporter stops.
   void WaitBeforeRetry(absl::Duration time);
   void Report(const absl::Status& status);
   absl::Duration ToWallClock();
@@ -73,16 +73,16 @@ class OtlpExporter final : public SpanSink {
   SpanQueue queue_;
   std::atomic<bool> is_stopping_{false};
 
-  // The thread's own.
+  // Used only by the thread.
   bool collector_fails_ = false;
   absl::Duration to_wall_clock_;
-  bool gives_up_ = false;  // while it stops: what is left is dropped
+  bool gives_up_ = false;  // set while stopping: the remaining spans are dropped
 
   Mutex mutex_;
   ConditionVariable changed_;
   absl::Time stop_deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   grpc::ClientContext* attempt_ ABSL_GUARDED_BY(mutex_) = nullptr;  // in progress
-  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;                  // the thread has nothing to do any more
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;                  // the thread has finished its work
   Mutex join_mutex_;
   std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
 };

@@ -1,4 +1,4 @@
-// Spans as messages of the OpenTelemetry protocol.
+// Converts spans to messages of the OpenTelemetry protocol.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace maxsim::tracing {
 
-// Who sends spans.
+// The identity of the process that sends spans.
 struct ServiceIdentity {
   std::string name;     // tracing.service_name
   std::string version;  // of maxsimd
-  std::string host;     // of the machine; "": not known
+  std::string host;     // name of the machine; "" if not known
   int64_t process_id = 0;
 };
 
-// Returns a request for these spans. `to_wall_clock` is the wall clock's time less that of MonotonicNow(): what is sent
-// is for people, and for comparing with what other machines say.
+// Returns a request with these spans. `to_wall_clock` is the wall clock minus MonotonicNow(). It is added to all times,
+// because people read them and compare them with those of other machines.
 opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest ToOtlp(
     const ServiceIdentity& service, const std::vector<std::unique_ptr<SpanData>>& spans, absl::Duration to_wall_clock);
 

@@ -1,5 +1,5 @@
-// A span: one piece of work of a trace, with its times, attributes and outcome. What is not sampled is a span too,
-// which records nothing and only carries the ids that a further call passes on.
+// A span is one piece of work of a trace, with its times, attributes and outcome. If the trace is not sampled, its
+// spans record nothing and only carry the ids that further calls pass on.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace maxsim::tracing {
 
 enum class SpanKind {
   kInternal,
-  kServer,  // a call that came
-  kClient,  // a call that was made
+  kServer,  // handles a call
+  kClient,  // makes a call
 };
 
-// Texts of attributes and errors are cut to so many bytes.
+// Texts of attributes and errors are cut to this many bytes.
 inline constexpr size_t kMaxTextBytes = 512;
 
 struct Attribute {
@@ -33,12 +33,12 @@ struct Attribute {
 
 class SpanSink;
 
-// What a span has recorded. Times are those of MonotonicNow().
+// The data that a span records. Times are those of MonotonicNow().
 struct SpanData {
-  SpanSink* sink = nullptr;  // takes it when it ends
+  SpanSink* sink = nullptr;  // receives the data when the span ends
   TraceContext context;
-  uint64_t parent_span_id = 0;                    // 0: the trace begins with it
-  std::shared_ptr<const std::string> tracestate;  // null: none
+  uint64_t parent_span_id = 0;                    // 0 if the trace begins with this span
+  std::shared_ptr<const std::string> tracestate;  // null if there is none
   std::string_view name;                          // static
   SpanKind kind = SpanKind::kInternal;
   absl::Time start;
@@ -53,27 +53,27 @@ class SpanSink {
  public:
   virtual ~SpanSink() = default;
 
-  // Takes the span or drops it, and counts that. Never blocks, allocates nothing, does not throw.
+  // Takes the span, or drops it and counts that. Never blocks, does not allocate, does not throw.
   virtual void Add(std::unique_ptr<SpanData> span) = 0;
 
-  // Ends the sink's work: what it has must be where it belongs by `deadline`, of MonotonicNow(), and is dropped then.
-  // Blocks until that is done. Spans that come later are dropped. Idempotent.
+  // Delivers the spans that it has until `deadline`, a time of MonotonicNow(), and drops the rest. Blocks until that is
+  // done. Later spans are dropped. Idempotent.
   virtual void Shutdown(absl::Time deadline) = 0;
 };
 
 class Span;
 
-// A span as the parent of others: what its children need of it, and the headers that name it. It may be copied, which
-// allocates nothing, be used by several threads, and outlive the span, but not the tracer.
+// A span in its role as a parent: what children need to know about it, and the headers that name it. Copying it does
+// not allocate. Several threads may use it. It may outlive the span, but not the tracer.
 class SpanParent {
  public:
-  // No span: children record nothing and have no ids.
+  // Makes a parent without a span: children record nothing and have no ids.
   SpanParent() = default;
 
-  // Begins a span within it, now. Of one that was not recorded it is the same one again.
+  // Begins a child span now. If the parent is not recorded, returns a span with the parent's own ids.
   Span StartChild(std::string_view name, SpanKind kind) const;
 
-  // Return what Span::traceparent and Span::tracestate return. The second one stays valid as long as this.
+  // Return what Span::traceparent and Span::tracestate return. `tracestate` stays valid as long as this object.
   std::string traceparent() const { return context_.is_valid() ? FormatTraceparent(context_) : std::string(); }
   std::string_view tracestate() const {
     return tracestate_ == nullptr ? std::string_view() : std::string_view(*tracestate_);
@@ -83,17 +83,17 @@ class SpanParent {
   friend class Span;
   Span StartChildAt(std::string_view name, SpanKind kind, absl::Time start) const;
 
-  SpanSink* sink_ = nullptr;  // null: the span was not recorded
+  SpanSink* sink_ = nullptr;  // null if the span is not recorded
   TraceContext context_;
   std::shared_ptr<const std::string> tracestate_;
 };
 
-// A span is used by one thread at a time, and must not outlive the tracer that it comes from. It ends at the latest
-// when it goes away. Where memory runs out, what would be recorded is left out; no function throws. Names and keys live
-// as long as the program.
+// One thread at a time may use a span, and a span must not outlive its tracer. It ends on destruction at the latest. No
+// function throws: if memory runs out, the data is simply not recorded. Names and keys must live as long as the
+// program.
 class Span {
  public:
-  // No span: it records nothing and has no ids.
+  // Makes an empty span, which records nothing and has no ids.
   Span() = default;
   Span(Span&& other) noexcept = default;
   Span& operator=(Span&& other) noexcept {
@@ -106,25 +106,25 @@ class Span {
   }
   ~Span() { End(); }
 
-  // Begins a span that is recorded where `context` is sampled. `parent_span_id` is 0 for the first one of a trace.
-  // Callers have it from Tracer::StartSpan or StartChild.
+  // Begins a span, which is recorded if `context` is sampled. `parent_span_id` is 0 for the first span of a trace. For
+  // Tracer::StartSpan and StartChild; others get their spans from these.
   Span(SpanSink* sink, const TraceContext& context, uint64_t parent_span_id,
        std::shared_ptr<const std::string> tracestate, std::string_view name, SpanKind kind, absl::Time start);
 
-  // Whether what is set here is kept: attributes that cost something to find need not be looked for otherwise.
+  // Returns whether attributes are kept. If not, callers can skip computing expensive ones.
   bool is_recording() const { return data_ != nullptr; }
 
-  // Returns the ids that a call made within this span names as its parent's. Not valid where there is no span.
+  // Returns the ids that calls made within this span send as their parent. Not valid if the span is empty.
   const TraceContext& context() const { return context_; }
 
-  // Return the values of the headers `traceparent` and `tracestate` of such a call; "" where it is to have none. The
-  // second one stays valid as long as this span or a child of it.
+  // Return the values of the headers `traceparent` and `tracestate` for such a call; "" for no header. `tracestate`
+  // stays valid as long as this span or a child of it.
   std::string traceparent() const { return context_.is_valid() ? FormatTraceparent(context_) : std::string(); }
   std::string_view tracestate() const {
     return tracestate_ == nullptr ? std::string_view() : std::string_view(*tracestate_);
   }
 
-  // Begin a span within this one, now or at `start`. Of one that is not recorded it is the same one again.
+  // Begin a child span, now or at `start`. If this span is not recorded, return a span with the same ids.
   Span StartChild(std::string_view name, SpanKind kind = SpanKind::kInternal) const {
     return StartChildAt(name, kind, is_recording() ? MonotonicNow() : absl::Time());
   }
@@ -132,24 +132,24 @@ class Span {
     return AsParent().StartChildAt(name, kind, start);
   }
 
-  // Returns the span as the parent of others, which may begin on other threads.
+  // Returns this span as a parent, whose children may begin on other threads.
   SpanParent AsParent() const;
 
-  // Records a span within this one that has been, from `start` to `end`.
+  // Records a child span that has already ended, from `start` to `end`.
   void AddChild(std::string_view name, absl::Time start, absl::Time end) const;
 
-  // Set an attribute, each key once. Texts are cut to kMaxTextBytes, and made printable. What is recorded lies behind
-  // the span, which need not be changeable for it.
+  // Set an attribute. Set each key only once. Texts are cut to kMaxTextBytes and made printable. These functions are
+  // const because the attributes are kept outside of the Span object.
   void SetAttribute(std::string_view key, std::string_view value) const;
   void SetAttribute(std::string_view key, const char* value) const { SetAttribute(key, std::string_view(value)); }
   void SetAttribute(std::string_view key, bool value) const { AddAttribute(key, value); }
   void SetAttribute(std::string_view key, double value) const { AddAttribute(key, value); }
   void SetAttribute(std::string_view key, int64_t value) const { AddAttribute(key, value); }
 
-  // Says how the work went. An error is kept as "CODE: message".
+  // Sets the outcome of the work. An error is recorded as "CODE: message".
   void SetStatus(const absl::Status& status) const;
 
-  // Ends the span, now or at `end`, and hands it over. Idempotent; what is set afterwards is lost.
+  // Ends the span, now or at `end`, and gives its data to the sink. Idempotent. Attributes set afterwards are lost.
   void End() {
     if (data_ != nullptr) EndAt(MonotonicNow());
   }
@@ -162,7 +162,7 @@ class Span {
 
   TraceContext context_;
   std::shared_ptr<const std::string> tracestate_;
-  std::unique_ptr<SpanData> data_;  // null: nothing is recorded
+  std::unique_ptr<SpanData> data_;  // null if nothing is recorded
 };
 
 }  // namespace maxsim::tracing

@@ -1,4 +1,4 @@
-// Spans that wait to be sent: a ring of fixed size, between the threads of requests and the one that sends.
+// The queue of spans that wait to be sent: a ring of fixed size between request threads and the thread that sends.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@ class SpanQueue {
   // Holds at most `capacity` spans, at least one. Take gives up to `max_batch` of them, at least one.
   SpanQueue(size_t capacity, size_t max_batch) : max_batch_(max_batch), ring_(capacity) {}
 
-  // Takes `span` over and returns true, or leaves it where it is: the queue is full, or closed. Allocates nothing, and
-  // wakes the other side only once a batch is full.
+  // Moves `span` into the queue and returns true; if the queue is full or closed, returns false and leaves `span` as it
+  // is. Does not allocate, and wakes the consumer only when a batch is full.
   bool Push(std::unique_ptr<SpanData>& span);
 
   // Waits until a batch is full, the queue is closed, or `max_delay` is over; returns the oldest spans, which may be
   // none. For one thread.
   std::vector<std::unique_ptr<SpanData>> Take(std::chrono::nanoseconds max_delay);
 
-  // Lets Take return at once from now on, and Push take nothing.
+  // From now on Take returns at once and Push refuses spans.
   void Close();
 
   bool is_closed() const {

@@ -42,8 +42,8 @@ bool MayStandInHeader(char letter) { return letter == '\t' || (letter >= ' ' && 
 class IdGenerator {
  public:
   IdGenerator() {
-    // Where the system has no random bytes, the time and the thread still tell generators apart. What stays zero is
-    // filled, since a state of zeros alone would stay so.
+    // Without random bytes from the system, the time and the address of this object make generators differ. The state
+    // must not be all zeros, since it would then stay so.
     if (getrandom(state_.data(), sizeof(state_), 0) == static_cast<ssize_t>(sizeof(state_))) state_[0] |= 1;
     if (state_[0] != 0) return;
     state_[0] = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
@@ -102,7 +102,7 @@ std::string_view BoundTracestate(std::string_view value) {
     if (!MayStandInHeader(letter)) return {};
   }
   if (value.size() <= kMaxTracestateBytes) return value;
-  // A comma right behind the bound still ends an entry that fits.
+  // Look for the comma at the bound too: there it ends an entry that just fits.
   const size_t comma = value.rfind(',', kMaxTracestateBytes);
   return comma == value.npos ? std::string_view() : value.substr(0, comma);
 }

@@ -1,4 +1,4 @@
-// Which trace a call belongs to, and how that stands in the headers `traceparent` and `tracestate`: W3C Trace Context,
+// The trace that a call belongs to, and the headers `traceparent` and `tracestate` that carry it: W3C Trace Context,
 // level 1 (https://www.w3.org/TR/trace-context-1). Everything here is thread-safe.
 #pragma once
 
@@ -11,50 +11,50 @@
 
 namespace maxsim::tracing {
 
-// The headers of HTTP, and the keys of gRPC's metadata.
+// Names of the HTTP headers, and of the keys in gRPC's metadata.
 inline constexpr char kTraceparentKey[] = "traceparent";
 inline constexpr char kTracestateKey[] = "tracestate";
 
-// The standard asks to pass on a tracestate of this size at least. More of it is not kept.
+// The standard requires passing on at least this many bytes of a tracestate. The rest is dropped.
 inline constexpr size_t kMaxTracestateBytes = 512;
 
-// Names one span of a trace. The default one names none.
+// Identifies one span of a trace. A default-constructed one identifies none.
 struct TraceContext {
   uint64_t trace_id_high = 0;  // the first 16 of the trace id's 32 digits
   uint64_t trace_id_low = 0;   // the last 16
-  uint64_t span_id = 0;        // parent-id, where it comes in a header
+  uint64_t span_id = 0;        // the parent-id, if read from a header
   bool is_sampled = false;     // whether the spans of this trace are recorded
 
-  // Ids that are all zero name nothing.
+  // An id that is zero is not valid.
   bool is_valid() const { return (trace_id_high | trace_id_low) != 0 && span_id != 0; }
 
   friend bool operator==(const TraceContext&, const TraceContext&) = default;
 };
 
-// Reads a value of `traceparent`. Returns nullopt for one that the standard says is to be ignored: another length than
-// 55, letters that are no lower-case hexadecimal digits, an id that is all zero, version ff. A version later than 00
-// may go on behind a further '-'; what it has in common with 00 is read. Of the flags only `sampled` is looked at.
+// Reads a value of `traceparent`. Returns nullopt if the standard says that it must be ignored: a length other than 55,
+// characters that are not lower-case hexadecimal digits, an id of zeros, or version ff. A version later than 00 may add
+// more after another '-'; only the part that 00 has too is read. Of the flags only `sampled` is used.
 std::optional<TraceContext> ParseTraceparent(std::string_view value);
 
-// Returns the value of `traceparent` that names a valid context: 55 characters of version 00.
+// Returns the value of `traceparent` for a valid context: 55 characters, version 00.
 std::string FormatTraceparent(const TraceContext& context);
 
-// Returns what is passed on of a value of `tracestate`: all of it or, where it is longer than kMaxTracestateBytes, the
-// whole entries at its front that fit. Returns "" for a value with bytes that no header may have.
+// Returns the part of a `tracestate` that is passed on: all of it or, if it is longer than kMaxTracestateBytes, the
+// first entries that fit completely. Returns "" if it has bytes that are not allowed in a header.
 std::string_view BoundTracestate(std::string_view value);
 
-// The span of another process that a call was made in, as its headers say.
+// The caller's span, in another process, as the headers of a call name it.
 struct RemoteParent {
-  TraceContext context;                           // not valid: the call came without a parent
-  std::shared_ptr<const std::string> tracestate;  // null: none
+  TraceContext context;                           // not valid if the call has no parent
+  std::shared_ptr<const std::string> tracestate;  // null if there is none
 };
 
-// Returns what the two headers of a call say; "" is a header that is not there. A tracestate without a valid
-// traceparent says nothing.
+// Reads the two headers of a call; "" stands for an absent header. A tracestate without a valid traceparent is
+// ignored.
 RemoteParent ReadParent(std::string_view traceparent, std::string_view tracestate);
 
-// Returns a random number that is not 0, from a generator of the calling thread, which the system has seeded. It takes
-// some nanoseconds, and is for ids, not for secrets.
+// Returns a random number other than 0, from a generator of the calling thread that was seeded by the system. It takes
+// a few nanoseconds. For ids, not for secrets.
 uint64_t RandomId();
 
 }  // namespace maxsim::tracing

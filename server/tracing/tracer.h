@@ -1,4 +1,4 @@
-// Begins the spans of calls that come to the server, and decides which traces are recorded.
+// Begins the spans of incoming calls, and decides which traces are recorded.
 //
 //   Span span = tracer.StartSpan("maxsim.v1.Reranker/Rerank", SpanKind::kServer, ReadParent(...), arrival);
 //   Span child = span.StartChild("encode", SpanKind::kClient);
@@ -21,7 +21,7 @@ class Tracer {
   explicit Tracer(std::unique_ptr<SpanSink> sink, double sample_ratio = 1);
   ~Tracer();  // shuts down at once
 
-  // Where this is false, spans record nothing and have no ids: a caller need not look for a parent.
+  // If this is false, spans record nothing and have no ids, so callers need not look for a parent.
   bool is_on() const { return sink_ != nullptr; }
 
   // Begins a span. A trace with a sampled parent is recorded, one with another parent is not, and one without a parent

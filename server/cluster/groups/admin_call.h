@@ -1,4 +1,4 @@
-// Calls of the Admin service of one server, which may take long and can be given up.
+// Calls a method of one server's Admin service, which may take long and can be stopped.
 #pragma once
 
 #include <chrono>
@@ -26,9 +26,9 @@ namespace maxsim::cluster {
 // Loading a large collection takes minutes.
 inline constexpr absl::Duration kAdminTimeout = absl::Hours(2);
 
-// Calls a method of a server and blocks until it has answered, or soon after the context's `stop`, which must not be
-// null, was stopped: the server is told then, and the status is that of `stop`. The call has a span within the
-// context's, which the server is told of.
+// Calls a method of a server and blocks until it answers. If the context's `stop` (must not be null) is stopped,
+// cancels the call and returns soon, with the status of `stop`. The call has a span within the context's, whose ids go
+// to the server.
 template <typename Request, typename Response>
 absl::StatusOr<Response> CallAdmin(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,
                                    const Request& request, const service::ChangeContext& change) {

@@ -1,4 +1,4 @@
-// The calls to groups that are under way, so that they can be ended.
+// Keeps track of the calls to groups that are in progress, so that a shutdown can wait for them or end them.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ class EndableCall {
 // The class is thread-safe.
 class CallRegistry {
  public:
-  // Notes a call; false once Close was called.
+  // Adds a call. Returns false, and adds nothing, once Close has been called.
   bool Add(const std::shared_ptr<EndableCall>& call);
-  // Forgets it. Whoever waits for it may go on from then on.
+  // Removes a call that has ended. Wakes WaitForNone and Close if it was the last one.
   void Remove(const EndableCall* call);
 
   size_t size() const;
 
-  // Waits until no call is under way, or until `deadline`, a time of MonotonicNow().
+  // Waits until no call is in progress, or until `deadline` (on the clock of MonotonicNow()).
   void WaitForNone(absl::Time deadline);
 
-  // Refuses calls from now on, ends those under way, and returns how many that were once they have ended.
+  // Refuses new calls and ends those in progress. Blocks until they have ended, then returns how many there were.
   size_t Close();
 
  private:

@@ -1,4 +1,4 @@
-// Which servers a router asks, and how patient it is with them.
+// The options of a router: which servers it calls, and how long it waits for them.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,39 @@ namespace maxsim::cluster {
 // A group of servers that hold the same partitions.
 struct GroupOptions {
   std::string name;  // 1 to 64 of A-Z a-z 0-9 . _ -
-  // Each "host:port", or "dns:///host:port", whose addresses are replicas each.
+  // Each is "host:port", or "dns:///host:port", where every address of the name is a replica.
   std::vector<std::string> targets;
 
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
 };
 
 struct ClusterOptions {
-  std::vector<GroupOptions> groups;  // none, and no file: the process is no router
-  std::string groups_file;           // a line each, read again when it changes; "": none
-  // Share of a group's answers, of those of the last half minute, by whose time a second replica is asked as well; 0:
-  // only where the first is lost.
+  std::vector<GroupOptions> groups;  // without these and without a file, the process is not a router
+  std::string groups_file;           // one group per line, reread regularly; "": none
+  // A second replica is asked once a call takes longer than this share of the group's answers in the last half minute.
+  // 0: only if the first one is lost.
   double hedge_at = 0.95;
-  int max_calls_in_flight = 1024;                   // of one group; what comes beyond is refused
-  absl::Duration timeout = absl::Seconds(30);       // of calls of clients that set no deadline
-  absl::Duration poll_interval = absl::Seconds(1);  // after which a replica is asked what it has
-  std::string token_file;                           // the bearer token that replicas want; "": none
+  int max_calls_in_flight = 1024;                   // per group; further calls are refused
+  absl::Duration timeout = absl::Seconds(30);       // for calls of clients that set no deadline
+  absl::Duration poll_interval = absl::Seconds(1);  // between polls of a replica
+  std::string token_file;                           // with the bearer token that replicas require; "": none
   client::TlsOptions tls;
 };
 
 inline bool IsRouter(const ClusterOptions& options) { return !options.groups.empty() || !options.groups_file.empty(); }
 
-// Parses "NAME=TARGET TARGET ...". INVALID_ARGUMENT with the text and what is wanted.
+// Parses "NAME=TARGET TARGET ...". Returns INVALID_ARGUMENT with the text and the expected form.
 absl::StatusOr<GroupOptions> ParseGroup(std::string_view text);
 std::string FormatGroup(const GroupOptions& group);
 
-// Parses a file of groups, a line each as ParseGroup has it; blank lines and those that begin with # do not count.
-// INVALID_ARGUMENT naming the line; also for a name that appears twice, and for a file without a group.
+// Parses a file of groups with one group per line, as in ParseGroup. Blank lines and lines that begin with # are
+// ignored. Returns INVALID_ARGUMENT naming the line; also for a repeated name, and for a file without a group.
 absl::StatusOr<std::vector<GroupOptions>> ParseGroups(std::string_view text, const std::string& origin);
 
-// Returns the groups of the options, from their file where they name one. Errors name the key.
+// Returns the groups of the options, read from the file if the options name one. Errors name the configuration key.
 absl::StatusOr<std::vector<GroupOptions>> ReadGroups(const ClusterOptions& options);
 
-// INVALID_ARGUMENT where two groups have one name or share a target.
+// Returns INVALID_ARGUMENT if two groups have the same name or share a target.
 absl::Status CheckGroups(const std::vector<GroupOptions>& groups);
 
 }  // namespace maxsim::cluster

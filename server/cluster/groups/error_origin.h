@@ -1,4 +1,4 @@
-// Errors of the cluster's servers, with what they come from.
+// Adds the origin to errors of the cluster's servers.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace maxsim::cluster {
 
-// Returns the error with `origin` ("group a") before its message or, if it has a field, after it: such a message begins
-// with the field. Details stay.
+// Returns the error with `origin` ("group a") before its message. If the error names a field, its message begins with
+// the field, so `origin` goes to the end. Keeps the details.
 inline absl::Status WithOrigin(const absl::Status& status, const std::string& origin) {
   if (client::FieldOf(status).empty()) return WithMessage(status, absl::StrCat(origin, ": ", status.message()));
   return client::WithAddition(status, absl::StrCat(" (", origin, ")"));

@@ -8,7 +8,7 @@ namespace maxsim::cluster {
 
 std::shared_ptr<Replica> ChooseReplica(const Replicas& replicas, absl::Span<const Replica* const> tried, absl::Time now,
                                        uint64_t turn) {
-  // What speaks against a replica, from the gravest to the least.
+  // Reasons not to choose a replica, the strongest first. Tuples compare from left to right.
   using Cost = std::tuple<bool, bool, bool, int>;
   std::shared_ptr<Replica> best;
   Cost best_cost;

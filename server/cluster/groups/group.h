@@ -18,9 +18,9 @@ namespace maxsim::cluster {
 
 using Replicas = std::vector<std::shared_ptr<Replica>>;
 
-// Returns the replica to ask: of those that are not in `tried`, the one that is neither ejected nor full, answers polls
-// and has the fewest calls in flight; `turn` decides between equals. Where none is such, one that is not ejected; where
-// all are, any: a replica that is left out is still better than no answer. Null where all were tried.
+// Chooses the replica to ask among those that are not in `tried`. Prefers, in this order, one that is not ejected,
+// answers polls, is not full, and has the fewest calls in flight; `turn` decides between equals. Picks even an ejected
+// replica if there is no other, since it may still answer. Returns null if all have been tried.
 std::shared_ptr<Replica> ChooseReplica(const Replicas& replicas, absl::Span<const Replica* const> tried, absl::Time now,
                                        uint64_t turn);
 
@@ -34,18 +34,18 @@ class Group {
   Replicas replicas() const;
   void SetReplicas(Replicas replicas);
 
-  // Takes a place for a call; false where there is none. EndCall gives it back.
+  // Counts a call as in flight; returns false, and counts nothing, if the group is at its limit. EndCall uncounts it.
   bool TryBeginCall();
   void EndCall() { calls_in_flight_.fetch_sub(1, std::memory_order_relaxed); }
   int calls_in_flight() const { return calls_in_flight_.load(std::memory_order_relaxed); }
   int max_calls_in_flight() const { return max_calls_; }
 
-  // How long answers took. Its percentile is when a second replica is asked.
+  // The durations of answered calls. A second replica is asked after their percentile.
   LatencyWindow& latencies() { return latencies_; }
   const LatencyWindow& latencies() const { return latencies_; }
 
-  // A tenth of calls may ask a second replica before the first has answered. EarnHedge is called once a call, and
-  // TakeHedge before a second replica is asked.
+  // The budget for hedges: one call in ten may ask a second replica before the first has answered. EarnHedge must be
+  // called once per call, and TakeHedge before a second replica is asked.
   void EarnHedge();
   bool TakeHedge();
 

@@ -14,26 +14,27 @@
 namespace maxsim::cluster {
 namespace {
 
-// When those may come again who found a group with too many calls.
+// The retry delay that a caller is told when the group has too many calls in flight.
 constexpr absl::Duration kTooManyCallsDelay = absl::Milliseconds(50);
 
-// A replica that is full is not asked for so long at most, whatever it says: others' requests may be smaller.
+// A full replica is left alone for at most this long, even if it asks for more: other requests may be small enough.
 constexpr absl::Duration kMaxFullTime = absl::Seconds(1);
 
-// A replica that answers nobody for ten times the group's percentile stands still. The bounds are for groups whose
-// calls take microseconds, and for those that have no percentile yet.
+// A replica counts as stalled once it has answered no call for ten times the group's latency percentile. The minimum is
+// for groups whose calls take microseconds, the maximum also for groups without a measured percentile.
 constexpr int kSilencePercentiles = 10;
 constexpr absl::Duration kMinSilence = absl::Milliseconds(100);
 constexpr absl::Duration kMaxSilence = absl::Seconds(5);
 
-// How often a call that takes long is looked at.
+// How often a slow call is checked (GroupCall::Look).
 constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
-// A look may come later by the time until it, divided by this, so that the timer wakes once for many calls.
+// A check may be late by this fraction of its delay, so that the timer can wake once for many calls.
 constexpr int kLookSlack = 16;
 
-// An error about the request, or about whoever sent it, says nothing against the replica. Nor does one that says when
-// to come back: the replica lacks a write that the request wants to see, or a stream that takes writes, and is well.
+// Returns whether an error counts against the replica. Errors about the request or its sender don't. UNAVAILABLE with
+// a retry delay doesn't either: the replica is healthy, but has not applied the write that the request must see, or has
+// lost the stream that takes its writes.
 bool IsFault(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -55,7 +56,7 @@ absl::Status Full(const Group& group, absl::Duration retry_after, const std::str
 
 absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
 
-// Ends the span of an attempt that was under way when its call ended with `status`.
+// Ends the span of an attempt that was still in progress when its call ended with `status`.
 void EndWithCall(const absl::Status& status, tracing::Span& span) {
   if (!span.is_recording()) return;
   const char* const why = status.ok() ? "another replica answered first" : "the call ended before the answer";
@@ -72,7 +73,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
         send_(std::move(send)),
         done_(std::move(done)) {}
 
-  // A call is answered in any case: one that was lost for want of memory, here.
+  // Every call is answered: one whose last callback was lost because memory ran out is answered here.
   ~GroupCall() override {
     if (!begun_ || done_ == nullptr) return;
     target_.group->EndCall();
@@ -122,7 +123,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     tracing::Span span = {};  // it ends with the attempt, or with the call
   };
 
-  // Does something that may find no memory, and ends the call where it does.
+  // Runs `work`, and ends the call if memory runs out in it.
   template <typename Work>
   void Protected(Work work) {
     const absl::Status status = Guarded([&] {
@@ -134,7 +135,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   bool MayAskSecond() const { return options_.may_hedge && target_.replicas.size() > 1; }
 
-  // Returns when the first of the replicas may be asked again where all are full.
+  // Returns the first time at which a replica may be asked again if all are full, else nullopt.
   std::optional<absl::Time> FullUntil(absl::Time now) const {
     absl::Time first = absl::InfiniteFuture();
     for (const std::shared_ptr<Replica>& replica : target_.replicas) {
@@ -143,7 +144,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     return first > now ? std::optional<absl::Time>(first) : std::nullopt;
   }
 
-  // Asks another replica; false where all were asked, or the call has ended.
+  // Asks another replica. Returns false if all have been asked, or if the call has ended.
   bool TryAttempt(bool is_hedge = false) {
     int number = 0;
     std::shared_ptr<Replica> replica;
@@ -190,13 +191,14 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
   }
 
-  // Returns for how long a replica that is well always answers somebody while it has calls.
+  // Returns the longest time that a healthy replica with calls in flight goes without answering any of them.
   absl::Duration Silence() const {
     const absl::Duration percentile = target_.group->latencies().percentile();
     return std::clamp(kSilencePercentiles * percentile, kMinSilence, kMaxSilence);
   }
 
-  // Ends a call that nobody waits for, or asks another replica where that is due; then looks again in a while.
+  // Ends the call if its client has gone away. Otherwise asks another replica if that is due, and schedules the next
+  // check.
   void Look() {
     {
       const MutexLock lock(&mutex_);
@@ -211,14 +213,14 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     LookIn(kLookInterval, now);
   }
 
-  // Asks another replica where the group has saved for that, or where those that were asked do not answer anybody any
-  // more.
+  // Asks another replica if the group has budget for a hedge, or if every replica that has not answered yet is ejected
+  // or fails its polls.
   void Hedge(absl::Time now) {
     bool all_asked = false;
     bool nobody_answers = true;
     {
       const MutexLock lock(&mutex_);
-      if (num_in_flight_ == 0) return;  // Another one is about to be asked.
+      if (num_in_flight_ == 0) return;  // OnEnd is about to ask another one.
       for (const Attempt& attempt : attempts_) {
         if (attempt.ended) continue;
         const Replica& replica = *attempt.replica;
@@ -237,7 +239,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   void Note(Replica& replica, const absl::Status& status, absl::Time now) {
     if (IsFault(status)) return replica.health().CountFailure(now);
-    // A client that is in a hurry says nothing against a replica that answers others.
+    // A short deadline says nothing about a replica that answers other calls.
     if (absl::IsDeadlineExceeded(status)) return replica.health().CountOvertaken(now, Silence(), begin_);
     const std::optional<absl::Duration> full = client::RetryAfter(status);
     if (options_.full_for_all && absl::IsResourceExhausted(status) && full.has_value()) {
@@ -261,7 +263,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       if (come_back_.ok() && client::RetryAfter(status).has_value()) come_back_ = status;
     }
     replica->EndCall();
-    // An attempt that was ended from here says nothing.
+    // The attempt was cancelled by this call, so its outcome says nothing about the replica.
     if (is_late) return;
     Note(*replica, status, now);
     if (status.ok()) {
@@ -276,15 +278,15 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
   }
 
-  // Returns the group's error where `last` is that of the last replica: one that says when to come back, since a
-  // replica that will answer then is there, whatever the others say.
+  // Returns the error of the whole call once the last replica has failed with `last`. Prefers an error with a retry
+  // delay, whichever replica gave it: that replica will be able to answer then.
   absl::Status ErrorOfAll(const absl::Status& last) {
     const MutexLock lock(&mutex_);
     return come_back_.ok() || client::RetryAfter(last).has_value() ? last : come_back_;
   }
 
-  // Returns the error that says when to come back, where all that were asked otherwise stand still: who comes back then
-  // is answered, and who waits for them is not. OK in any other case.
+  // Returns the error with a retry delay if one replica gave one and all replicas that have not answered are stalled: a
+  // client that retries then gets an answer, and one that waits for the stalled replicas does not. OK otherwise.
   absl::Status ErrorWhereOthersStandStill(absl::Time now) {
     const MutexLock lock(&mutex_);
     if (come_back_.ok() || attempts_.size() < target_.replicas.size()) return absl::OkStatus();
@@ -325,7 +327,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     if (environment_.calls != nullptr) environment_.calls->Remove(this);
   }
 
-  // Ends a call that did not begin.
+  // Ends a call that has not begun.
   void Refuse(const absl::Status& status) {
     if (environment_.metrics != nullptr) {
       environment_.metrics->CountCall(target_.group->name(), status.code(), absl::ZeroDuration());
@@ -339,13 +341,13 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
   const SendAttempt send_;
   absl::AnyInvocable<void(absl::Status, int)> done_;
   absl::Time begin_;
-  bool begun_ = false;  // It has a place of the group.
+  bool begun_ = false;  // the group counts it as in flight
 
   Mutex mutex_;
   std::vector<Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status come_back_ ABSL_GUARDED_BY(mutex_);  // the first error that says when to come back; OK: there was none
+  absl::Status come_back_ ABSL_GUARDED_BY(mutex_);  // the first error with a retry delay; OK if there was none
 };
 
 }  // namespace
@@ -365,7 +367,7 @@ bool MayAskAnother(const absl::Status& status) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kCancelled:  // by the replica: who asked for the call has another way
+    case absl::StatusCode::kCancelled:  // by the replica; a client that cancels is seen in GroupCallOptions::cancelled
       return true;
     case absl::StatusCode::kResourceExhausted:
       return client::RetryAfter(status).has_value();
@@ -382,7 +384,7 @@ void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context) {
     const std::string_view state = span.tracestate();
     if (!state.empty()) context.AddMetadata(tracing::kTracestateKey, std::string(state));
     return absl::OkStatus();
-  }).IgnoreError();  // A call without memory for its trace goes on without it.
+  }).IgnoreError();  // If memory runs out, the call goes on without its trace.
 }
 
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,

@@ -1,5 +1,5 @@
-// One call of a router to a group: to one replica, to another where that one fails or takes long, and no further than
-// the first answer.
+// One call of a router to a group. It asks one replica, and another one if that fails or is slow. The first answer wins
+// and ends the other attempts.
 #pragma once
 
 #include <atomic>
@@ -29,12 +29,12 @@
 
 namespace maxsim::cluster {
 
-// What every call of a router uses. All must outlive the calls; all but `timer` may be null.
+// The objects that all calls of a router share. They must outlive the calls; all but `timer` may be null.
 struct CallEnvironment {
   Timer* timer = nullptr;
-  CallRegistry* calls = nullptr;  // those under way
+  CallRegistry* calls = nullptr;  // the calls in progress
   ClusterMetrics* metrics = nullptr;
-  const client::CallMetadata* metadata = nullptr;  // the token that replicas want
+  const client::CallMetadata* metadata = nullptr;  // with the token that replicas require
 };
 
 // The replicas that may answer a call, all of one group.
@@ -44,53 +44,53 @@ struct CallTarget {
 };
 
 struct GroupCallOptions {
-  absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow(); the attempts see to it
+  absl::Time deadline = absl::InfiniteFuture();  // a time of MonotonicNow(); every attempt has it as its own deadline
   bool may_hedge = false;                        // ask a second replica while the first has not answered
-  // Ask another replica after any error that it may not have. A write is not repeated so: one whose answer is lost may
-  // have been written, and is sent to another replica only after an error that says that it was not.
+  // Ask another replica after every error that another replica may not have (MayAskAnother). False for writes: a write
+  // whose answer is lost may have been carried out, so it is repeated only after an error that says it was not.
   bool may_repeat = true;
-  // A replica that refuses the call because it is full gets no other calls for a while. False for calls that servers
-  // bound by a limit of their own: others are answered all the same.
+  // If a replica refuses this call because it is full, it gets no calls of any kind for a while. False for calls
+  // that have a limit of their own on the server: reaching it does not mean that the replica is full for others.
   bool full_for_all = true;
-  std::shared_ptr<const std::atomic<bool>> cancelled = {};  // set once nobody waits for the call; may be null
+  std::shared_ptr<const std::atomic<bool>> cancelled = {};  // set when the client has gone; may be null
   tracing::SpanParent span = {};                            // of the call; each attempt has a span within it
 };
 
-// Sends attempt number `attempt`, 0 .. replicas - 1, to a replica, and returns what ends it before its time. `span` is
-// the attempt's, which the replica is told of. `done` is called exactly once, from any thread, with OK or the replica's
-// error.
+// Sends attempt number `attempt`, 0 .. replicas - 1, to a replica, and returns a function that cancels the attempt.
+// `span` is the attempt's span, whose ids go to the replica. Calls `done` exactly once, from any thread, with OK or the
+// replica's error.
 using SendAttempt = std::function<std::function<void()>(Replica& replica, int attempt, const tracing::SpanParent& span,
                                                         std::function<void(absl::Status)> done)>;
 
-// Adds what tells a replica of the span to a call's metadata; nothing where there is no span.
+// Adds the trace headers of the span to a call's metadata. Adds nothing if there is no span.
 void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context);
 
-// Returns whether a replica's error is one that another replica may not have: UNAVAILABLE, RESOURCE_EXHAUSTED with
-// RetryInfo, a fault of the server, or a generation that it does not have.
+// Returns whether another replica may answer a call that ended with this error: UNAVAILABLE, RESOURCE_EXHAUSTED with
+// RetryInfo, a fault of the server, CANCELLED by the server, or a generation that the server does not have.
 bool MayAskAnother(const absl::Status& status);
 
-// Returns whether nothing can have been written by a write that ended with the error: the server said so, or there was
-// no connection to send it by.
+// Returns whether a write that ended with this error has certainly written nothing: the server said so, or there was
+// no connection to send it on.
 bool IsSafeToRepeat(const absl::Status& status);
 
-// Returns whether an error says that the replica has another generation than RerankRequest.generation.
+// Returns whether an error says that the replica does not have the generation in RerankRequest.generation.
 bool IsOtherGeneration(const absl::Status& status);
 
-// Carries out a call, and calls `done` exactly once: with OK and the number of the attempt that was answered, or with
-// the error of the last attempt, or an earlier one that says when to come back. Before it returns: RESOURCE_EXHAUSTED
-// with RetryInfo where the group has too many calls in flight or all replicas have said that they are full; UNAVAILABLE
-// where there is no replica.
+// Starts a call. Calls `done` exactly once: with OK and the number of the attempt that succeeded, or with the error of
+// the last attempt, or with an earlier error that has a retry delay. Calls it before returning if the group has too
+// many calls in flight or all its replicas are full (RESOURCE_EXHAUSTED with RetryInfo), or if there is no replica or
+// the router is draining (UNAVAILABLE).
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                     SendAttempt send, absl::AnyInvocable<void(absl::Status status, int attempt)> done);
 
-// Calls a method of a group. `request` is shared by the attempts and must not be changed. An answer that `check` finds
-// wrong is not used: its attempt ends with INTERNAL.
+// Calls a method of a group. The attempts share `request`, which must not change. If `check` finds an answer wrong,
+// that attempt ends with INTERNAL.
 template <typename Request, typename Response>
 void CallGroup(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                Rpc<Request, Response> rpc, std::shared_ptr<const Request> request, AnswerCheck<Response> check,
                absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
   struct Attempt {
-    std::shared_ptr<Group> group;  // goes last: the context holds a connection of its replicas (~Membership)
+    std::shared_ptr<Group> group;  // destroyed last: the context holds a connection of its replicas (~Membership)
     grpc::ClientContext context;
     Response response;
   };

@@ -1,5 +1,5 @@
-// Reads the list of groups again and again and looks up the names in it, on a thread that may block for as long as a
-// name server takes.
+// Rereads the list of groups at an interval and looks up the names in it, on a thread of its own, since a name server
+// may block the look-up for long.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace maxsim::cluster {
 // A group with the addresses of its targets.
 struct ResolvedGroup {
   struct Target {
-    std::string name;  // as the list has it
+    std::string name;  // as in the list
     absl::StatusOr<std::vector<std::string>> addresses;
   };
 
@@ -28,8 +28,8 @@ struct ResolvedGroup {
 // Looks up a target, and may block meanwhile.
 using Resolve = std::function<absl::StatusOr<std::vector<std::string>>(const std::string& target)>;
 
-// Returns the targets of the addresses of "dns:///HOST:PORT", sorted; the target itself for any other.
-// UNAVAILABLE where the name has no address now.
+// Returns the addresses of "dns:///HOST:PORT" as sorted targets; for any other target, the target itself. Returns
+// UNAVAILABLE if the name has no address now.
 absl::StatusOr<std::vector<std::string>> ResolveTarget(const std::string& target);
 
 // Returns whether a target is one that has to be looked up.
@@ -40,23 +40,23 @@ class GroupsWatcher {
  public:
   // Returns the groups, or why they cannot be read.
   using Read = std::function<absl::StatusOr<std::vector<GroupOptions>>()>;
-  // Begins to read and to look up, at once and then `interval` after each time. `read` and `resolve` may still run when
-  // the watcher is gone, and must own what they use. `changed` is called after each time, on the watcher's thread, and
-  // not once the watcher is gone; it must not call the watcher.
+  // Reads and looks up at once, and again `interval` after each round. `read` and `resolve` may still run after the
+  // watcher is destroyed, so they must own what they use. `changed` is called after each round, on the watcher's
+  // thread, but never after destruction; it must not call the watcher.
   GroupsWatcher(Read read, Resolve resolve, absl::Duration interval, std::function<void()> changed);
-  // Does not wait for a look-up that is under way: its thread ends when the name server has answered, and tells nobody.
+  // Does not wait for a look-up in progress: the thread ends once the name server answers, and the result is dropped.
   ~GroupsWatcher();
   GroupsWatcher(const GroupsWatcher&) = delete;
   GroupsWatcher& operator=(const GroupsWatcher&) = delete;
 
-  // Returns what was read since the last call, the newest; nullopt where nothing was.
+  // Returns the newest list, or why it could not be read; nullopt if nothing was read since the last call.
   std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> Take();
 
  private:
   struct State;
   static void Run(const std::shared_ptr<State>& state);
 
-  const std::shared_ptr<State> state_;  // which the thread may outlive this with
+  const std::shared_ptr<State> state_;  // shared with the thread, which may outlive the watcher
 };
 
 }  // namespace maxsim::cluster

@@ -1,4 +1,4 @@
-// Percentiles of how long calls took lately.
+// Computes a percentile of the durations of recent calls.
 #pragma once
 
 #include <array>
@@ -9,20 +9,20 @@
 
 namespace maxsim::cluster {
 
-// Counts durations in buckets that grow by an eighth, from a microsecond to an hour, of the present and the past
-// interval. Add is thread-safe and takes no lock; Turn is called by one thread.
+// Counts the durations of the current and the previous interval, in buckets from a microsecond to an hour that grow by
+// an eighth. Add is thread-safe and takes no lock; only one thread may call Turn.
 class LatencyWindow {
  public:
   static constexpr absl::Duration kInterval = absl::Seconds(15);
-  // With fewer values than this there is no percentile.
+  // The minimum number of values for a percentile.
   static constexpr uint64_t kMinValues = 20;
 
   void Add(absl::Duration duration);
 
-  // Computes the percentile anew, and forgets the interval before the past one where `now` is in another interval.
+  // Recomputes the percentile. If `now` is in a new interval, drops the values of the interval before the previous one.
   void Turn(absl::Time now, double share);
 
-  // Returns what Turn computed last: the upper limit of the bucket of that percentile; infinite while there are too few
+  // Returns the last result of Turn: the upper limit of the percentile's bucket, or infinity while there are too few
   // values.
   absl::Duration percentile() const {
     const int64_t us = percentile_us_.load(std::memory_order_relaxed);

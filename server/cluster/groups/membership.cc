@@ -21,19 +21,19 @@
 namespace maxsim::cluster {
 namespace {
 
-// An answer to GetInfo takes a millisecond; a server that does not give one for so long is not there.
+// Time limit of a poll. An answer to GetInfo takes a millisecond, so a server without one after this time is down.
 constexpr absl::Duration kPollTimeout = absl::Seconds(1);
 
-// One lost answer is no lost server; a refused connection is.
+// Timed-out polls in a row after which a server counts as down. After a refused connection it does at once.
 constexpr int kMaxPollFailures = 2;
 
-// How long RefreshThen waits for those that do not answer.
+// How long RefreshThen waits for replicas that do not answer.
 constexpr absl::Duration kRefreshTime = absl::Milliseconds(500);
 
-// How long the end waits for those that still use a replica.
+// How long the destructor waits for threads that still hold a replica.
 constexpr absl::Duration kLetGoTime = absl::Seconds(1);
 
-// Answers that come together make one view.
+// How long answers are collected before a view is made, so that those that come together make only one.
 constexpr auto kGatherTime = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -51,7 +51,7 @@ Membership::~Membership() {
   Stop();
   {
     MutexLock lock(&mutex_);
-    while (!polls_.empty()) changed_.Wait(lock);  // they end by their timeout
+    while (!polls_.empty()) changed_.Wait(lock);  // they end at kPollTimeout at the latest
     view_ = nullptr;
   }
   Replicas replicas;
@@ -59,8 +59,8 @@ Membership::~Membership() {
     for (std::shared_ptr<Replica>& replica : group->replicas()) replicas.push_back(std::move(replica));
     group->SetReplicas({});
   }
-  // The last connection must not go away on a thread of gRPC's, which would wait for its own end. The threads that have
-  // told of the end of calls let go of what these used within moments.
+  // The last reference to a connection must not be dropped on one of gRPC's threads, which would then wait for its own
+  // end. gRPC's threads that have just ended calls drop theirs within moments, so wait for that.
   const absl::Time end = MonotonicNow() + kLetGoTime;
   const auto wait_for = [end](const auto& pointers) {
     for (const auto& pointer : pointers) {
@@ -152,12 +152,12 @@ std::shared_ptr<Replica> Membership::MakeReplica(const std::string& group, const
   return nullptr;
 }
 
-// Returns the replicas at the addresses that a group is to have: those that it had, and new ones.
+// Returns one replica per address that the group should have. Reuses the existing replicas and makes the missing ones.
 Replicas Membership::ReplicasOf(const ResolvedGroup& wanted, const Replicas& before) {
   Replicas replicas;
   for (const ResolvedGroup::Target& target : wanted.targets) {
     if (!target.addresses.ok()) {
-      // A name server that is away takes nobody's replicas: what the group had stays.
+      // The name server did not answer. Keep all replicas that the group had: one of them may be this target's.
       log::Write(spdlog::level::warn, "name_not_resolved",
                  {{"group", wanted.name}, {"error", std::string(target.addresses.status().message())}});
       std::copy_if(before.begin(), before.end(), std::back_inserter(replicas), [&](const auto& replica) {
@@ -212,7 +212,7 @@ void Membership::TakeGroups() {
     groups_error_.clear();
     return ApplyGroups(**groups);
   }
-  // What was read last stays in force.
+  // The list cannot be read: the last good one stays in force.
   std::string error = groups->status().ToString();
   if (error != groups_error_) log::Write(spdlog::level::err, "groups_not_reloaded", {{"error", error}});
   groups_error_ = std::move(error);
@@ -220,7 +220,7 @@ void Membership::TakeGroups() {
 
 struct Membership::Poll {
   std::shared_ptr<Group> group;
-  std::shared_ptr<Replica> replica;  // goes last: the context holds its connection
+  std::shared_ptr<Replica> replica;  // destroyed last: the context holds its connection
   grpc::ClientContext context;
   v1::GetInfoRequest request;
   std::shared_ptr<v1::GetInfoResponse> response = std::make_shared<v1::GetInfoResponse>();
@@ -229,7 +229,7 @@ struct Membership::Poll {
 void Membership::BeginPolls() {
   for (const std::shared_ptr<Group>& group : groups_) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      // All memory that the answer needs is there before it comes: gRPC's threads have no handler for want of it.
+      // Allocate everything that the answer needs now: gRPC's threads do not handle running out of memory.
       auto poll = std::make_shared<Poll>();
       poll->group = group;
       poll->replica = replica;
@@ -307,7 +307,8 @@ void Membership::Run() {
     if (refreshing.empty() && !waiting_.empty()) {
       refreshing.swap(waiting_);
       refresh_until = MonotonicNow() + kRefreshTime;
-      // What these answer may be of the time before whatever the refresh is for.
+      // Polls already in progress may return an answer that is older than the change that the refresh is for. The
+      // replicas that they go to are polled again.
       stale_polls_ = polls_;
       next_round = absl::InfinitePast();
     }
@@ -316,7 +317,7 @@ void Membership::Run() {
     if (now >= next_round || has_groups || std::exchange(poll_again_, false)) {
       next_round = now + options_.poll_interval;
       poll_again_ = false;
-      // New replicas are asked at once, and those that are gone go from the view.
+      // New replicas are polled at once, and the view is published again without those that are gone.
       has_news_ = has_news_ || has_groups;
       lock.Unlock();
       if (has_groups) TakeGroups();

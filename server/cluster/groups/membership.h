@@ -1,5 +1,5 @@
-// Which servers a router has, and what they hold: applies the list of groups that GroupsWatcher reads, and asks every
-// replica once a second what it has.
+// Knows which servers a router has and what they hold. Applies the list of groups that GroupsWatcher reads, and polls
+// every replica once per cluster.poll_interval for what it holds.
 #pragma once
 
 #include <memory>
@@ -26,30 +26,30 @@ namespace maxsim::cluster {
 // The class is thread-safe.
 class Membership {
  public:
-  // `to_replicas` is how every replica is reached: its target does not count. `metrics` must outlive this. `resolve`
-  // looks up names, and may still run when this is gone. Names are looked up, and the file is read, every
+  // `to_replicas` says how to connect to replicas; its target is ignored. `metrics` must outlive the object. `resolve`
+  // looks up names, and may still run after the object is destroyed. The file is read and the names are looked up every
   // `watch_interval`.
   Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics,
              Resolve resolve = ResolveTarget, absl::Duration watch_interval = absl::Seconds(5));
-  // Calls to replicas must have ended; connections are closed here.
+  // Closes the connections. All calls to replicas must have ended.
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  // Reads the groups and begins to ask. Does not wait for names: the replicas behind them come when they are looked up.
-  // Errors name the key.
+  // Reads the groups and starts polling. Does not wait for name look-ups: targets that are names get their replicas
+  // once they are looked up. Errors name the configuration key.
   absl::Status Start();
 
-  // Ends asking. RefreshThen and Refresh wait for nothing from then on. Idempotent.
+  // Stops polling. From then on RefreshThen and Refresh do not wait. Idempotent.
   void Stop();
 
   ClusterMetrics* metrics() const { return metrics_; }
 
-  // What is known now; never null once Start was called.
+  // Returns the newest view; never null once Start was called.
   std::shared_ptr<const View> view() const;
 
-  // Asks all replicas at once, and runs `then` when those that answer have, or half a second has passed; at once where
-  // this is being destroyed.
+  // Polls all replicas now. Runs `then` when every poll has ended, or after half a second; at once if Stop has been
+  // called.
   void RefreshThen(absl::AnyInvocable<void()> then);
 
   // Blocks as long as RefreshThen takes.
@@ -75,19 +75,19 @@ class Membership {
   const Resolve resolve_;
   const absl::Duration watch_interval_;
 
-  // The thread alone uses these once Start has returned.
+  // Used by the thread alone once Start has returned.
   std::vector<std::shared_ptr<Group>> groups_;
-  std::string groups_error_;  // that was logged last
+  std::string groups_error_;  // the last one that was logged
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
-  std::set<const Replica*> polls_ ABSL_GUARDED_BY(mutex_);        // under way
-  std::set<const Replica*> stale_polls_ ABSL_GUARDED_BY(mutex_);  // of these, those that began before the refresh
+  std::set<const Replica*> polls_ ABSL_GUARDED_BY(mutex_);        // with a poll in progress
+  std::set<const Replica*> stale_polls_ ABSL_GUARDED_BY(mutex_);  // those whose poll began before the current refresh
   bool poll_again_ ABSL_GUARDED_BY(mutex_) = false;               // a stale one has ended
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_groups_ ABSL_GUARDED_BY(mutex_) = false;                          // the watcher has read some
-  std::vector<absl::AnyInvocable<void()>> waiting_ ABSL_GUARDED_BY(mutex_);  // for the polls that come next
+  std::vector<absl::AnyInvocable<void()>> waiting_ ABSL_GUARDED_BY(mutex_);  // callbacks for the next refresh
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
   std::unique_ptr<GroupsWatcher> watcher_;

@@ -9,7 +9,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// A connection that was lost is tried again at once and then at least so often: a replica that comes back is wanted.
+// After a connection is lost, gRPC reconnects at once and then at this interval, to find a recovered replica quickly.
 constexpr int kMaxReconnectBackoffMs = 1000;
 constexpr int kMinReconnectBackoffMs = 50;
 
@@ -27,7 +27,7 @@ void ReplicaHealth::CountSuccess(absl::Time now) {
 
 void ReplicaHealth::CountFailure(absl::Time now) {
   if (num_failures_.fetch_add(1, std::memory_order_relaxed) + 1 < kMaxFailures) return;
-  if (is_ejected(now)) return;  // calls that began before
+  if (is_ejected(now)) return;  // a failure of a call that began before the ejection
   const int64_t last_us = ejection_us_.load(std::memory_order_relaxed);
   const int64_t next_us =
       std::clamp(2 * last_us, absl::ToInt64Microseconds(kMinEjection), absl::ToInt64Microseconds(kMaxEjection));
@@ -64,7 +64,7 @@ absl::Status Replica::Connect() {
   auto credentials = client::MakeCredentials(options_.tls);
   if (!credentials.ok()) return credentials.status();
   grpc::ChannelArguments arguments = client::MakeChannelArguments(options_);
-  // A new channel is to have a new connection, not the hanging one of the channel before it.
+  // Give a new channel a new connection, instead of the hanging one of the previous channel.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);

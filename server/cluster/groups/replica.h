@@ -1,4 +1,4 @@
-// A server that a router asks: the connection to it, what it has said it holds, and how it fares.
+// A server that a router calls: the connection to it, what it last said that it holds, and its health.
 #pragma once
 
 #include <atomic>
@@ -21,20 +21,20 @@
 
 namespace maxsim::cluster {
 
-// What calls go through. Copies share the connection.
+// The stubs that calls are made with. Copies share the connection.
 struct ReplicaStubs {
   std::shared_ptr<v1::Reranker::Stub> reranker;
   std::shared_ptr<v1::Documents::Stub> documents;
   std::shared_ptr<v1::Admin::Stub> admin;
 };
 
-// A method of a service that replicas have: starts a call, which calls `done` when it has ended.
+// A method of a replica's services. Starts a call and returns; `done` runs when the call has ended.
 template <typename Request, typename Response>
 using Rpc = void (*)(const ReplicaStubs& stubs, grpc::ClientContext* context, const Request* request,
                      Response* response, std::function<void(grpc::Status)> done);
 
-// Counts what became of calls, and says when a replica is left out for a while: after kMaxFailures in a row, for a time
-// that doubles each time up to kMaxEjection. Then it is tried again. The class is thread-safe.
+// Counts the outcomes of calls, and ejects a replica after kMaxFailures failures in a row: it is left out for a time
+// that doubles with each ejection, up to kMaxEjection, and is then tried again. The class is thread-safe.
 class ReplicaHealth {
  public:
   static constexpr int kMaxFailures = 3;
@@ -44,25 +44,25 @@ class ReplicaHealth {
   // Times are of MonotonicNow().
   void CountSuccess(absl::Time now);
   void CountFailure(absl::Time now);
-  // Counts a call that another replica answered first, or that came to no end in its time. It is a failure where this
-  // one has answered nobody for `silence` since the call began: one that is busy is overtaken too, and answers others
-  // meanwhile.
+  // Counts a call that another replica answered first, or that ran into its deadline. It counts as a failure only if
+  // this replica has answered no call at all for `silence` since the call began: a replica that is merely busy is
+  // overtaken too, but answers other calls meanwhile.
   void CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin);
 
-  // Returns whether it has answered nobody for `silence` since a call began.
+  // Returns whether the replica has answered no call for at least `silence`, counted from `call_begin` at the earliest.
   bool stands_still(absl::Time now, absl::Duration silence, absl::Time call_begin) const;
 
-  // Returns whether it is left out at `now`.
+  // Returns whether the replica is left out at `now`.
   bool is_ejected(absl::Time now) const;
 
-  // Notes that it refuses calls until `time`, since it is full.
+  // Records that the replica is full and should get no calls until `time`.
   void SetFullUntil(absl::Time time);
   absl::Time full_until() const;
 
  private:
   std::atomic<int> num_failures_{0};
   std::atomic<int64_t> ejected_until_us_{0};
-  std::atomic<int64_t> ejection_us_{0};  // how long it lasted the last time
+  std::atomic<int64_t> ejection_us_{0};  // length of the last ejection
   std::atomic<int64_t> full_until_us_{0};
   std::atomic<int64_t> last_success_us_{0};
 };
@@ -70,30 +70,30 @@ class ReplicaHealth {
 // The class is thread-safe.
 class Replica {
  public:
-  // `options` says how to reach it; its target is the replica's. The options must be valid.
+  // `options` says where the server is and how to connect to it. Returns an error if the options are not valid.
   static absl::StatusOr<std::shared_ptr<Replica>> Create(const client::ClientOptions& options);
 
   const std::string& target() const { return options_.target; }
   const client::ClientOptions& options() const { return options_; }
   ReplicaStubs stubs() const;
 
-  // Makes a connection anew: one that nobody answers on may hang for minutes after the network has come back.
+  // Replaces the connection: an old one without answers may hang for minutes after the network has recovered.
   void Reconnect();
 
-  // What it said of itself last; null before its first answer. It stays when it does not answer any more.
+  // The replica's last answer to a poll; null before the first one. It is kept when the replica stops answering.
   std::shared_ptr<const v1::GetInfoResponse> info() const;
-  // Notes its answer, or why there was none.
+  // Record a poll's answer, or why there was none.
   void SetInfo(std::shared_ptr<const v1::GetInfoResponse> info);
   void SetPollError(const absl::Status& status);
-  // Returns how many polls in a row have failed, with this one.
+  // Counts a failed poll. Returns how many have failed in a row, including this one.
   int CountPollFailure() { return poll_failures_.fetch_add(1) + 1; }
-  // OK while it answers polls.
+  // OK while the replica answers polls.
   absl::Status poll_status() const;
 
   ReplicaHealth& health() { return health_; }
   const ReplicaHealth& health() const { return health_; }
 
-  // Calls that were sent to it and have not ended.
+  // The number of calls that were sent to the replica and have not ended.
   int calls_in_flight() const { return calls_in_flight_.load(std::memory_order_relaxed); }
   void BeginCall() { calls_in_flight_.fetch_add(1, std::memory_order_relaxed); }
   void EndCall() { calls_in_flight_.fetch_sub(1, std::memory_order_relaxed); }

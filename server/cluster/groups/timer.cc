@@ -50,7 +50,7 @@ void Timer::Run() {
     absl::AnyInvocable<void()> run = std::move(entries_.back().run);
     entries_.pop_back();
     lock.Unlock();
-    // What finds no memory is not done: whoever waits for it has another way.
+    // If memory runs out, only this function is given up. A group call handles that itself (GroupCall::Protected).
     Guarded([&] {
       run();
       return absl::OkStatus();

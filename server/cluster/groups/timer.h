@@ -11,7 +11,7 @@
 
 namespace maxsim::cluster {
 
-// The class is thread-safe. Functions must be short. Those whose time has not come when it is destroyed never run.
+// The class is thread-safe. Functions must be short. Those that are not yet due at destruction never run.
 class Timer {
  public:
   Timer();
@@ -19,14 +19,14 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Runs a function at `time`, which is of MonotonicNow(), or up to `slack` later, with others that have the same
-  // slack: so the thread wakes once for many. With a slack of 0 it runs at `time`.
+  // Runs a function at `time` (on the clock of MonotonicNow()) or up to `slack` later. Functions with the same slack
+  // run together, so that the thread wakes once for many of them. With a slack of 0 it runs at `time`.
   void At(absl::Time time, absl::Duration slack, absl::AnyInvocable<void()> run);
 
  private:
   struct Entry {
     absl::Time time;
-    uint64_t number = 0;  // so that those of one time run in their order
+    uint64_t number = 0;  // keeps functions with the same time in the order in which they were added
     absl::AnyInvocable<void()> run;
   };
   struct Later {

@@ -11,18 +11,18 @@
 namespace maxsim::cluster {
 namespace {
 
-// What one replica has said of a collection.
+// One replica's last report about a collection.
 struct Said {
   std::shared_ptr<Replica> replica;
   bool answers = false;
   v1::CollectionInfo info;
 };
 
-// What the replicas of one group have said of a collection, those that have it ready.
+// The reports of one group about a collection, from the replicas that can serve it.
 struct GroupSaid {
   std::shared_ptr<Group> group;
   std::vector<Said> replicas;
-  std::string error;  // of one that has not
+  std::string error;  // of a replica that could not load it
 
   bool answers() const {
     return std::any_of(replicas.begin(), replicas.end(), [](const Said& said) { return said.answers; });
@@ -39,13 +39,13 @@ collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
   return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
 }
 
-// Returns whether a server that has said `info` (null: nothing) answers and had loaded all of its collections; it
-// answers no request before.
+// Returns whether a replica answers polls and has loaded all of its collections; it answers no requests before that.
+// `info` is its last answer to a poll, or null.
 bool IsLoaded(const Replica& replica, const v1::GetInfoResponse* info) {
   return info != nullptr && replica.poll_status().ok() && !info->loading();
 }
 
-// Returns whether a server has said nothing of a collection yet: it has not answered, or it loads that or others.
+// Returns whether a server has not yet said whether it has a collection: it has not answered, or is still loading.
 bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
   if (info == nullptr) return true;
   for (const v1::CollectionInfo& collection : info->collections()) {
@@ -65,7 +65,7 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
       const bool answers = IsLoaded(*replica, info.get());
       for (const v1::CollectionInfo& collection : info->collections()) {
         if (collection.name() != name) continue;
-        // A failed reload leaves the generation before; so state and error say nothing while there is one.
+        // After a failed reload the previous generation stays. So while there is a generation, ignore state and error.
         if (collection.generation() == 0) {
           of_group.error = collection.error();
         } else {
@@ -73,7 +73,7 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
         }
       }
     }
-    // What a server said before it went away counts where nobody else of its group says something.
+    // The last report of a server that no longer answers counts only if no other server of its group answers.
     if (of_group.answers()) {
       of_group.replicas.erase(std::remove_if(of_group.replicas.begin(), of_group.replicas.end(),
                                              [](const Said& said) { return !said.answers; }),
@@ -84,7 +84,7 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
   return all;
 }
 
-// Returns the generation to ask for: the newest that all groups have that answer, or else the one that most have.
+// Returns the generation that requests ask for: the one that most groups have; of several, the newest.
 uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
   std::set<uint64_t, std::greater<>> known;  // newest first
   for (const GroupSaid& group : groups) {
@@ -103,7 +103,7 @@ uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
   return best;
 }
 
-// Says where two servers contradict each other about a collection.
+// Returns an error if two servers report different shapes of a collection, else OK.
 absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInfo& b, const std::string& name) {
   const auto differs = [&](const char* what, const std::string& left, const std::string& right) {
     return absl::UnavailableError(absl::StrCat("collection ", Quote(name), ": ", what, " is ", left,
@@ -160,8 +160,8 @@ absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t gener
   return left_out;
 }
 
-// Deals the slots out to the parts. Slots that nobody holds are taken to be those of `silent`, a group that has never
-// answered, where there is one. UNAVAILABLE where a slot is in two groups, or in none.
+// Assigns every slot to the part that holds it. Slots without a holder go to `silent`, a group that has not said what
+// it holds (may be null). Returns UNAVAILABLE if two groups hold a slot, or if none does and `silent` is null.
 absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& view) {
   view.part_of_slot.fill(-1);
   for (size_t idx = 0; idx < view.parts.size(); ++idx) {
@@ -219,7 +219,8 @@ void AddUp(const v1::CollectionInfo& part, bool is_first, v1::CollectionInfo& su
   if (live.error().empty()) live.set_error(part.live().error());
 }
 
-// Adds the group's part, with the replicas that have the view's generation. Returns why it contradicts itself.
+// Adds the group's part, with the replicas that have the view's generation. Returns an error if the replicas contradict
+// each other or the view.
 absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
   CollectionView::Part part;
   part.target.group = group.group;
@@ -236,7 +237,7 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
     part.target.replicas.push_back(said.replica);
     of_part = &said.info;
   }
-  // A group that has another generation alone cannot answer, and still says which slots are its own.
+  // A group that has only another generation cannot answer, but still reports which slots it holds.
   if (of_part == nullptr) of_part = &group.replicas.front().info;
   part.slots = SlotsOf(*of_part);
   part.num_documents = of_part->num_documents();
@@ -245,8 +246,8 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
   return absl::OkStatus();
 }
 
-// Returns a group of which no replica has said what it has of the collection: it has never answered, or its servers
-// load. Null where there is none.
+// Returns the first group that has not said what it holds of the collection: no replica has answered yet, or those that
+// have are still loading. Returns null if there is no such group.
 std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups, const std::string& name) {
   for (const std::shared_ptr<Group>& group : groups) {
     const Replicas replicas = group->replicas();
@@ -258,7 +259,7 @@ std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& gr
   return nullptr;
 }
 
-// Adds the parts that groups had before and say nothing of now.
+// Adds the parts of `before` whose groups are still in the cluster but report no part now.
 void KeepParts(const std::vector<std::shared_ptr<Group>>& groups, const CollectionView* before, CollectionView& view) {
   if (before == nullptr || view.parts.empty()) return;
   for (const CollectionView::Part& part : before->parts) {

@@ -1,5 +1,5 @@
-// What the groups of a cluster hold, as a router last heard: which group has which slots of a collection, and which
-// replicas may answer for it.
+// A router's view of the cluster, made from the last answers to its polls: which group has which slots of a collection,
+// and which replicas may answer for it.
 #pragma once
 
 #include <array>
@@ -21,12 +21,12 @@
 
 namespace maxsim::cluster {
 
-// What LiveInfo.log says of a collection whose writes a stream orders.
+// The value of LiveInfo.log for a collection whose writes are ordered by a stream.
 inline constexpr char kStreamLog[] = "nats";
 
 // A collection over all groups.
 struct CollectionView {
-  // A group that holds a part of it.
+  // The part of the collection that one group holds.
   struct Part {
     CallTarget target;  // with the replicas that have `generation`
     uint64_t num_documents = 0;
@@ -34,19 +34,19 @@ struct CollectionView {
   };
 
   std::string name;
-  // Sums over the groups; the shape and the encoder are those that all agree on. Its partition is unset.
+  // Counts are sums over the groups. All agree on the shape; one gives encoder and fields. `partition` is unset.
   v1::CollectionInfo info;
-  uint64_t generation = 0;  // that requests ask for; 0 for a live one, whose servers compact each on its own
+  uint64_t generation = 0;  // that requests ask for; 0 if live, since each server then compacts on its own
   std::vector<Part> parts;
   std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
-  // Why it cannot be served: groups contradict each other, or slots are nowhere.
+  // OK, or why the collection cannot be served: groups contradict each other, or no group holds some slot.
   absl::Status status;
 
-  // Return the part that has a slot, and its index.
+  // Return the part that holds a slot, and the part's index.
   const Part& PartOf(int32_t slot) const { return parts[PartIndexOf(slot)]; }
   size_t PartIndexOf(int32_t slot) const { return static_cast<size_t>(part_of_slot[static_cast<size_t>(slot)]); }
-  // Returns whether sequences are those of one log: the parts of a live collection have one stream, or there is one
-  // part.
+  // Returns whether all sequences come from one log: there is only one part, or one stream orders the writes to all
+  // parts.
   bool has_one_log() const { return parts.size() == 1 || info.live().log() == kStreamLog; }
   bool has_int_ids() const { return info.id_type() == v1::ID_TYPE_INT64; }
 };
@@ -54,25 +54,25 @@ struct CollectionView {
 // The object is immutable.
 class View {
  public:
-  // Reads what the replicas last said. A group that has nothing of a collection which others have keeps the part that
-  // it had in `before` (may be null): its servers are starting, or away.
+  // Makes a view from the replicas' last answers. If a group reports nothing about a collection that other groups have,
+  // it keeps its part from `before` (may be null): its servers are probably starting, or not reachable.
   static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups, const View* before = nullptr);
 
   const std::vector<std::shared_ptr<Group>>& groups() const { return groups_; }
 
-  // NOT_FOUND for a name that no replica has; UNAVAILABLE for a collection that cannot be served, with the reason.
+  // Returns NOT_FOUND if no replica has the name; UNAVAILABLE, with the reason, if the collection cannot be served.
   absl::StatusOr<std::shared_ptr<const CollectionView>> Find(std::string_view name) const;
 
   const std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>>& collections() const {
     return collections_;
   }
 
-  // Returns a group for what any group can do, such as inline documents: one after the other, of those that have a
-  // replica which answers and has loaded its collections. UNAVAILABLE where none has.
+  // Returns a group for work that any group can do, such as scoring inline documents. `turn` rotates among the groups
+  // that have a replica which answers and has loaded its collections. UNAVAILABLE if no group has one.
   absl::StatusOr<CallTarget> AnyGroup(uint64_t turn) const;
 
-  // Returns the state of a replica at `now`, which is of MonotonicNow(): READY where it answers and has loaded all of
-  // its collections, and had done both when the view was made, which says where calls go.
+  // Returns the state of a replica at `now`, a time of MonotonicNow(). READY: it answers polls, is not ejected, and
+  // has loaded all of its collections, both now and when this view was made (which decides where calls go).
   v1::ReplicaState StateOf(const Replica& replica, absl::Time now) const;
 
  private:
@@ -80,7 +80,7 @@ class View {
 
   const std::vector<std::shared_ptr<Group>> groups_;
   std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>> collections_;
-  std::set<const Replica*> loaded_;  // those that answered, and had loaded all of their collections
+  std::set<const Replica*> loaded_;  // those that answered polls and had loaded all of their collections
 };
 
 }  // namespace maxsim::cluster

@@ -1,4 +1,4 @@
-// Deals the items of a call of Documents out to the groups that have their slots.
+// Splits the documents or ids of a call of the Documents service among the groups that hold their slots.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 
 namespace maxsim::cluster {
 
-// The items of a call, documents or ids, dealt out to the parts of a collection. A part has no entry where it has none.
+// Maps the index of a part to the items of the call (documents or ids) that go to it. Parts without items are absent.
 using Dealt = std::map<size_t, Positions>;
 
 inline ScalarType ScalarTypeOf(v1::DataType type) {
@@ -65,7 +65,7 @@ Dealt DealIds(const CollectionView& collection, const Ids& ids) {
   return dealt;
 }
 
-// Checks the ids of a Delete or a Get, and deals them out.
+// Checks the ids of a Delete or a Get, and assigns each to its part.
 template <typename Request>
 absl::StatusOr<Dealt> CheckAndDeal(const Request& request, const CollectionView& collection,
                                    const service::RequestLimits& limits, int max_ids) {
@@ -92,14 +92,14 @@ void CopyIds(const Request& from, const Positions& positions, Request& to) {
   }
 }
 
-// What is sent, and which items of the client's call each part of it has.
+// The requests that one client call is split into, and which of the client's items each of them has. [parts with items]
 template <typename Request>
 struct DealtCall {
   std::vector<CallTarget> targets;
   std::vector<std::shared_ptr<const Request>> requests;
   std::vector<std::string> groups;
   std::vector<Positions> positions;
-  bool one_log = false;  // the parts' sequences are of one
+  bool one_log = false;  // the sequences of all parts come from one log
 
   void Add(const CollectionView::Part& part, Positions items, std::shared_ptr<const Request> request) {
     targets.push_back(part.target);
@@ -109,8 +109,8 @@ struct DealtCall {
   }
 };
 
-// Checks the ids of a Delete or a Get, and adds a request for each part that has some; `fill` sets what each says
-// beside its ids.
+// Checks the ids of a Delete or a Get, and adds one request for each part that holds some of them. `fill` sets the
+// fields of a request other than the collection and the ids.
 template <typename Request, typename Fill>
 absl::Status PartitionRequest(const Request& request, const CollectionView& collection,
                               const service::RequestLimits& limits, int max_ids, Fill fill, DealtCall<Request>& sent) {
@@ -127,7 +127,7 @@ absl::Status PartitionRequest(const Request& request, const CollectionView& coll
   return absl::OkStatus();
 }
 
-// Checks the documents of an Upsert, and moves them into a request for each part that has some.
+// Checks the documents of an Upsert, and moves them into one request for each part that gets some of them.
 inline absl::Status PartitionDocuments(v1::UpsertRequest& request, const CollectionView& collection,
                                        const service::RequestLimits& limits, DealtCall<v1::UpsertRequest>& sent) {
   const service::DocumentRules rules = RulesOf(collection, limits);
@@ -135,7 +135,7 @@ inline absl::Status PartitionDocuments(v1::UpsertRequest& request, const Collect
   Dealt dealt;
   for (int i = 0; i < request.documents_size(); ++i) {
     const v1::Document& document = request.documents(i);
-    // A value that a group would refuse is refused here, before others have carried out their parts of the call.
+    // Values are checked here, because otherwise one group might refuse its part after others have carried out theirs.
     absl::Status checked = service::CheckValues(document, rules, [i] { return service::DocumentPath(i); });
     if (!checked.ok()) return checked;
     const int32_t slot = document.has_int_id() ? collection::SlotOf(document.int_id())
@@ -154,8 +154,8 @@ inline absl::Status PartitionDocuments(v1::UpsertRequest& request, const Collect
   return absl::OkStatus();
 }
 
-// Returns the target without the replicas that have said that they cannot write to the collection now, where others are
-// left: one that is cut off the stream is no place for a write while its neighbours are not.
+// Removes the replicas whose last report says that they cannot write to the collection, such as one that has lost the
+// stream. If that would remove all of them, returns the target unchanged.
 inline CallTarget ForWrites(CallTarget target, const std::string& collection) {
   const auto cannot_write = [&](const std::shared_ptr<Replica>& replica) {
     const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();

@@ -20,7 +20,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns a hit's score as the answer has it.
+// Returns a hit's score as it goes into the answer.
 float ScoreOf(float score, const SplitRequest& split, const SplitRequest::Query& query) {
   return split.normalize ? score / static_cast<float>(query.num_tokens) : score;
 }
@@ -41,7 +41,7 @@ void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& s
   if (source.alignments_size() > 0) *to.add_alignments() = std::move(*source.mutable_alignments(idx));
 }
 
-// A missing id: where it stands in the client's list, and where to find it.
+// A missing id: its position in the client's list, and where to find it.
 struct MissingId {
   uint64_t position = 0;
   uint32_t from = 0;
@@ -74,17 +74,17 @@ class Merger {
     timings.set_queue_us(std::max(timings.queue_us(), answer.timings().queue_us()));
     timings.set_copy_us(std::max(timings.copy_us(), answer.timings().copy_us()));
     timings.set_kernel_us(std::max(timings.kernel_us(), answer.timings().kernel_us()));
-    // Inline documents are of no generation, unless there is nothing else.
+    // The generation of a part that was sent only inline documents counts only if no other part has one.
     if (part.request->generation() != 0 || collection_ == nullptr || collection_->generation == 0 ||
         response_.generation() == 0) {
       response_.set_generation(answer.generation());
     }
     if (collection_ != nullptr && !collection_->has_one_log()) return;
-    // An answer has seen what all its parts have seen.
+    // The merged answer includes only the writes that all of its parts have seen: take the lowest sequence.
     response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
   }
 
-  // Notes a part that was lost.
+  // Records that a part is lost.
   void Lose(const PartRequest& part, const std::string& group) {
     if (!group.empty()) response_.add_unavailable_groups(group);
     lost_.push_back(&part);
@@ -101,7 +101,7 @@ class Merger {
   }
 
  private:
-  // INVALID_ARGUMENT, about what takes the most, where the answer is larger than limits.max_answer_bytes.
+  // Returns INVALID_ARGUMENT, naming what takes the most, if the answer is larger than limits.max_answer_bytes.
   absl::Status CheckSize() const {
     const auto bytes = static_cast<uint64_t>(response_.ByteSizeLong());
     if (bytes <= limits_.max_answer_bytes) return absl::OkStatus();
@@ -132,7 +132,7 @@ class Merger {
       to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), part.result->unavailable_documents()));
     }
     if (asked.kind != SplitRequest::Query::Kind::kInline) {
-      // The kind of ids is said even where there is none.
+      // Set the kind of ids even if there is no id.
       if (split_.has_int_ids) {
         to.mutable_int_ids();
       } else {
@@ -304,7 +304,7 @@ class Merger {
   v1::RerankResponse response_;
 };
 
-// Returns the error that a request ends with, or OK where the parts that answered are enough.
+// Returns the error that a request ends with, or OK if the parts that answered are enough.
 absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection,
                      const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
   size_t num_lost = 0;
@@ -321,7 +321,7 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
                                   ? std::string("the cluster")
                                   : absl::StrCat("group ", collection->parts[part].target.group->name());
     const std::string text = absl::StrCat(group, " does not answer: ", status.message());
-    // The details of another code would not fit this one.
+    // Details are kept only if the code stays the same: those of another code would not fit.
     lost.Update(absl::IsUnavailable(status) ? WithMessage(status, text) : absl::UnavailableError(text));
   }
   if (num_lost == 0 || (num_lost < answers.size() && !split.fail_on_missing)) return absl::OkStatus();
@@ -333,7 +333,7 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
 bool IsLost(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-      // A group that says when it can answer is not lost: it has not come to RerankRequest.min_sequence yet.
+      // A group that gives a retry delay is not lost: it has not yet reached RerankRequest.min_sequence.
       return !client::RetryAfter(status).has_value();
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:

@@ -17,13 +17,13 @@ std::optional<AnswerFault> CheckCountAnswer(const v1::CountRequest& request, con
 std::optional<AnswerFault> CheckCountAnswer(const v1::FacetsRequest& request, const v1::FacetsResponse& answer);
 
 // The functions below take one answer for each part of the collection, each OK and accepted by its check. The sequence
-// is the lowest of all answers, or 0 where the parts have logs of their own.
+// is the lowest of all answers, or 0 if the parts have separate logs.
 
 v1::CountResponse MergeCounts(const CollectionView& collection,
                               const std::vector<absl::StatusOr<v1::CountResponse>>& answers);
 
-// Adds up the counts of each value, and returns as many values as `request` asks for. INVALID_ARGUMENT where a group
-// has more values than it sent: then the sums are not known. The answer of a single group is returned as it is.
+// Adds up the counts of each value, and returns as many values as `request` asks for. Returns INVALID_ARGUMENT if a
+// group has more values than it sent, since the sums are then not known. A single group's answer is returned as it is.
 absl::StatusOr<v1::FacetsResponse> MergeFacets(const v1::FacetsRequest& request, const CollectionView& collection,
                                                std::vector<absl::StatusOr<v1::FacetsResponse>> answers);
 

@@ -1,4 +1,4 @@
-// What the parts of a collection answered for one query, and how their documents are ranked together.
+// Holds the answers of a collection's parts to one query, and ranks the documents of all parts together.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace maxsim::cluster {
 // A part's result for one query.
 struct PartResult {
   const PartRequest* part = nullptr;
-  size_t sub_query = 0;  // in the part's request
+  size_t sub_query = 0;  // index of the query in the part's request
   v1::QueryResult* result = nullptr;
 
   const Positions* positions() const { return part->positions[sub_query].get(); }
-  // Returns the position in the client's list, or in the whole collection.
+  // Returns the hit's position in the client's list of candidates, or in the whole collection if there is no list.
   uint64_t PositionOf(int hit) const {
     const uint64_t position = result->positions(hit);
     return positions() == nullptr ? position : (*positions())[position];
@@ -34,11 +34,11 @@ struct PartHit {
   float score = 0;
   uint64_t position = 0;
   uint32_t from = 0;  // index of its PartResult
-  int32_t idx = 0;    // in that
+  int32_t idx = 0;    // index in that result
 };
 
-// The rank order, but two documents may have the same position if they were written to live partitions with logs of
-// their own. Then the order of the groups of servers decides, so that the ranking is the same for every top_k.
+// The rank order, with one more rule: documents of live partitions that have separate logs may have equal positions.
+// The order of their groups then decides, so that the ranking is the same for every top_k.
 inline bool MergesBefore(const PartHit& a, const PartHit& b) {
   return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from);
 }

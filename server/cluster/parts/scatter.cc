@@ -5,7 +5,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// The way back takes a fraction of a millisecond, and merging as much; a short deadline gives away a twentieth.
+// The time kept for merging and for the way back, each a fraction of a millisecond. Of a short deadline, a twentieth.
 constexpr absl::Duration kWayBack = absl::Milliseconds(5);
 
 }  // namespace

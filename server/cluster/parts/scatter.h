@@ -1,4 +1,4 @@
-// Sends the parts of a call to their groups and gathers what they answer.
+// Sends the parts of a call to their groups and gathers the answers.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace maxsim::cluster {
 
-// Returns the time that the groups have of a call with `deadline`: a little less, so that what they say, or that they
-// say nothing, still reaches the client. Times are of MonotonicNow().
+// Returns the deadline for the groups' part of a call. It is a little earlier than the client's `deadline`, so that an
+// answer, or the error if none comes, still reaches the client. Times are of MonotonicNow().
 absl::Time DeadlineOfGroups(absl::Time deadline, absl::Time now, absl::Duration default_timeout);
 
 // Calls `rpc` on every target with its own request and, when all have answered, calls `done` once with the answers in

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = SplitRequest::Query::Kind;
 
-// A list of ids, dealt out to the parts.
+// A list of ids, split among the parts.
 struct DealtList {
   std::vector<std::shared_ptr<Positions>> by_part;  // null where the part holds none of the ids
 };
@@ -52,7 +52,7 @@ void CopyIds(const v1::Candidates& from, const Positions& positions, v1::Candida
 
 std::string CandidatesPath(int query) { return absl::StrCat("queries[", query, "].candidates"); }
 
-// The work of one SplitRerank.
+// Does the work of one call of SplitRerank.
 class Splitter {
  public:
   Splitter(v1::RerankRequest& request, const CollectionView* collection, const service::RequestLimits& limits,
@@ -82,7 +82,7 @@ class Splitter {
   }
 
  private:
-  // The parts' shares of them pass where all together do not.
+  // Checks the limit on alignments for the whole request: each part's share may pass although the sum does not.
   absl::Status CheckAlignments() const {
     if (!request_.return_alignments()) return absl::OkStatus();
     uint64_t matches = 0;
@@ -144,8 +144,8 @@ class Splitter {
     return absl::OkStatus();
   }
 
-  // Returns the part that takes inline documents: each in its turn, of those that have a replica which answers, or else
-  // of those that have one.
+  // Returns the part that gets the inline documents. `turn_` rotates among the parts with a replica that answers or,
+  // if there is none, among those with a replica.
   size_t PartForInline() const {
     const size_t count = collection_->parts.size();
     size_t chosen = turn_ % count;
@@ -165,7 +165,7 @@ class Splitter {
     return chosen;
   }
 
-  // Returns whether a part is asked for a query.
+  // Returns whether a part is sent a query.
   bool Asks(size_t part, bool takes_inline, size_t query) const {
     switch (split_.queries[query].kind) {
       case Kind::kWhole:
@@ -188,18 +188,18 @@ class Splitter {
     if (built.queries.empty()) return;
     sub->set_request_id(request_.request_id());
     sub->set_collection(request_.collection());
-    // Any rank of the merged ranking may be the same rank of a part's.
+    // All documents of the merged page may come from one part, so each part is asked for all ranks.
     sub->set_top_k(static_cast<uint32_t>(split_.page.num_ranked()));
-    // Unknown ids are known to be unknown once all parts have answered.
+    // Parts only report missing ids. The client's policy is applied once all parts have answered.
     sub->set_missing_policy(v1::MISSING_POLICY_REPORT);
     sub->set_priority(request_.priority());
     sub->set_return_payloads(request_.return_payloads());
     sub->set_return_alignments(request_.return_alignments());
     *sub->mutable_payload_fields() = request_.payload_fields();
     sub->set_min_sequence(request_.min_sequence());
-    // Each group scores as many documents as one server would: any of them may hold all of the best.
+    // Each group refines as many documents as a single server would, since it may hold all of the best ones.
     if (request_.has_refinement()) *sub->mutable_refinement() = request_.refinement();
-    // Each group knows which of its documents match.
+    // Each group applies the filter to its own documents.
     if (request_.has_filter()) *sub->mutable_filter() = request_.filter();
     if (request_.has_filter_text()) sub->set_filter_text(request_.filter_text());
     if (!request_.group_by().empty()) {
@@ -207,7 +207,7 @@ class Splitter {
       sub->set_group_size(request_.group_size());
       *sub->mutable_group_values() = request_.group_values();
     }
-    // Inline documents are of no generation.
+    // Inline documents belong to no generation.
     const bool is_inline = std::all_of(built.queries.begin(), built.queries.end(), [this](int query) {
       return split_.queries[static_cast<size_t>(query)].kind == Kind::kInline;
     });
@@ -234,7 +234,7 @@ class Splitter {
         target.mutable_whole_collection();
         break;
       case Kind::kInline:
-        // They go to one part alone.
+        // Inline documents go to one part only.
         *target.mutable_inline_documents() = std::move(*source.mutable_inline_documents());
         break;
       case Kind::kListed:
@@ -281,7 +281,7 @@ void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request
       const int idx = part.queries[i];
       const SplitRequest::Query& read = split.queries[static_cast<size_t>(idx)];
       if (read.kind != Kind::kInline) continue;
-      // An attempt may still read the part's request: the documents are copied.
+      // Copy the documents, since an attempt may still be reading the part's request.
       if (read.has_own_candidates) {
         *request.mutable_queries(idx)->mutable_candidates() = part.request->queries(static_cast<int>(i)).candidates();
       } else {

@@ -207,7 +207,7 @@ export function startAsk() {
     event.preventDefault();
     ask();
   });
-  // What was chosen is asked in words too, so that the form shows one question.
+  // Copy the chosen question into the text field, so that the form never shows two different questions.
   byId("recorded").addEventListener("change", () => {
     const recorded = questionsOf(selected()?.dim)[Number(byId("recorded").value)];
     if (recorded !== undefined && byId("recorded").value !== "") byId("text").value = recorded.text;

@@ -137,7 +137,7 @@ class HeatMap {
     );
   }
 
-  // What the column of the best similarities has to hold.
+  // Returns the texts of the column of best similarities: the score, then each query token's best similarity.
   figures() {
     return [scoreText(this.score), ...this.rows.map((row, i) => similarity(row[this.best[i]]))];
   }

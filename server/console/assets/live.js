@@ -23,7 +23,7 @@ function withoutOk(requests) {
     .map(([, column]) => column);
 }
 
-// What is drawn: a name, how a value is written, the lines' names, and their columns.
+// Returns the charts to draw, each as [name, formatter of values, names of the lines, columns of the lines].
 function figures(stats) {
   const list = [
     ["Requests / s", rate, ["answered", "failed"], [stats.requests.OK, sum(withoutOk(stats.requests)) ?? zeros(stats)]],
