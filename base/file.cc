@@ -73,7 +73,7 @@ absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path
 }
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  // With O_NONBLOCK, opening a pipe that nobody writes to does not hang. The flag means nothing for regular files.
+  // With O_NONBLOCK, opening a pipe that has no writer does not hang. The flag means nothing for regular files.
   const int fd = OpenRetrying(path, O_RDONLY | O_NONBLOCK);
   return Adopt(fd, errno, path);
 }
@@ -147,7 +147,7 @@ absl::Status InputFile::CheckUnchanged() const {
 
 namespace {
 
-// Reads the bytes begin .. end of the file to where they lie in `bytes`, which are those of the whole file.
+// Reads bytes [begin, end) of the file into the same range of `bytes`, which has room for the whole file.
 absl::Status ReadBlocks(const InputFile& file, size_t begin, size_t end, uint8_t* bytes, const StopSignal* stop) {
   while (begin < end) {
     if (absl::Status status = StopStatus(stop); !status.ok()) return status;

@@ -21,8 +21,8 @@
 
 namespace maxsim {
 
-// Returns the status for a failed system call: "<what> <path>: <strerror>". Where descriptors have run out it says
-// how many there are, and how to get more.
+// Returns the status for a failed system call: "<what> <path>: <strerror>". If the process has run out of descriptors,
+// says how many it may have, and how to get more.
 absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
 
 // Holds a regular file that is opened for reading. The class is thread-safe.
@@ -43,13 +43,13 @@ class InputFile {
   int64_t size() const { return size_; }  // at the time of opening
   int fd() const { return fd_; }
 
-  // Fills `out` from `offset`, all of it. Fails with DATA_LOSS when the file ends before.
+  // Fills all of `out`, from `offset` on. Fails with DATA_LOSS if the file ends before that.
   absl::Status ReadAt(int64_t offset, void* out, size_t count) const;
 
-  // Returns DATA_LOSS when the file's size or modification time is another than when it was opened: somebody wrote to
-  // it. (A file that was replaced, or removed, under its name is not: the open one is the old one.) It takes one system
-  // call. What it cannot see are writes through a mapping that have not reached the file's times, and writes that set
-  // the old time again.
+  // Returns DATA_LOSS if the file's size or modification time has changed since it was opened, because a process wrote
+  // to it. (Replacing or removing the file under its name changes neither: this object keeps the old file open.) Takes
+  // one system call. Misses writes through a mapping that have not reached the file's times, and writes after which the
+  // old time was set again.
   absl::Status CheckUnchanged() const;
 
  private:
@@ -65,8 +65,8 @@ class InputFile {
 // span.
 class FileBytes {
  public:
-  // The mapping stays valid while the object lives. Mapped bytes change when somebody writes to the file, and when they
-  // cannot be read any more, they are zeros and lost() is true (mapping_guard.h).
+  // The mapping stays valid while the object lives. Mapped bytes change if another process writes to the file. If they
+  // can no longer be read, they become zeros and lost() returns true (mapping_guard.h).
   static absl::StatusOr<FileBytes> Map(const InputFile& file);
 
   // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else. Ends with the status
@@ -74,7 +74,7 @@ class FileBytes {
   static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end,
                                             const StopSignal* stop = nullptr);
 
-  // Copies the whole file. Fails with RESOURCE_EXHAUSTED when there is no memory for it, and with the status of `stop`
+  // Copies the whole file. Fails with RESOURCE_EXHAUSTED if there is not enough memory, and with the status of `stop`
   // (may be null) once that is stopped.
   static absl::StatusOr<FileBytes> Copy(const InputFile& file, const StopSignal* stop = nullptr);
 
@@ -97,26 +97,26 @@ class FileBytes {
   size_t size_ = 0;
   uint8_t* mapped_ = nullptr;  // the part that is the file itself
   size_t mapped_size_ = 0;
-  std::unique_ptr<MappingGuard> guard_;  // null where nothing is mapped
+  std::unique_ptr<MappingGuard> guard_;  // null if nothing is mapped
 };
 
 // Calls open(2) with O_CLOEXEC, again after each EINTR.
 int OpenRetrying(const std::string& path, int flags, mode_t mode = 0);
 
-// Names what a mode says that is no regular file, such as "a folder" or "a pipe".
+// Names the kind of a file that is not regular, such as "a folder" or "a pipe".
 std::string_view KindOf(mode_t mode);
 
 // Returns KindOf for what stands at a path in the place of a regular file, wherever links lead. Returns "" for a
 // regular file, and where nothing can be said. Opening a pipe, a device or a socket as a file may wait for ever.
 std::string_view OtherKind(const std::string& path);
 
-// Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT when it is larger.
+// Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT if it is larger.
 absl::StatusOr<std::string> ReadSmallFile(const InputFile& file, int64_t max_bytes);
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes);
 
-// Reads a file of any kind, a pipe too, to its end. A named pipe that nobody has open for writing is empty, rather than
-// waited for; what is no regular file may have 64 MiB at most (/dev/zero has no end). nullopt where it fails: then
-// errno is the reason.
+// Reads a file of any kind to its end, also a pipe. Does not wait for a writer: a named pipe that no process has open
+// for writing reads as empty. A file that is not regular may have 64 MiB at most (/dev/zero has no end). Returns
+// nullopt on an error, with the reason in errno.
 std::optional<std::string> ReadToEnd(const std::string& path);
 
 // Computes XXH3-128 over a stream of bytes.

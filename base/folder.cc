@@ -14,7 +14,7 @@ namespace maxsim {
 namespace {
 
 constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-// With O_NONBLOCK, opening a pipe that nobody writes to does not hang. The flag means nothing for regular files.
+// With O_NONBLOCK, opening a pipe that has no writer does not hang. The flag means nothing for regular files.
 constexpr int kFileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
 // Links that are followed one after another, each replaced while it was resolved.
@@ -28,7 +28,7 @@ int OpenAt(int folder, const std::string& name, int flags) {
   return fd;
 }
 
-// Returns what is left of `path` behind `root`, without a slash at the beginning; "" for the root itself.
+// Returns the rest of `path` after `root`, without a leading slash; "" for the root itself.
 std::string_view Behind(std::string_view root, std::string_view path) {
   path.remove_prefix(root.size());
   while (!path.empty() && path.front() == '/') path.remove_prefix(1);

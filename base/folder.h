@@ -19,7 +19,7 @@ class Folder {
   // Returns the folder at `path`, which lies in `root` or is `root`: both absolute and without symbolic links, "." and
   // "..". Every file that Open returns lies beneath the folder that `root` named during this call, whatever is renamed,
   // or replaced by a link, meanwhile: folders are opened one inside the other and held, so that what was checked is
-  // what is used. PERMISSION_DENIED when a link stands in the path, which then has been put there since it was
+  // what is used. PERMISSION_DENIED if a link stands in the path, which then has been put there since it was
   // resolved; NOT_FOUND. Holds two descriptors.
   static absl::StatusOr<Folder> OpenBeneath(const std::string& root, const std::string& path);
 
@@ -29,8 +29,8 @@ class Folder {
 
   const std::string& path() const { return path_; }
 
-  // Returns a regular file of the folder. `name` is a plain file name. Beneath a root a symbolic link is followed where
-  // it leads to a file beneath that root; PERMISSION_DENIED, which says nothing of what is there, where it does not.
+  // Returns a regular file of the folder. `name` is a plain file name. Beneath a root, follows a symbolic link that
+  // leads to a file beneath that root. For other links, PERMISSION_DENIED, which does not tell what they lead to.
   absl::StatusOr<InputFile> Open(std::string_view name) const;
 
  private:
@@ -38,7 +38,7 @@ class Folder {
       : path_(std::move(path)), root_(std::move(root)), root_fd_(root_fd), fd_(fd) {}
 
   std::string path_;
-  std::string root_;  // "" where links may lead anywhere; then there are no descriptors
+  std::string root_;  // "" if links may lead anywhere; then there are no descriptors
   int root_fd_ = -1;
   int fd_ = -1;
 };

@@ -1,8 +1,8 @@
-// This is where memory that runs out stops being an exception: at the edges, so that it fails one request and not the
-// process. Nothing can be done inside gRPC, whose own threads have no handler for an exception and whose gpr_malloc
-// aborts the process, nor while a batch is scored, when a device may still be working in the memory that an exception
-// would free. abseil's hash containers do not survive an allocation that throws: what grows with a request uses the
-// standard library's.
+// Turns running out of memory into an error of one request, where a request enters our code, so that it does not end
+// the process. Two places cannot be guarded: inside gRPC (its own threads handle no exception, and gpr_malloc aborts
+// the process), and while a batch is scored (a device may still use the memory that an exception would free). abseil's
+// hash containers do not survive an allocation that throws, so containers that grow with a request are those of the
+// standard library.
 #pragma once
 
 #include <new>

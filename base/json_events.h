@@ -1,8 +1,8 @@
-// This is the base of the event parsers over JSON that comes from outside. nlohmann's parser keeps no recursion on the
-// stack and, of its interfaces, only the one of events takes linear time for every text. This base adds what the
-// formats here need on top: a bound on nesting, refusal of NUL bytes (the parser would take one as the end of the
-// text), a question now and then whether to go on, and the first error as a status. A subclass builds its result from
-// the events and so decides what is allocated: nothing is, for parts it does not keep.
+// The base of the event parsers for JSON from outside. nlohmann's parser does not recurse on the stack, and of its
+// interfaces only the one of events takes linear time for every text. This base adds what the formats here need: a
+// limit of nesting, refusal of NUL bytes (the parser would take one as the end of the text), regular calls that ask
+// whether to stop, and the first error as a status. A subclass builds its result from the events, and so decides what
+// is allocated: nothing, for parts that it does not keep.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,16 @@ class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
 
-  // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and for malformed JSON in which line
-  // and column. `stop` is asked before every kStopBytes of the text, within strings and white space too; its error ends
-  // the parser and is returned. It may be null: never.
+  // Parses the whole text, once. INVALID_ARGUMENT says what is wrong, and for malformed JSON in which line and column.
+  // Calls `stop` (may be null) before every kStopBytes of the text, within strings and white space too. Its error ends
+  // the parser and is returned.
   absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr);
 
  protected:
   // Says whether errors may show what was parsed.
   enum class Text {
-    kShown,   // it is that of whom the error is for
-    kSecret,  // it may be that of any file, because somebody named the wrong one
+    kShown,   // the reader of the error may see the text
+    kSecret,  // the text may come from any file, because a caller can name a wrong one
   };
 
   explicit JsonEvents(int max_depth, Text text = Text::kShown) : max_depth_(max_depth), shown_(text) {}
@@ -74,7 +74,7 @@ class JsonEvents {
   struct Byte;
   struct Handler;
 
-  // Lets the parser have the next bytes of the text; false when there are none, or it must end.
+  // Lets the parser have the next bytes of the text; false if there are none, or it must end.
   bool NextSlice();
 
   bool Enter() { return ++depth_ <= max_depth_ || FailTooDeep(max_depth_); }

@@ -35,7 +35,7 @@ absl::Status ForEachLine(std::string_view text, Visit visit) {
   return absl::OkStatus();
 }
 
-// Reads the whole of `text` as a number. Returns false when it is none, and then nothing is written that may be used.
+// Parses the whole of `text` as a number. Returns false if that fails; the result must not be used then.
 template <typename Number>
 bool ParseNumber(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -28,9 +28,9 @@ void PassOn(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 // Holds one guarded range. Ranges are never freed, because the handler may be walking over them; those of destroyed
-// guards are used again. `version` is odd while begin and end are written, so that the handler never takes one with
-// another's other end. The range that a thread faults in is none that is being written: it is mapped, and guarded,
-// while it is read.
+// guards are reused. `version` is odd while begin and end are written, so that the handler never combines the begin of
+// one range with the end of another. A thread never faults in a range that is being written, because a range is mapped
+// and guarded as long as it is read.
 struct MappingGuard::Range {
   std::atomic<uint32_t> version{0};
   std::atomic<uintptr_t> begin{0};
@@ -70,8 +70,8 @@ void MappingGuard::OnBusError(int signal, void* info, void* context) {
     uintptr_t end = 0;
     if (!range->Holds(address, &begin, &end)) continue;
     range->lost.store(true);
-    // The range is replaced at once: a fault for each page of a large file would split its mapping until the kernel
-    // allows no more.
+    // Replaces the whole range at once: one mapping per page of a large file could exceed the kernel's limit of
+    // mappings.
     if (::mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
       break;

@@ -1,9 +1,9 @@
 // Keeps a mapped file that shrinks, or a disk that cannot read it, from ending the process.
 //
-// Reading a mapped page whose bytes are gone raises SIGBUS. Inside a guarded range a handler puts zeros in the place of
-// the whole range and marks it as lost; reading goes on, and whoever reads must ask lost() afterwards, before it
-// believes what it made of the bytes. SIGBUS for any other address goes where it went before: by default it ends the
-// process. The JVM and systemd's journal treat their mapped files in the same way.
+// Reading a mapped page whose bytes are gone raises SIGBUS. Inside a guarded range a handler replaces the whole range
+// by zeros and marks it as lost, and reading goes on. So a reader must call lost() before it trusts what it has read.
+// SIGBUS at any other address goes to the previous handler: by default it ends the process. The JVM and systemd's
+// journal treat their mapped files in the same way.
 #pragma once
 
 #include <cstddef>

@@ -48,13 +48,13 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Waits release the lock's mutex and hold it again when they return. They may return without a cause, so that every
-// wait stands in a loop.
+// Waits release the lock's mutex and hold it again when they return. They may return without a reason, so call them in
+// a loop.
 class ConditionVariable {
  public:
   void Wait(MutexLock& lock) { condition_.wait(lock.lock_); }
 
-  // Returns false when the time has come.
+  // Returns false if the time has come.
   template <typename Clock, typename Duration>
   bool WaitUntil(MutexLock& lock, std::chrono::time_point<Clock, Duration> time) {
     return condition_.wait_until(lock.lock_, time) == std::cv_status::no_timeout;

@@ -6,7 +6,7 @@
 
 namespace maxsim {
 
-// Counts the open descriptors, without the one that counting takes. Returns nullopt where /proc does not tell.
+// Counts the open descriptors, without the one that counting takes. Returns nullopt if /proc does not tell.
 std::optional<int64_t> CountOpenDescriptors();
 
 // Returns the process's current limit on open descriptors (RLIMIT_NOFILE), or UINT64_MAX if it is unknown.

@@ -29,7 +29,7 @@ OutputFile::OutputFile(std::string path, std::string temporary_path, int fd, siz
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path, size_t buffer_bytes) {
   std::string temporary_path = Cat(path, kTemporarySuffix);
-  // With O_EXCL nothing that is there is opened, which for a pipe would wait for a reader, and for a link write
+  // O_EXCL never opens an existing file. Opening a pipe would wait for a reader, and opening a link would write
   // elsewhere.
   int fd = OpenRetrying(temporary_path, O_RDWR | O_CREAT | O_EXCL, 0644);
   if (fd < 0 && errno == EEXIST) {
@@ -190,7 +190,7 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 
 FolderLock::~FolderLock() {
   if (fd_ < 0) return;
-  // While it is locked: nobody else takes a file of this name for theirs before it is gone.
+  // Removes the file before the lock is released, so that no other process locks this file and then loses it.
   if (HasName()) ::unlink(path_.c_str());
   ::close(fd_);
 }

@@ -1,5 +1,5 @@
-// Files as the shard code writes them: streamed with a checksum, made durable step by step, and one writer to a folder.
-// Errors are as those of file.h.
+// Output files of the shard code: written as a stream with a checksum, made durable step by step, with one writer per
+// folder. Errors are as those of file.h.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class OutputFile {
  public:
   static constexpr size_t kBufferBytes = size_t{1} << 20;
 
-  // Takes the place of a temporary file that is there already; FAILED_PRECONDITION for anything else of that name. What
-  // is written goes through a buffer of `buffer_bytes`.
+  // Replaces an existing temporary file; FAILED_PRECONDITION if anything else has that name. Writes go through a buffer
+  // of `buffer_bytes`.
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path,
                                                             size_t buffer_bytes = kBufferBytes);
   ~OutputFile();
@@ -31,10 +31,10 @@ class OutputFile {
 
   absl::Status Write(const void* data, size_t count);
   absl::Status Write(std::string_view text) { return Write(text.data(), text.size()); }
-  // Writes bytes ahead of those that Write has come to: `offset` is at least num_bytes(). They count for num_bytes and
-  // the checksum once TakeAhead goes over them.
+  // Writes bytes at `offset`, at or after num_bytes(), before Write gets there. They count for num_bytes and the
+  // checksum only when TakeAhead has passed them.
   absl::Status WriteAhead(int64_t offset, const void* data, size_t count);
-  // Goes on over the next `count` bytes, which WriteAhead has written: reads them back for the checksum.
+  // Moves over the next `count` bytes, which WriteAhead has written, and reads them back for the checksum.
   absl::Status TakeAhead(int64_t count);
   int64_t num_bytes() const { return num_bytes_; }
   std::string checksum() const { return checksum_.Format(); }  // of everything written
@@ -66,11 +66,11 @@ absl::Status SyncFolder(const std::string& folder);
 // them. On an error it removes the folders that it has created.
 absl::Status CreateFolders(const std::string& folder);
 
-// Holds an advisory lock on a file in the folder while the object lives. A process that dies gives it up. The file goes
-// with the object; one that a dead process left is taken over.
+// Holds an advisory lock on a file in the folder while the object lives. The lock ends with the process. The destructor
+// removes the file; if a process died and left one, the next Acquire takes it over.
 class FolderLock {
  public:
-  // Fails with FAILED_PRECONDITION when somebody else holds it.
+  // Fails with FAILED_PRECONDITION if another process, or another object, holds the lock.
   static absl::StatusOr<FolderLock> Acquire(const std::string& folder);
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;

@@ -1,5 +1,5 @@
-// Adds and multiplies sizes that somebody else names, and which may lie. The result is the largest number where there
-// would be more.
+// Adds and multiplies sizes that come from outside and may be wrong. Returns the largest number of the type instead of
+// overflowing.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Has the signal that asks reads and other long work to give up.
+// The signal that tells reads and other long work to give up.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,11 @@
 
 namespace maxsim {
 
-// So many bytes are read, hashed or checked between two looks at the signal: some milliseconds from memory, some tens
-// of milliseconds from most disks.
+// Number of bytes that are read, hashed or checked between two checks of the signal. They take some milliseconds from
+// memory, and some tens of milliseconds from most disks.
 inline constexpr size_t kStopBlockBytes = size_t{8} << 20;
 
-// So many documents are checked between two looks at the signal.
+// Number of documents that are checked between two checks of the signal.
 inline constexpr int64_t kStopBlockDocuments = 1024;
 
 // The class is thread-safe. Once it is stopped it stays stopped.

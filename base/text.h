@@ -36,8 +36,8 @@ absl::Status Invalid(const Args&... args) {
 // Returns true when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
 bool IsUtf8(std::string_view text);
 
-// Returns at most `max_bytes` of untrusted text for a message: control characters are replaced, and every byte beyond
-// ASCII where the text is not UTF-8, so that the result is printable UTF-8.
+// Makes untrusted text printable UTF-8 for a message, and cuts it to `max_bytes`. Replaces control characters, and all
+// bytes beyond ASCII if the text is not UTF-8.
 std::string Printable(std::string_view text, size_t max_bytes);
 
 // Returns printable text in quotation marks, shortened to fit into a line.

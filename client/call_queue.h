@@ -1,5 +1,5 @@
-// Makes calls by the ten thousand a second: one thread starts them, one takes the answers (it may be the same), and
-// neither meets the threads of another queue.
+// Makes tens of thousands of calls per second. One thread starts them and one takes the answers (it may be the same).
+// These threads share nothing with the threads of another queue.
 //
 //   std::vector<std::shared_ptr<grpc::Channel>> channels = *MakeChannels(options);
 //   std::unique_ptr<CallQueue> queue = MakeCallQueue(channels, options);
@@ -7,10 +7,10 @@
 //   CallQueue::Answer answer;
 //   while (queue->Next(MonotonicNow() + absl::Seconds(1), answer) == CallQueue::Event::kAnswer) ...
 //
-// Client::RerankAsync serves every call of a process from one completion queue of gRPC's, whose threads hand each
-// answer on, and keeps the calls under way in one set. That is the convenient way, with retries. Here a queue has a
-// completion queue of its own, requests are encoded once and sent any number of times, and an answer is parsed into a
-// message that is used again. There are no retries: a status is what the server said.
+// Client::RerankAsync serves all calls of a process from one completion queue of gRPC's, whose threads pass answers on,
+// and keeps the running calls in one set. It is more convenient, and retries. A CallQueue has its own completion queue,
+// encodes a request once and sends it any number of times, and parses answers into a message that is reused. It does
+// not retry: a status is what the server said.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class EncodedRequest {
   grpc::Slice slice_;
 };
 
-// Call Start from one thread at a time and Next from one thread at a time, which may be two.
+// Start may be called by one thread at a time, and Next by one thread at a time. These may be two threads.
 class CallQueue {
  public:
   enum class Event {
@@ -70,8 +70,8 @@ class CallQueue {
   // Waits for an answer until `deadline`, a time of MonotonicNow().
   virtual Event Next(absl::Time deadline, Answer& answer) = 0;
 
-  // No Start follows. Calls end by their timeout; sessions at once, with CANCELLED for what they have not answered.
-  // From any thread that may call Start.
+  // Ends the queue: Start must not be called afterwards. Calls end by their timeout, and sessions at once, with
+  // CANCELLED for unanswered requests. Call it from a thread that may call Start.
   virtual void Close() = 0;
 
  protected:
@@ -83,10 +83,10 @@ class CallQueue {
 std::unique_ptr<CallQueue> MakeCallQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                          const ClientOptions& options);
 
-// Returns a queue with one RerankStream a channel, opened when the first request needs it, and again when it has ended.
-// Requests have no timeout of their own. A stream that ends answers what it had under way with its status (UNAVAILABLE
-// if that is OK). The server reads no more than `grpc.stream_in_flight` requests of a stream ahead of its answers; more
-// wait here.
+// Returns a queue with one RerankStream per channel, which is opened when the first request needs it, and again after
+// it has ended. Requests have no timeout of their own. When a stream ends, its unanswered requests get its status
+// (UNAVAILABLE if that is OK). The server reads at most `grpc.stream_in_flight` requests of a stream ahead of its
+// answers; further requests wait here.
 std::unique_ptr<CallQueue> MakeSessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                             const ClientOptions& options);
 

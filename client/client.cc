@@ -37,9 +37,9 @@ std::optional<std::string> PushbackOf(const grpc::ClientContext& context) {
   return std::string(found->second.data(), found->second.size());
 }
 
-// Holds the queue that gRPC serves callbacks from. There is one for the process; it goes when the last channel that
-// made a call with a callback does, and in gRPC 1.51 the end of it can meet a thread that still polls it: an assertion
-// fails, or memory is gone. So one channel, which leads nowhere, makes such a call and lives for ever.
+// Keeps gRPC's queue for callbacks alive. There is one queue per process. It ends with the last channel that has made a
+// call with a callback, and in gRPC 1.51 a thread may still poll it then: an assertion fails, or freed memory is used.
+// So one channel without a server makes such a call and lives for ever.
 void KeepCallbackQueue() {
   static const auto* const keeper = [] {
     auto* stub = new v1::Reranker::Stub(grpc::CreateCustomChannel("", nullptr, grpc::ChannelArguments()));

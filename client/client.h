@@ -31,13 +31,13 @@ namespace maxsim::client {
 
 class AsyncCall;
 
-// What one call does differently from the client's options.
+// Overrides the client's options for one call.
 struct CallOptions {
   absl::Duration timeout = absl::ZeroDuration();  // zero: the client's; absl::InfiniteDuration(): none
   int max_attempts = 0;                           // zero: the client's
 };
 
-// An asynchronous call that may be cancelled. Copies stand for the same call; dropping one changes nothing.
+// An asynchronous call that can be cancelled. Copies refer to the same call. Destroying one does not cancel it.
 class CallHandle {
  public:
   CallHandle() = default;
@@ -75,10 +75,10 @@ class Client {
   // Opens a RerankStream. The timeout bounds the whole session; zero means none. Never retried.
   std::unique_ptr<RerankSession> OpenSession(absl::Duration timeout = absl::ZeroDuration());
 
-  // Write documents of a live collection. A document is replaced whole, so that an attempt that is made again leaves
-  // what one leaves: with a version, the second may call STALE what the first has written; without one, it may replace
-  // what another client wrote in between. The request has 1 to 10,000 documents (Delete: 1 to 100,000 ids) and at most
-  // Limits.max_request_bytes.
+  // Write documents of a live collection. Each document is replaced whole, so that a retry leaves the same documents as
+  // a single attempt. With a version, though, the retry may be answered STALE for what the first attempt wrote; without
+  // one, it may replace what another client wrote in between. The request has 1 to 10,000 documents (Delete: 1 to
+  // 100,000 ids) and at most Limits.max_request_bytes.
   absl::StatusOr<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& call = {});
   absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& call = {});
 

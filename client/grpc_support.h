@@ -1,5 +1,5 @@
-// Has what the Client and the two kinds of CallQueue share: what every call carries, and messages as gRPC's buffers
-// hold them.
+// Shared by the Client and both kinds of CallQueue: the metadata that every call carries, and messages in gRPC's
+// buffers.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace maxsim::client {
 
-// Adds the metadata of every call: the bearer token and the client's name, where the options have them. The object is
+// Adds the metadata of every call: the bearer token and the client's name, if the options have them. The object is
 // immutable.
 class CallMetadata {
  public:
@@ -29,13 +29,13 @@ class CallMetadata {
   std::vector<std::pair<std::string, std::string>> entries_;
 };
 
-// Returns a time of MonotonicNow() for gRPC, on a clock that nobody sets.
+// Converts a time of MonotonicNow() for gRPC, to a clock that does not jump when the wall clock is set.
 gpr_timespec ToGrpcTime(absl::Time time);
 
 // Calls CompletionQueue::AsyncNext with a time of MonotonicNow(). InfiniteFuture blocks.
 grpc::CompletionQueue::NextStatus NextEvent(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
 
-// False where `buffer` is no such message. What `message` held is replaced, its memory kept.
+// Returns false if `buffer` does not hold such a message. Replaces the contents of `message`, and keeps its memory.
 template <typename Message>
 bool ParseMessage(grpc::ByteBuffer& buffer, Message& message) {
   grpc::ProtoBufferReader reader(&buffer);

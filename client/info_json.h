@@ -1,4 +1,4 @@
-// Shows what a server says of its collections as JSON, the same over HTTP and in maxsimctl. `Json` is nlohmann::json or
+// Formats a server's description of its collections as JSON, alike for HTTP and maxsimctl. `Json` is nlohmann::json or
 // nlohmann::ordered_json.
 #pragma once
 

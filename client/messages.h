@@ -23,7 +23,7 @@ v1::TokenMatrix MakeTokens(v1::DataType type, absl::Span<const uint16_t> values,
 // Makes a matrix of raw little-endian bytes of any type.
 v1::TokenMatrix MakeTokens(v1::DataType type, uint32_t num_tokens, uint32_t dim, std::string bytes);
 
-// Makes a query of these tokens; `weights` is one a token, or empty. The query has no candidates of its own, so that
+// Makes a query of these tokens; `weights` has one per token, or empty. The query has no candidates of its own, so that
 // those of the request count.
 v1::Query MakeQuery(v1::TokenMatrix tokens, absl::Span<const float> weights = {});
 
@@ -35,7 +35,7 @@ v1::Candidates StringCandidates(absl::Span<const std::string_view> ids);
 v1::Candidates IntCandidates(absl::Span<const int64_t> ids);
 v1::Candidates WholeCollection();
 
-// Makes a document to be written. Its payload and its version are set afterwards, where it has them.
+// Makes a document for writing. If it has a payload or a version, set them afterwards.
 v1::Document MakeDocument(std::string_view id, v1::TokenMatrix tokens);
 v1::Document MakeDocument(int64_t id, v1::TokenMatrix tokens);
 // Makes a document of a text, UTF-8, which the server's encoder turns into vectors.

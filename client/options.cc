@@ -27,7 +27,7 @@ constexpr absl::Duration kSlowestReconnect = absl::Seconds(5);
 absl::StatusOr<std::string> ReadPem(const std::string& path, const std::string& option) {
   if (path.empty()) return std::string();
   std::error_code ignored;
-  // Opening a named pipe that nobody writes to would wait for ever.
+  // Opening a named pipe that has no writer would wait for ever.
   const std::filesystem::file_type type = std::filesystem::status(path, ignored).type();
   if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::socket) {
     return InvalidField(option, absl::StrCat("'", path, "' is a pipe or a socket, not a file"));
@@ -63,7 +63,7 @@ absl::Status CheckHeaderValue(const char* option, const std::string& value) {
   return absl::OkStatus();
 }
 
-// What gRPC accepts as a key of metadata that is text, as the server's configuration checks it.
+// Checks that gRPC accepts the key for metadata that is text, as the server's configuration does.
 absl::Status CheckClientKey(const std::string& key) {
   constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
   if (key.empty() || key.find_first_not_of(kLetters) != std::string::npos || absl::StartsWith(key, "grpc-") ||

@@ -28,30 +28,30 @@ struct TlsOptions {
 struct ClientOptions {
   // The target is host:port, or any gRPC name: "dns:///host:port", "ipv4:10.0.0.1:7070,10.0.0.2:7070", "unix:/path".
   std::string target = "localhost:7070";
-  // What is done where `target` has several addresses, as the name of a headless Kubernetes service has. round_robin:
-  // a connection to each, calls (and sessions) go to them in turn, and one that is away is left out until it is back.
-  // pick_first: all calls go to the first that answers. With one address both do the same.
+  // How calls are spread if `target` has several addresses, as the name of a headless Kubernetes service has.
+  // round_robin connects to each. Calls and sessions take turns, without the addresses that cannot be reached at
+  // present. pick_first sends all calls to the first that answers. With one address both do the same.
   std::string load_balancing = "round_robin";
 
   // Bound on one call, over all of its attempts and the waits between them.
   absl::Duration timeout = absl::Seconds(30);
-  // Bound on one call of LoadCollection or another that changes which collections there are or how they are stored.
-  // These answer when the work is done.
+  // Bound on one call of LoadCollection, or of another that changes which collections there are or how they are stored.
+  // These calls return when the work is done.
   absl::Duration admin_timeout = absl::Minutes(10);
   RetryOptions retry;
 
   TlsOptions tls;
   // The token is sent as `authorization: Bearer ...`. Without TLS it travels in the clear.
   std::string bearer_token;
-  // Whose share of a busy server the calls take. Sent as the metadata `client_key`, which must be the server's
-  // batching.client_key; empty: none is sent, and the server goes by the address that the connection comes from.
+  // The client that these calls belong to when a busy server shares its time. Sent as the metadata `client_key`, which
+  // must be the server's batching.client_key. If empty, none is sent, and the server uses the connection's address.
   std::string client_id;
   std::string client_key = "x-client-id";
 
   // Largest message that is sent or received. The server has its own limit (Limits.max_request_bytes).
   int64_t max_message_bytes = int64_t{256} << 20;
-  // The connections to each address are used in turn. One HTTP/2 connection is served by one thread's worth of I/O: a
-  // client that sends more than it carries (large queries at thousands a second) wants several.
+  // Number of connections to each address; calls take turns. One HTTP/2 connection has one thread's worth of I/O: a
+  // client that sends more than that (large queries at thousands per second) needs several.
   int num_channels = 1;
   // Pings an idle connection while calls wait; zero: never. A server closes connections that ping more often than it
   // allows (gRPC's default is one in 5 minutes without data).
@@ -59,7 +59,7 @@ struct ClientOptions {
   absl::Duration keepalive_timeout = absl::Seconds(10);
 };
 
-// INVALID_ARGUMENT naming the option, the value and what is allowed.
+// Returns INVALID_ARGUMENT, which names the option, the value and what is allowed.
 absl::Status ValidateClientOptions(const ClientOptions& options);
 
 // NOT_FOUND naming a file that cannot be read, and why; INVALID_ARGUMENT for an empty one, and for a certificate

@@ -6,7 +6,7 @@ namespace maxsim::client {
 
 RerankSession::~RerankSession() {
   if (finished_ || stream_ == nullptr) return;
-  // gRPC wants every stream read to its end and finished before its context goes.
+  // gRPC requires that a stream is read to its end and finished before its context is destroyed.
   context_.TryCancel();
   v1::RerankStreamResponse ignored;
   while (stream_->Read(&ignored)) {

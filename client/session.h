@@ -1,4 +1,4 @@
-// Has one RerankStream: requests go out as they come, answers return in order of completion.
+// Wraps one RerankStream: requests are sent as they come, and answers return in order of completion.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class RerankSession {
   RerankSession(const RerankSession&) = delete;
   RerankSession& operator=(const RerankSession&) = delete;
 
-  // Sends a request; blocks while the connection's flow control holds it back. UNAVAILABLE when the stream has ended
+  // Sends a request; blocks while the connection's flow control holds it back. UNAVAILABLE if the stream has ended
   // (Finish has the reason), FAILED_PRECONDITION after CloseSends.
   absl::Status Send(const v1::RerankRequest& request);
 
@@ -30,7 +30,7 @@ class RerankSession {
   // Blocks for the next answer. False: the stream has ended, and Finish tells how.
   bool Receive(v1::RerankStreamResponse& response);
 
-  // Returns the stream's own status, to be called once, after Receive has returned false. OK when the server ended it
+  // Returns the stream's own status, to be called once, after Receive has returned false. OK if the server ended it
   // normally.
   absl::Status Finish();
 

@@ -1,4 +1,4 @@
-// Has the CallQueue whose requests travel in RerankStreams.
+// Implements the CallQueue that sends its requests in RerankStreams.
 #include <deque>
 #include <string>
 #include <utility>
@@ -20,8 +20,9 @@ namespace {
 
 constexpr char kRerankStreamMethod[] = "/maxsim.v1.Reranker/RerankStream";
 
-// Only the two threads of this queue take the mutex. gRPC's operations are started outside it: by the thread that
-// set the flag of the operation under it, so never twice, and counted in `pending`, so that the stream outlives them.
+// Only the two threads of this queue take the mutex. gRPC's operations are started without it. The thread that starts
+// one has set the operation's flag under the mutex, so that it is never started twice, and has counted it in `pending`,
+// so that the stream outlives it.
 class SessionQueue final : public CallQueue {
  public:
   SessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels, const ClientOptions& options)
@@ -188,13 +189,13 @@ class SessionQueue final : public CallQueue {
 
   const CallMetadata metadata_;
   std::vector<grpc::GenericStub> stubs_;
-  size_t next_channel_ = 0;  // belongs to the thread that starts requests
-  // What follows, up to the next blank line, belongs to the thread that takes answers.
+  size_t next_channel_ = 0;  // used by the thread that starts requests only
+  // Only the thread that takes answers uses the members up to the next blank line.
   std::deque<std::pair<uint64_t, absl::Status>> failed_;
   v1::RerankStreamResponse message_;
 
   absl::Mutex mutex_;
-  std::vector<std::unique_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);  // by channel; null: not open
+  std::vector<std::unique_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);  // by channel; null if not open
   int num_streams_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::CompletionQueue queue_;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kMaxRetrySeconds = 365 * 24 * 3600;
 
-// Limit of each detail, and of the message's copy among the details. The message is in the trailers twice, once
-// percent-encoded, which can make three bytes of one.
+// Limit of each detail, and of the message's copy among the details. The trailers have the message twice. One of the
+// two is percent-encoded, which can turn one byte into three.
 constexpr size_t kMaxDetailBytes = 1024;
 
 // Ends a description that was cut to fit.

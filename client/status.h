@@ -24,16 +24,16 @@ absl::Status FromGrpcStatus(const grpc::Status& status);
 // description stays: its description is cut. FromGrpcStatus restores it from the message.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// Returns the delay of the status's RetryInfo; nullopt where it has none, or one that is negative or malformed.
+// Returns the delay of the status's RetryInfo; nullopt if it has none, or one that is negative or malformed.
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 // Adds a RetryInfo to a status that is not OK, replacing one that is there.
 void SetRetryAfter(absl::Duration delay, absl::Status& status);
 
-// Marks the error of a write of which nothing was written, nor will be: another server may be sent it without a chance
-// that it is written twice. Nothing happens to a status that is OK.
+// Marks the error of a failed write. Nothing was or will be written, so that the client may send the write to another
+// server without writing it twice. Does nothing to an OK status.
 void SetNothingWritten(absl::Status& status);
-// Returns whether a server said so.
+// Returns whether a status has that mark.
 bool IsNothingWritten(const absl::Status& status);
 
 }  // namespace maxsim::client

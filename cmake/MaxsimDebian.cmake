@@ -3,7 +3,7 @@
 # the build ran on (dpkg-shlibdeps finds which), so that their security updates are the distribution's, and the package is
 # for that release: its name says which.
 
-# Who answers for the package is who builds it, named as Debian's own tools are told.
+# The package's maintainer is the person who builds it, as named in the variables of Debian's own tools.
 set(CPACK_PACKAGE_CONTACT "maxsimd authors <noreply@example.com>")
 if(DEFINED ENV{DEBFULLNAME} AND DEFINED ENV{DEBEMAIL})
   set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")

@@ -38,7 +38,7 @@ list(REMOVE_DUPLICATES libraries)
 list(REVERSE libraries)
 target_compile_options(maxsim_grpc INTERFACE ${GRPCPP_CFLAGS_OTHER})
 target_link_libraries(maxsim_grpc INTERFACE ${libraries})
-# What gRPC encrypts with, asked whether certificates are in order.
+# gRPC encrypts with OpenSSL. We call it directly to check certificates.
 find_package(OpenSSL REQUIRED)
 find_package(absl REQUIRED)
 find_package(spdlog REQUIRED)

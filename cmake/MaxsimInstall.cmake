@@ -1,6 +1,6 @@
-# `make install`: the programs, an example of a configuration, and what systemd wants, all below the prefix. What is built
-# is what is installed: `make programs` is enough. The programs need the distribution's shared libraries. The C++ client
-# library is a component of its own (client/CMakeLists.txt).
+# `make install`: installs the programs, an example of a configuration, and the files for systemd below the prefix. It
+# installs what has been built: `make programs` is enough. The programs need the distribution's shared libraries. The
+# C++ client library is a component of its own (client/CMakeLists.txt).
 include(GNUInstallDirs)
 install(TARGETS maxsimd maxsimctl maxsim-shard maxsim-loadtest RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES config/maxsimd.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/maxsim)

@@ -1,5 +1,5 @@
-# What the sanitizers need beside their flag: settings for the tests, and for TSan knowledge of abseil's locks.
-# Every binary links maxsim_sanitizers, which is empty in other builds.
+# Support for the sanitizers beside their flag: settings for the tests, and for TSan knowledge of abseil's locks. Every
+# binary links maxsim_sanitizers, which is empty in other builds.
 add_library(maxsim_sanitizers INTERFACE)
 
 # Environment of every test. Reports stop the test. Suppressions name libraries that are built without the sanitizer.

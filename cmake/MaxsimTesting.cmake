@@ -1,5 +1,5 @@
 # maxsim_test(NAME SOURCES ... DEPENDS ... [PROGRAM program] [LABELS ...] [TIMEOUT seconds] [SHARDS count]): adds a
-# GoogleTest binary as a CTest test, or with SHARDS as the tests NAME_1, NAME_2 and so on, each of which runs a share of its
+# GoogleTest binary as a CTest test, or with SHARDS as the tests NAME_1, NAME_2 and so on, which each run a share of its
 # cases. Tests with the same PROGRAM share one binary, which compiles in a third of the time. The target NAME builds that
 # binary, and build/PRESET/tests/NAME is a script that runs only the cases of NAME. The binary takes its compile options
 # from the folder that adds its first test. Labels:

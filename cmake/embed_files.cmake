@@ -13,7 +13,7 @@ foreach(path IN LISTS FILES)
   file(READ "${path}" hex HEX)
   file(SIZE "${path}" size)
   string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
-  # A zero stands behind the bytes, since an array must not be empty.
+  # Appends a zero to the bytes, because an array must not be empty.
   string(APPEND arrays "constexpr unsigned char kFile${number}[] = {${bytes}0x00};\n")
   string(APPEND table "    {\"${name}\", {reinterpret_cast<const char*>(kFile${number}), ${size}}},\n")
   math(EXPR number "${number} + 1")

@@ -1,5 +1,5 @@
-// What a builder knows of every document before it writes the first byte: token counts, ids, payload sizes. About 30
-// bytes a document with int64 ids; tokens and payloads are never held.
+// Lists the token count, id and payload size of every document, which a builder needs before it writes the first byte.
+// Takes about 30 bytes per document with int64 ids. Tokens and payloads are never held.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ struct Catalog {
   std::vector<int32_t> lengths;  // tokens of each document, 1 .. kMaxDocumentTokens
   IdList ids;
   std::vector<int32_t> payload_sizes;  // empty when no document has a payload
-  // Positions in the order of the whole collection (positions.h), strictly ascending; empty where the documents are the
-  // whole, so that each has its own number.
+  // Positions in the order of the whole collection (positions.h), strictly ascending. Empty for a whole collection,
+  // where a document's position is its number.
   std::vector<int64_t> positions;
 
   int64_t num_documents() const { return static_cast<int64_t>(lengths.size()); }

@@ -15,14 +15,14 @@ namespace maxsim::collection {
 // Lines longer than this are refused.
 inline constexpr int64_t kMaxLineBytes = int64_t{4} << 20;
 
-// A line may have so many levels of arrays and objects, the outermost object included.
+// Maximum nesting depth of arrays and objects in a line, counting the outermost object.
 inline constexpr int kMaxPayloadDepth = 64;
 
 struct DocumentLine {
   IdType id_type = IdType::kString;
   std::string string_id;
   int64_t int_id = 0;
-  // The payload is a JSON object with every field but "id", as written but for the white space between tokens; "" when
+  // The payload is a JSON object with every field but "id", as written but for the white space between tokens; "" if
   // "id" is alone.
   std::string payload;
 };

@@ -41,8 +41,8 @@ absl::Status ParseEncoderIdentity(std::string_view json, std::string_view origin
 // Returns "model (fingerprint ...)", printable and bounded, for messages.
 std::string DescribeEncoder(const EncoderIdentity& identity);
 
-// FAILED_PRECONDITION with both names where the two cannot be the same encoder. Equal fingerprints are the same
-// encoder; where one has none, models, dimensions, prefixes and query expansion are compared as far as both know them.
+// Returns FAILED_PRECONDITION, with both names, if these cannot be the same encoder. Equal fingerprints mean the same
+// encoder. If one has no fingerprint, compares model, dimension, prefixes and query expansion where both are known.
 absl::Status CheckSameEncoder(const EncoderIdentity& of_collection, const EncoderIdentity& of_server);
 
 }  // namespace maxsim::collection

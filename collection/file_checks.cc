@@ -9,7 +9,7 @@
 namespace maxsim::collection {
 namespace {
 
-// So many bytes are read at a time to hash a file.
+// Number of bytes that are read at a time to hash a file.
 constexpr size_t kHashBlockBytes = size_t{4} << 20;
 
 }  // namespace

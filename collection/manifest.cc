@@ -136,7 +136,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) { return ReadMa
 
 absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised) {
   const std::string text = FormatManifest(manifest);
-  // What is published must be readable: a writer's mistake shows here, while the old generation still stands.
+  // Parses the text again before it is published, so that a mistake here leaves the old generation in place.
   const std::string path = JoinPath(folder, kManifestFileName);
   if (absl::StatusOr<Manifest> check = ParseManifest(text, path); !check.ok()) return check.status();
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);

@@ -88,12 +88,12 @@ struct Manifest {
   std::string created_by;  // program and version
   std::string created_at;  // RFC 3339, UTC
   std::vector<ShardEntry> shards;
-  std::optional<EncoderIdentity> encoder = {};  // that made the vectors, where whoever built the collection said so
-  // A live collection has the last write of its log (collection/log/) that the shards hold. nullopt: nothing is said of
-  // a log, and the collection is built anew, by somebody who knew of none.
+  std::optional<EncoderIdentity> encoder = {};  // that made the vectors, if the builder was told
+  // Live collections: sequence of the last write of the log (collection/log/) that the shards hold. nullopt if the
+  // manifest names no log: the collection is not live, or it was built anew by a builder that did not know of its log.
   std::optional<uint64_t> log_sequence = {};
-  // The slots that the collection's documents are of, where it is a partition of a larger one: never all of them. Its
-  // shards have ordinals then (collection/shard.h).
+  // The slots of the collection's documents if it is a partition of a larger collection; never all slots. Its shards
+  // then have ordinals (collection/shard.h).
   std::optional<SlotRange> partition = {};
   std::optional<CodesFormat> codes = {};  // of every document, where the collection has codes
   // Declares what requests can filter by. Values are read from the payloads, which the collection has then. A live
@@ -119,17 +119,17 @@ int64_t CodeFileBytes(const ShardEntry& entry, int planes);
 // Returns the text of the fields as ParseFields takes it, or "none".
 std::string DescribeFields(const std::vector<Field>& fields);
 
-// Returns the bytes of the file of a shard's fields, 0 where there is none.
+// Returns the size of a shard's field file; 0 if it has none.
 int64_t FieldFileBytes(const ShardEntry& entry);
 
 std::string FormatManifest(const Manifest& manifest);
 
-// NOT_FOUND when the folder holds no manifest. Errors tell nothing of what a file holds that is no manifest.
+// NOT_FOUND if the folder holds no manifest. Errors tell nothing of what a file holds that is no manifest.
 absl::StatusOr<Manifest> ReadManifest(const Folder& folder);
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
 
 // Writes to a temporary name, synchronises, and renames. After OK the generation is published; `synchronised` (may be
-// null) is then OK when the rename is on the disk too. Where it is not, the system may come back from a power failure
+// null) is then OK if the rename is on the disk too. Where it is not, the system may come back from a power failure
 // with the generation before, which is complete as well.
 absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised = nullptr);
 

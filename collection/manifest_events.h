@@ -1,5 +1,5 @@
-// Takes a manifest's JSON apart: the events of its parser fill in what the keys say. The checks of the values
-// (manifest_parser.cc) come after.
+// Parses a manifest's JSON: the parser's events fill in the values of the keys. The values are checked afterwards
+// (manifest_parser.cc).
 #pragma once
 
 #include <array>
@@ -72,7 +72,7 @@ class ManifestEvents : public JsonEvents {
   // Takes over an object of "fields" that is complete.
   bool AddField();
 
-  // A container where a known key wants a scalar, or in the wrong place, is an error; below unknown keys it is skipped.
+  // Fails at a container in the wrong place or where a known key needs a scalar. Unknown keys may have one.
   bool RefuseContainer(std::string_view kind);
 
   template <typename Fields>

@@ -48,7 +48,7 @@ absl::Status CheckFile(const std::string& where, int64_t num_bytes, int64_t max_
 
 absl::Status ManifestEvents::CheckFormatVersion() const {
   if (!top_[0].seen || format_ != kManifestFormat) {
-    // What is no manifest may be anything, and its text is nobody's business who only named the folder.
+    // The file may be anything, so the error must not quote its text to a caller who only named the folder.
     return Invalid("format: is not \"", kManifestFormat, "\": this is no manifest");
   }
   if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kFieldsFormatVersion) {

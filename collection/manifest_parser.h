@@ -9,11 +9,11 @@
 
 namespace maxsim::collection {
 
-// These are the values of "format" and "format_version" that are written and read. A partition has a version of its
-// own: to a reader that knows the first one alone, "partition" would be a key to skip, and it would serve a part as the
-// whole and give each document the position that it has in the part. So has a collection with codes, a partition or
-// not: a program that knows of none would write a next generation without them. The same holds for fields, whose
-// version stands above the others: a collection of that version has fields, and may be a partition and have codes.
+// The values of "format" and "format_version" that are written and read. A partition has its own version: a reader that
+// only knows the first version would skip the unknown key "partition", serve the part as the whole, and give documents
+// their positions in the part. A collection with codes, partition or not, has another: a program that does not know
+// codes would write the next generation without them. The version of collections with fields, for the same reason, is
+// the highest: such a collection may also be a partition and have codes.
 inline constexpr std::string_view kManifestFormat = "maxsim-collection";
 inline constexpr int64_t kManifestFormatVersion = 1;
 inline constexpr int64_t kPartitionFormatVersion = 2;

@@ -8,12 +8,12 @@
 
 namespace maxsim::collection {
 
-// A document that was in the collection when that was cut has its ordinal in it as its position. All of those are below
-// this, as an index of ids holds fewer documents.
+// A document that was in the collection when it was split keeps its ordinal there as its position. Those are all below
+// this number, as an index of ids holds fewer documents.
 inline constexpr int64_t kFirstWrittenPosition = int64_t{1} << 40;
 
-// Returns the position of a document that a write to a live partition brought: behind all documents that were cut, in
-// the order of the writes. A compaction keeps it, as does the replay of the log.
+// Returns the position of a document that was written to a live partition: after all documents from before the split,
+// in the order of the writes. Compaction and replay of the log keep it.
 inline constexpr int64_t PositionOfWrite(uint64_t sequence) {
   return kFirstWrittenPosition + static_cast<int64_t>(sequence);
 }

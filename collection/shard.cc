@@ -29,7 +29,7 @@ struct FileIdentity {
 
 namespace {
 
-// Returns nullopt where the system does not say.
+// Returns nullopt if the system does not say.
 std::optional<FileIdentity> IdentityOf(const InputFile& file) {
   struct stat status = {};
   if (fstat(file.fd(), &status) != 0) return std::nullopt;
@@ -75,7 +75,7 @@ absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manif
   if (!header.ok()) return header.status();
   const SafetensorsTensor* tokens = header->Find(kTokens);
   if (tokens == nullptr) return DataLoss(file.path(), "tensor \"tokens\" is missing");
-  // A small difference is left to who compares all of the header with the manifest, and says it better.
+  // Allows a small difference: a later check of the whole header against the manifest reports that more clearly.
   constexpr int64_t kSmallBytes = int64_t{1} << 20;
   const int64_t beside = file.size() - tokens->num_bytes();
   if (beside - BytesBesideTokens(manifest, entry) > kSmallBytes) {

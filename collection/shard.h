@@ -30,7 +30,7 @@ enum class Access {
   kCopied,  // read whole into memory; the file is closed again
 };
 
-// Where a shard's ids lie, for who reads many of them. By the id type `ints` or the others are set.
+// Gives direct access to a shard's ids, for callers that read many. The id type decides if `ints` or the rest is set.
 struct ShardIds {
   const int64_t* ints = nullptr;     // [num_documents]
   const int64_t* offsets = nullptr;  // [num_documents + 1]: id n is bytes offsets[n] .. offsets[n + 1]
@@ -41,9 +41,9 @@ struct ShardIds {
 // Holds an immutable shard: token matrices, ids, payloads. Every offset and id has been checked on opening, so that
 // accessors cannot leave the file. The class is thread-safe. Token values are not looked at (see verifier.h).
 //
-// Files must not be changed while they are mapped. One that is all the same can change token values under whoever reads
-// them, and nothing else: ids, offsets and payloads are copies, a file that was truncated or cannot be read gives zeros
-// (mapping_guard.h), and Check() tells.
+// Files must not be changed while they are mapped. If one is changed anyway, readers may see other token values, and
+// nothing worse: ids, offsets and payloads are copies, a file that was truncated or cannot be read gives zeros
+// (mapping_guard.h), and Check() reports it.
 class Shard final : public MemorySource {
  public:
   // Opens `folder`/`entry.file` and checks it against the entry and the manifest: sizes, counts, types. With
@@ -74,10 +74,10 @@ class Shard final : public MemorySource {
   // collection is a partition; else null. [num_documents] Valid as long as the shard lives.
   const int64_t* ordinals() const;
 
-  // Returns the document's payload, a JSON object, or "" where it has none.
+  // Returns the document's payload, a JSON object, or "" if it has none.
   std::string_view payload(int64_t ordinal) const;
 
-  // OK when tokens read so far were those of the opened file; DATA_LOSS, naming it, when it was written to or cannot be
+  // OK if tokens read so far were those of the opened file; DATA_LOSS, naming it, when it was written to or cannot be
   // read. Always OK for kCopied.
   absl::Status Check() const override;
 
@@ -85,8 +85,8 @@ class Shard final : public MemorySource {
   absl::Status Read(const void* from, size_t num_bytes, void* to) const override;
 
   // Returns the rows of one document as they are stored, [tokens, dim]. After ReleaseTokens they come from the file at
-  // path(), which is opened for it: FAILED_PRECONDITION where that is not the file that was opened first, or is gone.
-  // DATA_LOSS where it cannot be read, or where Check() would say so. `ordinal` < documents().num_documents.
+  // path(), which is opened for it: FAILED_PRECONDITION if that is not the file that was opened first, or is gone.
+  // DATA_LOSS if it cannot be read, or where Check() would say so. `ordinal` < documents().num_documents.
   absl::StatusOr<std::vector<std::byte>> ReadDocument(int64_t ordinal) const;
 
   // For kMapped, once a backend has its own copy of the tokens: unmaps and closes the file. documents().tokens is null
@@ -94,7 +94,7 @@ class Shard final : public MemorySource {
   void ReleaseTokens();
 
   // Returns the bytes of the file, with the tokens at documents().tokens among them, valid until ReleaseTokens and as
-  // long as the shard lives: for who hashes them while they are copied. Tokens that are mapped are read where they lie.
+  // long as the shard lives. For callers that hash the bytes while they copy them. Mapped tokens are read in place.
   std::string_view bytes() const;
 
   const std::string& path() const;

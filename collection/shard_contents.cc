@@ -20,7 +20,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "shard files are little-endian and read in place");
 
-// From one offset to the next, where that is the same everywhere; else 0.
+// Returns the distance between consecutive offsets if it is the same everywhere, else 0.
 int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
   const int64_t length = offsets[1];
   for (int64_t idx = 2; idx <= num_documents; ++idx) {

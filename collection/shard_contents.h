@@ -45,10 +45,10 @@ inline constexpr std::string_view kRotationSeedKey = "rotation_seed";
 // This is the largest scale of an i8 document: no value passes kMaxAbsValue.
 inline constexpr float kMaxScale = kMaxAbsValue / static_cast<float>(kMaxInt8);
 
-// A document's payload has at most so many bytes.
+// Maximum size of a document's payload.
 inline constexpr int64_t kMaxPayloadBytes = int64_t{1} << 20;
 
-// Little-endian numbers inside the file's bytes, or a copy of them where the file has them misaligned.
+// An array of little-endian numbers: a view of the file's bytes, or a copy if they are not aligned there.
 template <typename T>
 class FileArray {
  public:
@@ -90,7 +90,7 @@ struct ShardContents {
   int64_t num_centroids = 0;    // of residual codes, as the next two
   HalfArray centroids;
   FloatArray bucket_weights;
-  // Each document's position in the order of the whole collection (positions.h), ascending, where that was cut.
+  // Partitions: each document's position in the order of the whole collection (positions.h), ascending.
   bool has_ordinals = false;
   Int64Array ordinals;
   Int64Array ids;

@@ -1,7 +1,7 @@
 // Slots: what decides which partition of a collection holds a document (docs/internals/cluster.md).
 //
-// A document's slot depends on its id alone, so that whoever has an id knows where the document is, and it never
-// changes. A partition has a range of slots.
+// A document's slot depends on its id alone and never changes, so that the id is enough to find the document. A
+// partition has a range of slots.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace maxsim::collection {
 
-// Partitions are cut along slots. With 4,096 of them the sizes of up to 40 partitions differ by one slot, 1 %, and the
-// range that a partition has still says something short.
+// Number of slots, along which partitions are cut. With 4,096 slots the sizes of up to 40 partitions differ by one
+// slot, 1 %, and the range of a partition is still short to write.
 inline constexpr int32_t kNumSlots = 4096;
 
 // Returns the slot of an id, 0 .. kNumSlots - 1: XXH3 of 64 bits, with seed 0, of its bytes, modulo kNumSlots. An
@@ -37,7 +37,7 @@ struct SlotRange {
 // begins. 0 <= index < count <= kNumSlots.
 SlotRange PartitionOf(int32_t index, int32_t count);
 
-// Returns the same of the slots of `range`: `count` is at most its size.
+// Returns partition `index` of `count` of the slots of `range`. `count` is at most range.size().
 SlotRange PartitionOf(const SlotRange& range, int32_t index, int32_t count);
 
 // Parses "I/N", partition I of N, counted from 0, or "FIRST-LAST", the slots from FIRST to LAST, both of them in the

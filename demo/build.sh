@@ -38,7 +38,7 @@ done
 # write_questions FILE: each line of queries.jsonl with a member "query", the vectors as /v1/rerank takes them.
 write_questions() {
   local tokens=$demo/query_tokens.npy lengths dim=128 row_bytes position line length
-  # An array's bytes begin behind its header, whose length is the two bytes at 8 (NumPy's format 1.0).
+  # An array's data follow its header, whose length is in the two bytes at offset 8 (NumPy's format 1.0).
   data_offset() { echo $((10 + $(od -An -tu2 -j8 -N2 "$1"))); }
   row_bytes=$((dim * 2)) # float16
   position=$(($(data_offset "$tokens") + 1))

@@ -97,7 +97,7 @@ def text_of(record):
 class MatrixWriter:
     """Appends rows to a float16 .npy file whose row count is known only at the end."""
 
-    HEADER_BYTES = 128  # room for any shape; the format wants a multiple of 64
+    HEADER_BYTES = 128  # room for any shape; the format needs a multiple of 64
 
     def __init__(self, path):
         self.file = open(path, "wb")
@@ -172,7 +172,7 @@ class ColBert:
         self.model = pylate.load(name, device, None, None, "", batch_size)
 
     def encode(self, texts):
-        """For each text its vectors, float32 [n, d], and its word pieces (None where they cannot be told)."""
+        """For each text its vectors, float32 [n, d], and its word pieces (None if they cannot be told)."""
         encoded = self.model.encode_with_pieces(texts, self.kind)
         return [(normalised(one.vectors), one.pieces) for one in encoded]
 

@@ -145,14 +145,14 @@ if [ $serve = 1 ]; then
   # The console asks these where the server has no encoder.
   [[ " ${flags[*]-} " == *" --http.console_questions"* ]] ||
     flags+=(--http.console_questions "${collection%/}.questions.jsonl")
-  [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # nobody to tell
+  [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # no load balancer
   address=$(last_value grpc.address "${flags[@]}")
   http=$(last_value http.address "${flags[@]}")
   http_host=${http%:*} http_port=${http##*:}
   host=${address%:*} port=${address##*:}
   case "$host" in 0.0.0.0 | '[::]' | '*') host=localhost ;; esac # it listens everywhere
   case "$host:$port" in
-    127.0.0.1:7070 | localhost:7070) server=() ;; # whom maxsimctl asks by default
+    127.0.0.1:7070 | localhost:7070) server=() ;; # the server that maxsimctl asks by default
     *:0) server=(--server "$host:PORT") ;;
     *) server=(--server "$host:$port") ;;
   esac

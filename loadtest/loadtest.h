@@ -8,7 +8,7 @@
 
 namespace maxsim::loadtest {
 
-// Where a run writes besides the files it is given, and what ends it early.
+// The outputs of a run besides the files that it is given, and the signal that ends it early.
 struct Environment {
   std::ostream& out;              // the report and nothing else
   std::ostream& err;              // progress, errors and remarks

@@ -29,7 +29,7 @@ URL_FILE = "repository.txt"
 
 def find_url():
     """The address that users find the sources at: $MAXSIM_PROJECT_URL, else what an sdist carries, else the clone's
-    origin where it is of the web; "" where there is none."""
+    origin where it is of the web; "" if there is none."""
     url = os.environ.get("MAXSIM_PROJECT_URL", "")
     if not url and (HERE / URL_FILE).exists():
         url = (HERE / URL_FILE).read_text(encoding="utf-8").strip()

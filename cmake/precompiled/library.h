@@ -1,4 +1,4 @@
-// What most files of server/ and client/ read; cmake/MaxsimPrecompiled.cmake.
+// Headers that most files of server/ and client/ include; see cmake/MaxsimPrecompiled.cmake.
 #pragma once
 
 #include <algorithm>

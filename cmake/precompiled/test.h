@@ -1,4 +1,4 @@
-// What most test programs read; cmake/MaxsimPrecompiled.cmake.
+// Headers that most test programs include; see cmake/MaxsimPrecompiled.cmake.
 #pragma once
 
 #include <gmock/gmock.h>

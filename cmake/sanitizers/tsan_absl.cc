@@ -67,7 +67,7 @@ WRAP_ACQUIRE(ReaderLock, IN_ABSL("5Mutex10ReaderLockEv"))
 WRAP_TRY(TryLock, IN_ABSL("5Mutex7TryLockEv"))
 WRAP_TRY(ReaderTryLock, IN_ABSL("5Mutex13ReaderTryLockEv"))
 
-// Calls that give it back, and may evaluate the conditions of those who wait.
+// Wraps calls that release the lock. They may evaluate the conditions that other threads wait for.
 #define WRAP_RELEASE(id, symbol)            \
   void Real##id(Mutex* mu) REAL(symbol);    \
   void Wrapped##id(Mutex* mu) WRAP(symbol); \

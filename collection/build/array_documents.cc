@@ -133,7 +133,7 @@ absl::StatusOr<std::vector<int32_t>> ReadSizes(ArrayInput& array, int64_t num_do
   return ReadOffsetArray(array, num_documents, low, high, total);
 }
 
-// Arrays of an archive, or of .npy files when there is none.
+// Arrays of an archive, or of .npy files if there is none.
 class ArrayDocuments : public DocumentInput {
  public:
   ArrayDocuments(std::string path, std::unique_ptr<ArrayArchive> archive)
@@ -261,7 +261,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> ArrayDocuments::MakeTokens() {
   const bool has_scales = archive_ == nullptr ? !scales_.empty() : Has(kScales);
   const std::string rotation = archive_ == nullptr ? "" : archive_->FindMetadata(kRotationKey).value_or("");
   if (!IsQuantized(tokens_.type)) {
-    // Values that somebody scaled down, or rotated, are not the ones that they stand for.
+    // Float values with scales or a rotation are not the token vectors themselves, and nothing here would undo that.
     if (has_scales || !rotation.empty()) {
       return Invalid(tokens_.origin, ": ", Name(tokens_.type), " values with ", has_scales ? "scales" : "a rotation",
                      "; only i8 and f8_e4m3 ones can have them");

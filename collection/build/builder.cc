@@ -273,7 +273,7 @@ void Build::Complete() {
   for (const std::unique_ptr<TargetFolder>& target : targets_) target->Complete(manifest);
 }
 
-// Values are read out of the payloads as they are stored, so that a build, a merge and a check of them find the same.
+// Reads the values from the stored payloads, so that a build, a merge and a verification get the same values.
 absl::Status Build::WriteFields() {
   if (options_.fields.empty()) return absl::OkStatus();
   for (const std::unique_ptr<TargetFolder>& target : targets_) {

@@ -29,8 +29,8 @@ struct BuildOptions {
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
   int num_threads = 0;         // that quantise (i8) and encode; 0: one per core
-  // With 0 the generation follows the published one. Any other number is taken, and must be newer than what is
-  // published.
+  // With 0 the generation follows the published one. Any other number is used as it is, and must be newer than the
+  // published one.
   int64_t generation = 0;
   // Lets the generation differ from the published one in what its clients rely on: the dimension, the type of ids, and
   // that there are payloads.
@@ -42,20 +42,20 @@ struct BuildOptions {
   std::optional<EncoderIdentity> encoder = {};
   bool refuse_lossy = false;  // i8: fail with INVALID_ARGUMENT on a lossy token (QuantizationLoss)
   bool has_payloads = false;  // let the manifest say that there are some, also where no document has one
-  // The last write of the log in the folder that the documents hold. Is needed where the log has writes.
+  // Last write of the folder's log that the documents hold. Must be set if the log has writes.
   std::optional<uint64_t> log_sequence = {};
   CodesRequest codes = {};  // of every document, made of the vectors as they are stored
   // Requests can filter by these fields. Their values are read from the payloads. Must pass CheckFields.
   std::vector<Field> fields = {};
 };
 
-// Builds and publishes the generation after the one in the folder (1 when there is none), or the one that the options
+// Builds and publishes the generation after the one in the folder (1 if there is none), or the one that the options
 // name, and returns its manifest. For i8 a batch of documents is held in memory, the largest one at least. The
 // catalog's lengths sum to tokens.num_tokens(); `payloads` may be null when the catalog has none. One build at a time
 // writes to a folder. When it fails before the manifest is renamed, the folder's generation is untouched and the files
 // of the failed one are removed, as is the folder where it was made for them; should the process die, the next build
 // removes the files. The files of the generation before stay, for readers that are about to open them; older ones are
-// removed. Once it is renamed the build has succeeded, whatever comes behind (BuildProgress::synchronised).
+// removed. Once the manifest is renamed the build has succeeded, whatever happens next (BuildProgress::synchronised).
 // INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document; values that
 // do not fit their field: with document, field and value),
 // FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
@@ -77,8 +77,8 @@ struct PartitionFolder {
 // follows the newest that is published in one of the folders. The shards of all are complete before the first manifest
 // is renamed; where a later rename fails, the message says so, and those before it are published. The ranges must not
 // overlap, and INVALID_ARGUMENT names a document whose slot is in none. A folder whose slots no document has gets a
-// manifest without shards; the catalog may have no document at all. FAILED_PRECONDITION where a folder holds a
-// partition of other slots; RESOURCE_EXHAUSTED where the process may not have as many files open. Returns the
+// manifest without shards; the catalog may have no document at all. FAILED_PRECONDITION if a folder holds a
+// partition of other slots; RESOURCE_EXHAUSTED if the process may not have as many files open. Returns the
 // manifests, in the order of the folders.
 absl::StatusOr<std::vector<Manifest>> BuildPartitions(const BuildOptions& options,
                                                       absl::Span<const PartitionFolder> partitions,

@@ -14,7 +14,7 @@ namespace maxsim::collection {
 struct CodesRequest {
   int planes = 0;              // 1, 2 or 4; 0: no codes
   uint64_t rotation_seed = 0;  // up to kMaxRotationSeed. Codes of i8 vectors have the rotation of these instead
-  // Whether tokens have factors. nullopt: where the norms of tokens differ (NeedFactors).
+  // Whether tokens have factors. With nullopt they have them if the norms of tokens differ (NeedFactors).
   std::optional<bool> factors = {};
 
   // Returns the request for what a collection has.

@@ -15,7 +15,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Walks over the shards of a collection one after the other, with one open at a time.
+// Walks over the shards of a collection one after another, with one open at a time.
 class ShardWalk {
  public:
   ShardWalk(std::string folder, std::shared_ptr<const Manifest> manifest, bool check_checksums)
@@ -81,7 +81,7 @@ class ShardTokens : public TokenSource {
       const DocumentsView& documents = walk_.shard()->documents();
       const int64_t count = std::min(num_rows - done, documents.num_tokens() - row_);
       Copy(documents, count, block_.data() + static_cast<size_t>(done * dim()) * SizeOf(type()));
-      // What was copied was what had been hashed.
+      // Fails if the mapped file changed or could not be read, so that only rows that were hashed are copied on.
       if (absl::Status status = walk_.shard()->Check(); !status.ok()) return status;
       row_ += count;
       done += count;
@@ -117,7 +117,7 @@ class ShardTokens : public TokenSource {
 
   ShardWalk walk_;
   int64_t row_ = 0;       // next one of the present shard
-  int64_t document_ = 0;  // i8: one that is not behind that row
+  int64_t document_ = 0;  // i8: a document at or before that row's
   std::vector<char> block_;
 };
 

@@ -20,11 +20,11 @@
 
 namespace maxsim::collection {
 
-// Takes the ids of one input after the other, and makes them of one type.
+// Collects the ids of the inputs, in their order, and converts them to one type.
 class IdCollector {
  public:
-  // With `asked` ids are converted to that type, where nothing is lost. Without it the first id decides, and one of the
-  // other type is refused. `observer` (may be null) sees Stage::kReading of `num_documents`.
+  // With `asked`, converts ids to that type, if nothing is lost. Without it the first id decides, and ids of the other
+  // type are refused. `observer` (may be null) sees Stage::kReading of `num_documents`.
   IdCollector(std::optional<IdType> asked, int64_t num_documents, BuildObserver observer)
       : asked_(asked), num_documents_(num_documents), observer_(std::move(observer)) {}
 
@@ -33,8 +33,8 @@ class IdCollector {
   absl::Status Add(int64_t id);
   absl::Status Add(std::string_view id);
 
-  // Returns the catalog that holds the ids; it is handed over, and the collector is used no more. Null before the
-  // first.
+  // Hands over the catalog that holds the ids; the collector must not be used after that. Null if no id was
+  // added.
   std::unique_ptr<Catalog> TakeCatalog() { return std::move(catalog_); }
 
  private:
@@ -47,11 +47,11 @@ class IdCollector {
   std::unique_ptr<Catalog> catalog_;
 };
 
-// Names the place of an id that was refused, and leaves other errors alone, such as the observer's.
+// Adds the place in the input to the error for a refused id. Leaves other errors as they are, such as the observer's.
 absl::Status AtPlace(std::string_view place, const absl::Status& added);
 
-// AddIds, ReadPayloadSizes, MakePayloads and MakeTokens are called in this order, each at most once. lengths() is not
-// called behind MakeTokens.
+// Call AddIds, ReadPayloadSizes, MakePayloads and MakeTokens in this order, each at most once. Do not call lengths()
+// after MakeTokens.
 class DocumentInput {
  public:
   virtual ~DocumentInput() = default;
@@ -67,15 +67,15 @@ class DocumentInput {
   // Adds as many ids as there are lengths. Only where HasIds().
   virtual absl::Status AddIds(IdCollector& ids) = 0;
 
-  // Returns the bytes of each document's payload, 0 for none; empty when no document has one.
+  // Returns the size of each document's payload, 0 for none; empty if no document has one.
   virtual absl::StatusOr<std::vector<int32_t>> ReadPayloadSizes() = 0;
 
   // Returns the token vectors, of type f16, bf16, f32 or f64.
   virtual absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens() = 0;
-  // Returns the payloads; only where ReadPayloadSizes returned some.
+  // Returns the payloads. Call it only if ReadPayloadSizes returned some.
   virtual std::unique_ptr<PayloadSource> MakePayloads() = 0;
 
-  // What a collection says of its vectors; nullopt for other inputs, and for what it does not say.
+  // Return the storage type and the encoder that a collection's manifest names; nullopt if none, and for other inputs.
   virtual std::optional<ScalarType> storage() const { return std::nullopt; }
   virtual std::optional<EncoderIdentity> encoder() const { return std::nullopt; }
   // Returns the positions of a partition's documents (positions.h), once; empty for other inputs.
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<DocumentInput>> OpenArchiveInput(const std::strin
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenNpyInput(const std::string& tokens, const std::string& lengths,
                                                             const std::string& scales);
 // The collection's checksums are verified while its token vectors are read, and i8 vectors come out rotated back. Its
-// files are opened one after the other. FAILED_PRECONDITION for a live collection whose log has writes that the shards
+// files are opened one after another. FAILED_PRECONDITION for a live collection whose log has writes that the shards
 // lack.
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenCollectionInput(const std::string& folder, Manifest manifest);
 

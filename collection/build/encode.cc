@@ -71,7 +71,7 @@ absl::Status Encoding::Open() {
   return absl::OkStatus();
 }
 
-// Returns whether what is there holds what is asked for.
+// Returns whether nothing must be encoded, because no codes are asked for or the collection already has them.
 bool Encoding::HasCodesAlready() const {
   const CodesRequest& asked = options_.codes;
   if (asked.planes == 0) return true;

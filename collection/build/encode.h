@@ -1,4 +1,4 @@
-// Gives a collection that is there codes of its documents, other ones, or none.
+// Adds codes to an existing collection, replaces them, or removes them.
 #pragma once
 
 #include <string>
@@ -26,16 +26,16 @@ struct EncodeResult {
   absl::Status synchronised = absl::OkStatus();
 };
 
-// Publishes a generation of the same shards, whose files are not touched, with the codes that are asked for. Where the
-// collection has codes of the same rotation, and of as many planes or more, they are kept, and files of planes beyond
-// are no longer named; otherwise every shard is read once for its checksum and encoded, one after another. A live
-// collection stays so: its log must not be open in a server. When it fails or is interrupted before the manifest is
-// renamed, nothing has changed, and the files that were written are removed; should the process die, the next build or
-// encoding removes them.
-// The files are a function of the stored vectors and of the format. Memory is a batch of tokens per call
-// (ShardEncoder). `observer` sees Stage::kEncoding and later ones, with documents and bytes of codes.
-// Errors are NOT_FOUND, DATA_LOSS, RESOURCE_EXHAUSTED, FAILED_PRECONDITION (another build runs, or a server has the
-// live collection loaded), INVALID_ARGUMENT and those of the observer.
+// Publishes a generation with the same shards, whose files are not touched, and with the codes that are asked for.
+// If the collection already has codes of the same rotation and of at least as many planes, keeps their files, and
+// no longer names those of further planes. Otherwise reads every shard once for its checksum, and encodes one
+// after another. A live collection stays live: its log must not be open in a server. If this fails or is
+// interrupted before the manifest is renamed, nothing has changed, and the written files are removed; if the
+// process dies, the next build or encoding removes them. The files depend on the stored vectors and the format
+// only. Takes memory for a batch of tokens per call (ShardEncoder). `observer` sees Stage::kEncoding and later
+// ones, with documents and bytes of codes. Errors are NOT_FOUND, DATA_LOSS, RESOURCE_EXHAUSTED,
+// FAILED_PRECONDITION (another build runs, or a server has the live collection loaded), INVALID_ARGUMENT and those
+// of the observer.
 absl::StatusOr<EncodeResult> EncodeCollection(const EncodeOptions& options, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

@@ -16,10 +16,10 @@ namespace maxsim::collection {
 // Returns about how many bytes the fields of a shard take at most, for a look at the free space.
 int64_t EstimateFieldBytes(const std::vector<Field>& fields, const ShardPlan& plan);
 
-// Reads the fields that the manifest declares out of a shard's payloads, and writes the field file of `generation` and
-// number `index`. The shard lies in `folder` under the entry's name. Returns the file's entry; it is complete under its
-// name then. `files` takes note of it before it appears. Memory is the shard's payloads and the file. INVALID_ARGUMENT
-// names document, id, field and value where a value does not fit; other errors are those of Shard::Open and the disk.
+// Reads the fields that the manifest declares from a shard's payloads, and writes the field file of `generation` and
+// number `index`. The shard is in `folder` under the entry's name. Adds the file to `files` before it appears in the
+// folder. Returns the entry of the complete file. Takes memory for the shard's payloads and the file. INVALID_ARGUMENT
+// names document, id, field and value if a value does not fit; other errors are those of Shard::Open and the disk.
 absl::StatusOr<FileEntry> WriteFieldFile(const std::string& folder, const Manifest& manifest, const ShardEntry& entry,
                                          int64_t generation, int64_t index, UnpublishedFiles& files);
 

@@ -38,7 +38,7 @@ std::optional<int64_t> GenerationOf(const std::string& name) {
   return std::nullopt;
 }
 
-// Removes files of the folder that the predicate picks by name. A file that will not go is no reason to fail: the next
+// Removes the files of the folder whose names `pick` accepts. Ignores files that cannot be removed, because the next
 // build tries again.
 template <typename Pick>
 void RemoveFiles(const std::string& folder, const Pick& pick) {

@@ -1,4 +1,4 @@
-// The files of generations: which of them go, and when. A build and a compaction hold the folder's lock meanwhile.
+// Decides which files of old generations are removed, and when. The caller holds the folder's lock.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace maxsim::collection {
 
-// Removes what did not come to be published: temporaries, and shards of generations behind `published`. A file that
-// will not go is no reason to fail: the next build tries again.
+// Removes files that were never published: temporaries, and shards of generations newer than `published`. Ignores files
+// that cannot be removed, because the next build tries again.
 void RemoveLeftovers(const std::string& folder, const Manifest& published);
 
-// Removes the shards of generations before the one before `published`, but none that `published` names, or `before`,
-// the generation before it, which somebody may be about to open. Shards that a compaction kept have older numbers.
+// Removes shards older than the generation before `published`, except those that `published` or `before` names (after a
+// compaction they name old shards). `before` is the generation before, which a reader may be about to open.
 void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before);
 
-// RESOURCE_EXHAUSTED unless the folder's file system has so many bytes.
+// Returns RESOURCE_EXHAUSTED if the folder's file system has less than `needed` bytes free.
 absl::Status CheckSpace(const std::string& folder, int64_t needed);
 
 // Removes the files of a generation that was not published.

@@ -1,4 +1,4 @@
-// Opens what a user brings (.npy, .npz, safetensors, collections, JSON Lines, plain text) as the catalog and the
+// Opens a user's input files (.npy, .npz, safetensors, collections, JSON Lines, plain text) as the catalog and the
 // sources of a build.
 #pragma once
 
@@ -26,10 +26,10 @@ struct ImportOptions {
   std::string tokens = {};   // [T, d], f16, f32, f64, or i8 with scales
   std::string lengths = {};  // [N], integers
   std::string scales = {};   // of i8 tokens; see quantized_tokens.h
-  // The ids of all documents come from a file of JSON Lines, a document a line, or of plain text, an id a line (see
-  // DocumentLineReader). Without it the ids are those of the inputs, or else 0 .. N - 1.
+  // A file that has the ids of all documents: JSON Lines, with a document per line, or plain text, with an id per line
+  // (see DocumentLineReader). Without it the ids are those of the inputs, or else 0 .. N - 1.
   std::string ids = {};
-  // This is the type of the ids. nullopt takes that of the first one and refuses those of the other. A given type
+  // The type of the ids. With nullopt the first id decides, and ids of the other type are refused. A given type
   // converts: an integer to its decimal text, or decimal text to an integer.
   std::optional<IdType> id_type = {};
   // The fields of the build, which lines of `ids` are checked against while they are read: a value that does not fit is
@@ -37,17 +37,17 @@ struct ImportOptions {
   std::vector<Field> fields = {};
 };
 
-// INVALID_ARGUMENT where the files that are named do not go together; opens none.
+// INVALID_ARGUMENT if the files that are named do not go together; opens none.
 absl::Status CheckImportOptions(const ImportOptions& options);
 
 struct Import {
   std::unique_ptr<Catalog> catalog;
   std::unique_ptr<TokenSource> tokens;
   std::unique_ptr<PayloadSource> payloads;  // null when no document has a payload
-  // What all inputs agree on, where all are collections.
+  // Each is set only if all inputs are collections that agree on it.
   std::optional<ScalarType> storage = {};
   std::optional<EncoderIdentity> encoder = {};
-  // FAILED_PRECONDITION where two inputs are collections of different encoders.
+  // FAILED_PRECONDITION if two inputs are collections of different encoders.
   absl::Status one_encoder = absl::OkStatus();
 };
 

@@ -26,8 +26,8 @@ struct BuildProgress {
   int64_t shards_done = 0;
   int64_t shards_total = 0;
   QuantizationLoss loss = {};  // i8 only; set once all shards are written
-  // When kPublished: says why the folder could not be synchronised, if so. What is published stays so, but a power
-  // failure may bring the generation before back.
+  // With kPublished: the reason if the folder could not be synchronised. The generation is published anyway, but a
+  // power failure may bring the one before back.
   absl::Status synchronised = absl::OkStatus();
 };
 

@@ -24,11 +24,11 @@ struct QuantizeOptions {
   std::optional<int> codes = {};  // planes of the target's codes, 0 for none; nullopt: as many as the source has
 };
 
-// Streams the source's documents, ids and payloads into a collection of the same generation in `target`, whose own one,
-// if there is one, is older; and publishes it as BuildCollection does. That of a partition is one of the same slots,
-// with the same positions. In memory are what a build keeps of each document, a batch of token vectors, and beside the
-// tokens all of up to two of the source's shards. The source's checksums are verified. Errors are BuildCollection's,
-// the source's (NOT_FOUND, DATA_LOSS), and FAILED_PRECONDITION for a source that is i8 already or is the target.
+// Streams the source's documents, ids and payloads into a collection of the same generation in `target`, and publishes
+// it as BuildCollection does. If `target` has a collection, that must be older. A partition becomes a partition with
+// the same slots and positions. In memory are what a build keeps of each document, a batch of token vectors, and up to
+// two of the source's shards without their tokens. Verifies the source's checksums. Errors are BuildCollection's, the
+// source's (NOT_FOUND, DATA_LOSS), and FAILED_PRECONDITION for a source that is i8 already or is the target.
 absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

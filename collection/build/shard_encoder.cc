@@ -144,7 +144,7 @@ absl::Status CodeFilesWriter::EncodeBatch(int64_t begin, int64_t end) {
 
 absl::Status CodeFilesWriter::WriteBatch(int64_t begin, int64_t end) {
   if (manifest_.codes->factors) {
-    // In the file the factors stand behind all rows of the plane.
+    // The file has the factors after all rows of the plane.
     const int64_t rows_end =
         kWriterAlignment + entry_.num_tokens * PlaneFileRowBytes(files_[0].layout.file, manifest_.dim);
     absl::Status status =
@@ -173,7 +173,7 @@ absl::Status CodeFilesWriter::WriteAll(const ShardEncoder::OnProgress& on_progre
     }
     begin = end;
   }
-  // The shard was read from a mapped file. This tells whether somebody changed the file meanwhile.
+  // Fails if the mapped shard file changed while it was read.
   return shard_.Check();
 }
 

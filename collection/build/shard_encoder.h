@@ -31,24 +31,24 @@ struct StoredShards {
 };
 absl::StatusOr<bool> NeedFactors(const std::vector<StoredShards>& collections);
 
-// Returns the format of the codes that are asked for of these collections, which are of one storage; request.planes is
-// not 0. Fails as NeedFactors does.
+// Chooses the format of the codes that are asked for. All collections have one storage type; request.planes is not 0.
+// Fails as NeedFactors does.
 absl::StatusOr<CodesFormat> ChooseCodesFormat(const CodesRequest& request,
                                               const std::vector<StoredShards>& collections);
 
-// Encodes shards one after another. For one thread, which has others work for it.
+// Encodes shards one after another. Used by one thread, which starts others to help it.
 class ShardEncoder {
  public:
   // Gets the bytes of codes that were made since the last call; an error that it returns ends the encoding.
   using OnProgress = std::function<absl::Status(int64_t bytes)>;
 
-  // `num_threads` is at least 1, with the caller's among them; fewer run where the system gives no more. The files do
+  // `num_threads` is at least 1 and includes the caller's thread; fewer run if the system gives no more. The files do
   // not depend on their number.
   explicit ShardEncoder(int num_threads, OnProgress on_progress = nullptr);
 
   // Writes the codes that manifest.codes says of a shard, which lies in `folder` under the entry's name, into files of
   // `generation` and number `index`, and returns their entries. All are complete under their names then. `files` takes
-  // note of each before it appears. Memory is a batch of tokens' codes and some 30 bytes a document. With
+  // note of each before it appears. Memory is a batch of tokens' codes and some 30 bytes per document. With
   // `check_checksum` the shard is read once more before, for its checksum. DATA_LOSS for a shard that is not what the
   // entry says, or has a value that no token may have: with document, token and column.
   absl::StatusOr<std::vector<CodeFileEntry>> Encode(const std::string& folder, const Manifest& manifest,

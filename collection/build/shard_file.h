@@ -17,9 +17,9 @@
 
 namespace maxsim::collection {
 
-// All rows are written before what stands behind them in the file, and payloads are last. Payloads may come before the
-// rows are complete: then they are written where they belong and read back once, for the checksum. So a shard takes no
-// more memory than its buffers and four bytes a document, however long others keep it open. For one thread.
+// Writes a shard's file: the rows first, then the other sections, payloads last. A payload may be added before the rows
+// are complete: it is written at its final place, and read back once for the checksum. So a shard takes no more memory
+// than its buffers and four bytes per document, however long others keep it open. For one thread.
 class ShardFile {
  public:
   // Begins `folder`/`name`. The plan is of `documents`; the catalog and their numbers must outlive the object. Two
@@ -33,13 +33,13 @@ class ShardFile {
   absl::Status AppendRows(const char* rows, int64_t num_rows);
   // Adds the next document's scale, of i8.
   void AddScale(float scale) { scales_.push_back(scale); }
-  // Adds the next document's payload; "" where it has none. FAILED_PRECONDITION for another size than the catalog's.
+  // Adds the next document's payload; "" if it has none. FAILED_PRECONDITION for another size than the catalog's.
   absl::Status AddPayload(std::string_view payload);
 
   // Returns the bytes written so far, without payloads that came early.
   int64_t num_bytes() const { return file_->num_bytes(); }
 
-  // Completes the file once it has everything: it is on the disk under its name then.
+  // Completes the file after everything was added: syncs it to the disk and gives it its name.
   absl::StatusOr<ShardEntry> Finish();
 
  private:

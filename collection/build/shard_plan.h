@@ -1,4 +1,4 @@
-// Plans shards: which documents go into which of them, and how large their files are.
+// Plans shards: which documents each shard gets, and how large its files are.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// What the shards of a collection have alike.
+// The properties that all shards of a collection share.
 struct ShardLayout {
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8
@@ -22,10 +22,10 @@ struct ShardLayout {
   bool has_ordinals = false;  // those of a partition (positions.h)
 };
 
-// Documents of a catalog that are written one after another: all of them, or some.
+// All documents of a catalog, or some of them, which are written one after another.
 struct DocumentList {
   int64_t size = 0;
-  // [size] The documents' numbers in the catalog, ascending, which somebody else keeps; null: 0 .. size - 1.
+  // [size] Ascending numbers of the documents in the catalog, not owned. Null stands for the numbers 0 .. size - 1.
   const int64_t* numbers = nullptr;
 
   int64_t operator[](int64_t idx) const { return numbers == nullptr ? idx : numbers[idx]; }

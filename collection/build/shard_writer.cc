@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kAllBufferBytes = size_t{256} << 20;
 constexpr size_t kLeastBufferBytes = size_t{64} << 10;
 
-// Progress is told behind so many payloads.
+// Number of payloads between two reports of progress.
 constexpr int64_t kPayloadInterval = 1024;
 
 class ShardsWriter {
@@ -123,7 +123,7 @@ absl::Status ShardsWriter::Open(size_t set_idx) {
   return absl::OkStatus();
 }
 
-// Takes note of the end of a document. Its last rows may still have to be appended, but where it ends a shard.
+// Counts a document whose rows have all been seen. Unless it ends its shard, its last rows may not be appended yet.
 absl::Status ShardsWriter::EndDocument(size_t set_idx, int64_t document) {
   OpenShard& open = open_[set_idx];
   ++next_document_;
@@ -140,8 +140,8 @@ absl::Status ShardsWriter::EndDocument(size_t set_idx, int64_t document) {
   return FinishShard(set_idx);
 }
 
-// Writes payloads up to those of a document. They are behind the rows as far as that can be, so that most of them need
-// not be written ahead: those of one set never are.
+// Writes payloads up to that of `last_document`. Runs when the rows of a shard are complete, so that most payloads need
+// not be written ahead of rows. With a single set, none is.
 absl::Status ShardsWriter::DealPayloads(int64_t last_document) {
   for (; next_payload_ <= last_document; ++next_payload_) {
     const absl::StatusOr<std::string_view> payload = payloads_->Next();

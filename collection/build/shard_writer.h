@@ -28,7 +28,7 @@ struct ShardSet {
 struct ShardSets {
   ShardLayout layout;
   std::vector<ShardSet> sets;  // at least one; every document of the catalog is in one of them
-  // [kNumSlots] The index of the set that has a slot's documents; empty where there is one set.
+  // [kNumSlots] For each slot, the index of the set that gets its documents. Empty if there is only one set.
   std::vector<uint16_t> set_of_slot;
   int num_threads = 1;        // i8: threads that quantise
   bool refuse_lossy = false;  // i8: see TokenEncoding

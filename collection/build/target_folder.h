@@ -1,4 +1,4 @@
-// A folder that a build writes a generation into: what it holds already, and what becomes of it.
+// The folder that a build writes a generation into: its present contents, and the new generation.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace maxsim::collection {
 
-// Creates a folder, and in the end removes what it created, where that is empty.
+// Creates a folder. The destructor removes the folders that it created, if they are empty.
 class OutputFolder {
  public:
   OutputFolder() = default;
@@ -33,8 +33,8 @@ class OutputFolder {
   std::vector<std::filesystem::path> created_;  // innermost first
 };
 
-// Holds the folder's lock while it lives, and removes the shards of a generation that was not published. The functions
-// are called in the order in which they stand here.
+// Holds the folder's lock while it lives, and removes the shards of a generation that was not published. Call the
+// functions in the order in which they are declared.
 class TargetFolder {
  public:
   // With `slots` of some slots alone the collection is a partition.
@@ -50,14 +50,14 @@ class TargetFolder {
   // Returns the manifest that is published, or an empty one of generation 0.
   const Manifest& published() const { return published_; }
 
-  // Checks that the documents may be the next generation of what is published: FAILED_PRECONDITION for another shape or
-  // partition, or for a generation that is too new. Chooses what the manifest says of the log.
+  // Checks that the documents may become the folder's next generation: FAILED_PRECONDITION for another shape or
+  // partition, or for a generation that is too new. Chooses the manifest's log_sequence.
   absl::Status Check(const BuildOptions& options, const Catalog& catalog, int64_t dim, int64_t generation);
   const std::optional<uint64_t>& log_sequence() const { return log_sequence_; }
 
   void RemoveLeftovers() const { collection::RemoveLeftovers(folder_, published_); }
 
-  // Takes note of a shard that is complete.
+  // Adds a complete shard to the manifest.
   void Add(ShardEntry entry);
 
   // Takes over the manifest that the shards go into, once all are complete. Documents are counted here.
@@ -91,8 +91,8 @@ class TargetFolder {
   Manifest manifest_;
 };
 
-// Returns the name of a build's collection: that of the options, of what is published, or of options.folder.
-// FAILED_PRECONDITION where what is published has another one than was asked for.
+// Returns the name for a build's collection: from the options, or else the published one, or else that of
+// options.folder. FAILED_PRECONDITION if a folder holds a collection of another name.
 absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const std::vector<const TargetFolder*>& targets);
 
 }  // namespace maxsim::collection

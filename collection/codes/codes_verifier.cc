@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::array<int, 3> kPlaneCounts = {1, 2, 4};
 
-// A bound may be so much above the exact one before it is rounded: 16 times what encoding adds
-// (kernels/codes/encode.h), and nothing beside a step of F16, 2^-10.
+// How far a stored bound may exceed the exact one before rounding: 16 times what encoding adds
+// (kernels/codes/encode.h), which is little compared with a step of F16, 2^-10.
 constexpr double kMaxInflation = 1 + 0x1p-36;
 constexpr double kMaxResidualInflation = 0x1p-34;  // of the squared norm, added to the squared residual
 

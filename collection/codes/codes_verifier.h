@@ -23,9 +23,9 @@ struct WrongCodes {
   std::vector<WrongCode> documents;  // the first `max_kept` of them, ascending
 };
 
-// Computes the codes of every document anew, by plain loops in FP64 (kernels/codes/reference_codes.h), and compares
-// bits, factors, scales and bounds with those that are stored. A bound is wrong where it is below the document's, or so
-// far above it that no rounding explains it. Documents with values that no token may have are skipped.
+// Computes the codes of every document again, by plain loops in FP64 (kernels/codes/reference_codes.h), and compares
+// bits, factors, scales and bounds with the stored ones. A bound is wrong if it is below the exact one, or so far above
+// it that rounding cannot explain it. Skips documents with values that no token may have.
 WrongCodes FindWrongCodes(const CodesView& codes, const DocumentsView& documents, size_t max_kept, ThreadPool& pool);
 
 }  // namespace maxsim::collection

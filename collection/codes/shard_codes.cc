@@ -51,8 +51,8 @@ absl::StatusOr<FileBytes> MapCodes(const InputFile& file, const CodeFileLayout& 
   return FileBytes::MapRange(file, range->begin, range->end, stop);
 }
 
-// Whether what the parser found, in the copy of the header, is what was mapped: the file may have been written to since
-// the header said what to map. Scales and bounds must never be mapped, where they could change after they were checked.
+// Returns whether the parsed layout is the one that was mapped: the file may have changed after its header decided what
+// to map. Scales and bounds must never be mapped, because they could change after they were checked.
 bool IsMapped(const CodeBytesRange& mapped, const FileBytes& bytes, const CodeFileContents& contents,
               const CodeFileLayout& layout) {
   const int64_t plane_end = mapped.begin + layout.num_tokens * PlaneFileRowBytes(layout.file, layout.shape.dim);

@@ -24,14 +24,14 @@ namespace maxsim::collection {
 // Holds the codes of a shard's documents, in the first 1, 2 or 4 of the planes that are stored: files of planes beyond
 // are not opened. Every scale and bound has been checked on opening. The class is thread-safe.
 //
-// Files must not be changed while they are mapped, as those of Shard. One that is all the same can change bits and
-// factors, which moves estimates and nothing else: scales and bounds are copies, a file that was truncated or cannot be
-// read gives zeros, and Check() tells. A caller must not believe a bound of bits that were read before Check() failed.
+// Files must not be changed while they are mapped, as those of Shard. If one is changed anyway, bits and factors may
+// change, which moves estimates and nothing else: scales and bounds are copies, a file that was truncated or cannot be
+// read gives zeros, and Check() reports it. Do not trust a bound of bits that were read before Check() failed.
 class ShardCodes final : public MemorySource {
  public:
   // Opens the files of `planes` planes of a shard and checks them against the manifest: sizes, counts, type, rotation.
   // With Access::kMapped planes and factors are mapped and read on demand, and everything else is read into memory.
-  // INVALID_ARGUMENT where the collection has codes of fewer planes than `planes`, or none. Errors of a file are those
+  // INVALID_ARGUMENT if the collection has codes of fewer planes than `planes`, or none. Errors of a file are those
   // of Shard::Open. Each file takes one descriptor until Open returns; with kMapped until the file is unmapped.
   static absl::StatusOr<std::shared_ptr<ShardCodes>> Open(const Folder& folder, const Manifest& manifest,
                                                           const ShardEntry& entry, int planes, Access access,
@@ -43,13 +43,13 @@ class ShardCodes final : public MemorySource {
   ShardCodes(const ShardCodes&) = delete;
   ShardCodes& operator=(const ShardCodes&) = delete;
 
-  // Returns the codes, whose planes lie where the files are mapped or copied. `documents` are those of the Shard that
-  // was opened by the same entry: the view has their offsets and is valid as long as both live.
+  // Returns a view of the codes; the planes are in the mapped or copied files. `documents` must come from the Shard
+  // that was opened with the same entry: the view uses their offsets, and is valid as long as both live.
   CodesView view(const DocumentsView& documents) const;
 
   int planes() const;
 
-  // OK when bits read so far were those of the opened files; DATA_LOSS, naming one, when it was written to or cannot be
+  // OK if bits read so far were those of the opened files; DATA_LOSS, naming one, when it was written to or cannot be
   // read. Always OK for kCopied.
   absl::Status Check() const override;
 
@@ -62,7 +62,7 @@ class ShardCodes final : public MemorySource {
   void ReleasePlanes();
 
   // Returns the bytes of file 0, 1 or 2 (collection/codes/code_file.h), valid until ReleasePlanes and as long as the
-  // codes live: for a caller that hashes them while they are copied.
+  // codes live. For callers that hash the bytes while they copy them.
   std::string_view bytes(size_t file) const;
 
   int64_t num_bytes() const;   // of the files

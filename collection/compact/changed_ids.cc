@@ -18,7 +18,7 @@ absl::StatusOr<ChangedIds> ChangedIds::Read(const CollectionLog& log, uint64_t a
     return StopStatus(stop);
   });
   if (!status.ok()) return status;
-  // Places in the list are used no more: what was replaced or deleted goes.
+  // Removes writes that a later record replaced or deleted. The places in the maps are not used after this.
   std::vector<LiveUpsert>& upserts = changed.upserts_;
   upserts.erase(std::remove_if(upserts.begin(), upserts.end(), [](const LiveUpsert& it) { return it.sequence == 0; }),
                 upserts.end());

@@ -1,4 +1,4 @@
-// What the log says of ids: which were written or deleted, and which writes are their last.
+// Finds the ids that the log's records write or delete, and the last write of each.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct LiveUpsert {
 
 class ChangedIds {
  public:
-  // Reads the log's records behind `after` and up to `through`. Memory grows with the ids among them.
+  // Reads the log's records after `after`, up to and including `through`. Memory grows with the number of their ids.
   static absl::StatusOr<ChangedIds> Read(const CollectionLog& log, uint64_t after, uint64_t through,
                                          const StopSignal* stop);
 
@@ -44,7 +44,7 @@ class ChangedIds {
 
   void Take(const LogRecord& record, size_t* place);
 
-  // Each has, for an id, where its last write stands in upserts_, or kDeleted.
+  // For each id, the place of its last write in upserts_ (right during Read only), or kDeleted.
   std::unordered_map<std::string, size_t, Hash, std::equal_to<>> strings_;
   std::unordered_map<int64_t, size_t> ints_;
   std::vector<LiveUpsert> upserts_;

@@ -72,7 +72,7 @@ class Compaction {
   Tombstones tombstones_;  // of the generation before, with those that the log's records make
   std::vector<LiveUpsert> upserts_;
   bool adds_payloads_ = false;  // no shard has some, and a write has
-  // Members are shards by their numbers, but for those without a document that is left, and the log's writes behind.
+  // Members of groups are the shards that have a live document, then the log's writes. This has the shards' numbers.
   std::vector<size_t> shards_of_members_;
   std::vector<ShardGroup> groups_;
   Manifest next_;
@@ -147,7 +147,7 @@ void Compaction::PlanGroups() {
     if (NumLive(shard) == 0) continue;
     const ShardEntry& entry = before_.shards[shard];
     const bool is_written = MustWrite(shard);
-    // A shard that is kept has its size with its tombstones, so that it is not joined because of them.
+    // The size of a kept shard includes its tombstones, so that they are no reason to join it.
     const double share = static_cast<double>(NumLive(shard)) / static_cast<double>(entry.num_documents);
     const double num_bytes = static_cast<double>(entry.num_bytes) * (is_written ? share : 1);
     members.push_back({static_cast<int64_t>(num_bytes), is_written});
@@ -253,7 +253,7 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
-// Writes the fields and codes of a shard that was written, where the collection has them.
+// Writes the fields and codes of a new shard, if the collection has them.
 absl::Status Compaction::WriteSideFiles(ShardEntry& entry) {
   int64_t num_bytes = result_.bytes_written + entry.num_bytes;
   if (!next_.fields.empty()) {

@@ -1,5 +1,5 @@
-// Writes the next generation of a live collection: what its log says of the writes since its generation was written,
-// merged into its shards.
+// Writes the next generation of a live collection: merges the writes that its log has had since the present generation
+// into its shards.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// The steps of a compaction, for whoever looks on.
+// The steps of a compaction, which the observer is told.
 enum class CompactStep {
   kReading,           // the log's records and the shards' ids come next
   kWriting,           // a shard
@@ -25,13 +25,13 @@ enum class CompactStep {
   kPublishing,        // the manifest comes next
   kPublished,         // only the removal of old files is left
 };
-// Is called at each step. An error it returns ends the compaction, which then has changed nothing, unless it is
-// published.
+// Called at each step. An error that it returns ends the compaction, and the collection is unchanged. At kPublished its
+// errors are ignored.
 using CompactObserver = std::function<absl::Status(CompactStep)>;
 
 struct CompactOptions {
-  // A shard of whose documents more than this share has a tombstone is written again without them; others stay as they
-  // are, and the log notes their tombstones. 0: every shard with a tombstone, so that none is left.
+  // A shard is rewritten without dead documents if more than this share of its documents has a tombstone. Otherwise it
+  // stays, and the log notes its tombstones. With 0 every shard with a tombstone is rewritten, and none is left.
   double max_tombstone_share = 0.2;
   // Neighbouring shards that are written again or are smaller than a quarter of this are joined to shards of this size
   // at most.
@@ -52,10 +52,10 @@ struct CompactResult {
   QuantizationLoss loss;        // i8: in the shards that were written
 };
 
-// Compacts the writes up to and with `through` (at most log.last_sequence()) of the collection in `folder`, whose log
-// is `log`, and publishes the result. The order of documents is that of the shards, without those that have a
-// tombstone, then that of the writes. The log is not truncated: whoever serves the generation does that once it is
-// loaded (CollectionLog::Truncate). A crash at any point leaves the generation before or the next one, whole.
+// Compacts the writes up to and including `through` (at most log.last_sequence()) of the collection in `folder`, whose
+// log is `log`, and publishes the result. Documents without a tombstone keep the order of the shards; the writes follow
+// in their order. Does not truncate the log: call CollectionLog::Truncate once the new generation has been loaded. A
+// crash at any point leaves the generation before or the next one, whole.
 // FAILED_PRECONDITION (a build runs, or the manifest names no log_sequence), DATA_LOSS (shards, log),
 // RESOURCE_EXHAUSTED (disk).
 absl::StatusOr<CompactResult> Compact(const std::string& folder, CollectionLog& log, uint64_t through,

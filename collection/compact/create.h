@@ -29,7 +29,7 @@ struct CreateOptions {
 };
 
 // Makes the folder, generation 1 without shards (log_sequence 0), and an empty log, and returns the manifest.
-// ALREADY_EXISTS when the folder has a manifest; FAILED_PRECONDITION when it has a log without one, or something writes
+// ALREADY_EXISTS when the folder has a manifest; FAILED_PRECONDITION if it has a log without one, or something writes
 // to it; INVALID_ARGUMENT for options that no manifest may have. A crash leaves the collection without its log, which
 // CollectionLog::Open makes then, or a folder without a collection.
 absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const CreateOptions& options);

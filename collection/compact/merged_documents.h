@@ -1,4 +1,4 @@
-// The documents of a shard that a compaction writes: what is left of shards, then writes of the log. Rows, ids and
+// The documents of a shard that a compaction writes: the live ones of old shards, then writes of the log. Rows, ids and
 // payloads pass byte for byte.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace maxsim::collection {
 
-// Some shards of a generation, whole but for their tombstones, and then some writes. All of it is the caller's.
+// Some shards of a generation without the documents that have tombstones, then some writes. Owns nothing.
 struct DocumentRun {
   const std::string* folder = nullptr;
   const Manifest* manifest = nullptr;
@@ -41,7 +41,7 @@ class DocumentWalk {
   DocumentWalk(const DocumentRun& run, bool check_checksums, bool with_rows)
       : run_(run), check_checksums_(check_checksums), with_rows_(with_rows) {}
 
-  // Goes on to the next document; false behind the last. Views are valid until the next call.
+  // Moves to the next document; returns false after the last. Views are valid until the next call.
   absl::StatusOr<bool> Next();
 
   std::string_view string_id() const { return string_id_; }
@@ -50,10 +50,10 @@ class DocumentWalk {
   float scale() const { return scale_; }
   std::string_view rows() const { return rows_; }
   std::string_view payload() const { return payload_; }
-  // Returns the document's position in the order of the whole collection, where the collection is a partition.
+  // Partitions: returns the document's position in the order of the whole collection.
   int64_t position() const { return position_; }
 
-  // OK when the rows were those of the file that was opened.
+  // Returns OK if the rows came from the file that was opened, unchanged.
   absl::Status Check() const { return shard_ == nullptr ? absl::OkStatus() : shard_->Check(); }
 
  private:
@@ -82,8 +82,8 @@ class DocumentWalk {
   std::string copied_payload_;
 };
 
-// Reads what a builder knows of each document before it writes, and checks the checksums of the shards. With
-// `has_payloads` there is a size for each document, 0 for none.
+// Reads the catalog of the run's documents for a builder, and checks the checksums of the shards. With `has_payloads`
+// it has a size for each document, 0 for none.
 absl::StatusOr<std::unique_ptr<Catalog>> ReadCatalog(const DocumentRun& run, bool has_payloads);
 
 // Rows as they are stored, with their scales.

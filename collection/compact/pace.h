@@ -1,4 +1,4 @@
-// Keeps a writer to so many bytes a second.
+// Limits a writer to a number of bytes per second.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace maxsim::collection {
 // For one thread.
 class Pace {
  public:
-  // 0 bytes a second: without bound. `stop` may be null.
+  // 0 bytes per second: without bound. `stop` may be null.
   Pace(int64_t bytes_per_second, const StopSignal* stop) : bytes_per_second_(bytes_per_second), stop_(stop) {}
 
   // Waits until `num_bytes`, all that was written so far, may have been written. Ends with the status of the signal

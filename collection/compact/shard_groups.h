@@ -9,13 +9,13 @@
 
 namespace maxsim::collection {
 
-// A shard of the generation before, or the documents of the log, which stand behind all shards.
+// A shard of the generation before, or, as the last member, the documents of the log.
 struct GroupMember {
   int64_t num_bytes = 0;    // of its documents that are left
   bool is_written = false;  // whatever it is joined to: it is new, or has tombstones that must go
 };
 
-// Neighbours that become one shard, or several where that would be too large.
+// Neighbours that are joined into one shard, or into several if one would be too large.
 struct ShardGroup {
   size_t begin = 0;  // members [begin, end)
   size_t end = 0;
@@ -23,10 +23,10 @@ struct ShardGroup {
   bool is_written = false;  // else it is one shard, which is kept
 };
 
-// Joins neighbours that are written anyway, and those that are smaller than a quarter of `max_shard_bytes` where the
-// one before is less than twice as large as the one behind. So sizes below that quarter at least halve from shard to
-// shard: there are logarithmically many in the number of writes. Each time that a document is written again, its shard
-// grows by half or more, so that it happens logarithmically often.
+// Joins neighbours that must be written anyway, and neighbours smaller than a quarter of `max_shard_bytes` if the first
+// is less than twice as large as the second. So below that quarter each shard is at most half as large as the one
+// before it, and the number of shards is logarithmic in the number of writes. Each time a document is written again,
+// its shard grows by half or more, so that this happens logarithmically often.
 std::vector<ShardGroup> GroupShards(absl::Span<const GroupMember> members, int64_t max_shard_bytes);
 
 }  // namespace maxsim::collection

@@ -11,10 +11,10 @@
 
 namespace maxsim::evaluation {
 
-// Reads a file to its end. NOT_FOUND naming it and the reason where that cannot be done, also for a folder.
+// Reads a file to its end. NOT_FOUND, with the file and the reason, if it cannot be read, also for a folder.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
-// Returns the strings of an object's array, which are none unless all of its elements are strings.
+// Returns the strings of an array in an object; empty unless all elements of the array are strings.
 std::vector<std::string> StringArray(const nlohmann::json& object, const char* name);
 
 // Holds a query as a JSON Lines file describes it.

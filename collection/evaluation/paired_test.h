@@ -11,7 +11,7 @@ namespace maxsim::evaluation {
 // Differences up to this are rounding, and count as none: measures are sums of at most some thousand fractions of 1.
 inline constexpr double kTieTolerance = 1e-9;
 
-// With up to so many differences that are not 0, all assignments of signs are counted; with more, so many are drawn.
+// With up to kMaxExactDifferences nonzero differences all sign assignments are tried, else kNumRandomSigns random ones.
 inline constexpr int kMaxExactDifferences = 20;
 inline constexpr int64_t kNumRandomSigns = 100000;
 
@@ -24,8 +24,8 @@ struct PairedTest {
   // difference.
   double p_randomisation = 1;
   bool is_exact = true;  // all assignments were counted
-  // The two-sided p-value of Student's paired t-test. Not there for fewer than two queries, and where all differences
-  // are 0.
+  // The two-sided p-value of Student's paired t-test; nullopt for fewer than two queries, or if all differences are
+  // 0.
   std::optional<double> p_t;
 };
 

@@ -25,7 +25,7 @@ class QuerySet {
   //   [queries, tokens, dim]  queries of one length
   static absl::StatusOr<QuerySet> Read(const std::string& tokens_path, const std::string& lengths_path);
 
-  // Queries of these token counts, one after the other in `values` [sum of lengths, dim].
+  // Makes queries with these token counts, whose tokens follow one another in `values` [sum of lengths, dim].
   static QuerySet FromFloats(int32_t dim, absl::Span<const int32_t> lengths, absl::Span<const float> values);
 
   ScalarType type() const { return type_; }

@@ -7,9 +7,9 @@
 
 namespace maxsim::evaluation {
 
-// Returns Spearman's rank correlation of two scorings of the same documents, equal scores sharing their mean rank. 1
-// where either ranks nothing (fewer than two documents, or all scores equal) and the other does not either; 0 where
-// only one does. The spans have the same size; scores are finite.
+// Returns Spearman's rank correlation of two scorings of the same documents. Equal scores share their mean rank. A
+// scoring ranks nothing if it has fewer than two documents, or equal scores only: returns 1 if both rank nothing, and 0
+// if only one does. The spans have the same size; scores are finite.
 double Spearman(absl::Span<const float> a, absl::Span<const float> b);
 
 // Elements that two sets of distinct documents share, over the larger size; 1 for two empty ones.

@@ -14,7 +14,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// What a field cannot hold: a reader splits there. isspace has vertical tab and form feed, too.
+// Characters that a field must not have, because readers split there: \v and \f are white space to isspace, too.
 constexpr std::string_view kSeparators = " \t\r\n\v\f";
 
 constexpr size_t kNumFields = 6;
@@ -36,7 +36,7 @@ size_t Split(std::string_view line, std::array<std::string_view, kNumFields>& fi
 }
 
 // Reads the score as trec_eval keeps it: a decimal number, perhaps with a sign, rounded to a 32-bit float. Returns
-// false where that is not finite.
+// false if that is not finite.
 bool ParseScore(std::string_view text, float& score) {
   if (text.substr(0, 1) == "+") text.remove_prefix(text.substr(1, 1) == "-" ? 0 : 1);
   double value = 0;

@@ -17,8 +17,8 @@ struct RunDocument {
   float score = 0;  // finite
 };
 
-// Holds rankings by query id, the best document first. trec_eval's order holds: score descending, then the bytes of the
-// id descending; scores are compared as 32-bit floats, and ranks in a file count for nothing.
+// Holds rankings by query id, the best document first. The order is trec_eval's: descending scores, compared as 32-bit
+// floats, then descending ids, compared by their bytes. Ranks in a file are ignored.
 using Run = std::map<std::string, std::vector<RunDocument>>;
 
 // Reads a run. Fields stand between blanks or tabs, and lines in any order. INVALID_ARGUMENT for a line without exactly

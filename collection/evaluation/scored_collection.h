@@ -51,7 +51,7 @@ class ScoredCollection {
   };
 
   const Part& PartOf(uint64_t ordinal) const;
-  // Runs a query on one part; `ordinals` null: all of its documents.
+  // Runs a query on one part, against the documents in `ordinals`, or against all if it is null.
   absl::StatusOr<std::vector<Scored>> Run(const Part& part, const QuerySet& queries, int64_t query,
                                           const std::vector<uint32_t>* ordinals, int32_t k);
 

@@ -1,4 +1,4 @@
-// What another storage type does to a collection's rankings.
+// Measures how another storage type changes a collection's rankings.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace maxsim::evaluation {
 inline constexpr int32_t kOverlapDepth = 100;
 inline constexpr int kNdcgDepth = 10;
 
-// Documents whose scores are correlated: of a larger collection that many are drawn.
+// Number of documents whose scores are correlated. A larger collection is sampled.
 inline constexpr int64_t kMaxCorrelated = kMaxTopK;
 
-// Tokens of a query that is made of a document's own.
+// Maximum number of tokens in a query that is drawn from a document: the document's first ones.
 inline constexpr int64_t kDrawnQueryTokens = 32;
 
 struct StorageComparisonOptions {
-  // Where this is null, queries are the first tokens of documents of the first collection, which must not be i8 then.
+  // If null, queries are the first tokens of documents of the first collection, which must not be i8 then.
   const QuerySet* queries = nullptr;
   int64_t sample = 32;  // queries, drawn at random; 0: all of `queries`
   uint64_t seed = 0;    // of what is drawn
-  // The ids of the queries, and what they judge; both are there, or neither.
+  // The ids of the queries, and their relevance judgements. Give both or neither.
   const std::vector<QueryText>* texts = nullptr;
   const Judgements* judgements = nullptr;
   // The observer is called after some queries, and an error ends the comparison. It may be null.
@@ -48,9 +48,9 @@ struct StorageComparison {
   double ndcg_after = 0;
 };
 
-// Ranks all documents of both for each query. They hold the same documents in the same order: it fails with
-// FAILED_PRECONDITION for other numbers of documents or dimensions. It fails with INVALID_ARGUMENT for queries of
-// another dimension.
+// Ranks all documents of both collections for each query. They must hold the same documents in the same order:
+// FAILED_PRECONDITION if their numbers of documents or dimensions differ. INVALID_ARGUMENT for queries of another
+// dimension.
 absl::StatusOr<StorageComparison> CompareStorage(ScoredCollection& before, ScoredCollection& after,
                                                  const StorageComparisonOptions& options);
 

@@ -31,8 +31,8 @@ inline constexpr std::string_view kTermOffsets = "term_offsets";  // I64 [K + 1]
 inline constexpr std::string_view kTermBytes = "term_bytes";      // U8 [B]: of keyword and keywords
 inline constexpr std::string_view kListOffsets = "offsets";       // I64 [N + 1]: of keywords
 
-// One field of a shard's documents. Everything points into the bytes that were parsed, which must outlive it. Bit n of
-// an array of bits is bit n % 8, from the lowest, of byte n / 8.
+// One field of a shard's documents. All members point into the parsed bytes, which must outlive it. Bit n of an array
+// of bits is bit n % 8, from the lowest, of byte n / 8.
 struct FieldColumn {
   FieldKind kind = FieldKind::kKeyword;
   int64_t num_documents = 0;
@@ -42,12 +42,12 @@ struct FieldColumn {
   int64_t num_terms = 0;
   Int64Array term_offsets;
   std::string_view term_bytes;
-  // [N] of keyword: 0 where the document has no value, else 1 + the number of its term. [L] of keywords: the numbers of
+  // [N] of keyword: 0 if the document has no value, else 1 + the number of its term. [L] of keywords: the numbers of
   // the terms of each document's list, which ascend strictly.
   FileArray<uint32_t> terms;
   Int64Array list_offsets;  // [N + 1] of keywords: the list of document n is terms[list_offsets[n] ...]
 
-  Int64Array integers;               // [N] of integer and time; 0 where the document has no value
+  Int64Array integers;               // [N] of integer and time; 0 if the document has no value
   FileArray<double> numbers;         // [N] of number; likewise
   const uint8_t* bits = nullptr;     // [N bits] of boolean; likewise
   const uint8_t* present = nullptr;  // [N bits] of integer, number, boolean and time: whether there is a value

@@ -41,7 +41,7 @@ struct Parts {
 struct FieldFileMaker::Column {
   // The terms so far, numbered as they came.
   absl::flat_hash_map<std::string, uint32_t> numbers_of_terms;
-  std::vector<uint32_t> terms;  // of keyword: 0 where there is none, else 1 + number; of keywords: numbers
+  std::vector<uint32_t> terms;  // of keyword: 0 if there is none, else 1 + number; of keywords: numbers
   std::vector<int64_t> list_offsets = {0};
   std::vector<int64_t> integers;
   std::vector<double> numbers;

@@ -22,7 +22,7 @@ class FieldFileMaker {
   FieldFileMaker(const FieldFileMaker&) = delete;
   FieldFileMaker& operator=(const FieldFileMaker&) = delete;
 
-  // Adds the next document. After an error, which is that of FieldReader::Read, nothing was added.
+  // Adds the next document. Returns the error of FieldReader::Read; then nothing was added.
   absl::Status Add(std::string_view payload);
 
   // Returns the bytes of the file.

@@ -74,7 +74,7 @@ class ValueEvents : public JsonEvents {
     return nodes_[node].fields.front();
   }
 
-  // Gives a scalar to the fields of a node. `make` returns the value for a kind, or nullopt where it does not fit.
+  // Gives a scalar to the fields of a node. `make` returns the value for a kind, or nullopt if it does not fit.
   template <typename Make>
   bool Take(size_t node, const std::string& found, const Make& make) {
     if (node == kNone) return true;
@@ -89,7 +89,7 @@ class ValueEvents : public JsonEvents {
 
   bool Value(std::string_view kind) override {
     if (open_.empty()) return Fail(Cat("a JSON object expected, not ", kind));
-    const size_t node = TakeNode();  // this is null: the document has no value
+    const size_t node = TakeNode();  // a JSON null means that the document has no value
     return node == kNone || !open_.back().is_list || Refuse(node, std::string(kind));
   }
   bool OnBool(bool value) override {

@@ -13,8 +13,8 @@
 
 namespace maxsim::collection {
 
-// One document's value of one field. std::monostate: it has none. Keywords of a list ascend by their bytes, and each
-// stands once. Times are microseconds since 1970 (time_text.h).
+// One document's value of one field; std::monostate if it has none. A list of keywords ascends by their bytes, without
+// duplicates. Times are microseconds since 1970 (time_text.h).
 using FieldValue = std::variant<std::monostate, std::string, std::vector<std::string>, int64_t, double, bool>;
 
 // For one thread.

@@ -23,8 +23,8 @@ struct WrongFields {
   std::vector<WrongField> documents;  // the first `max_kept` of them, ascending
 };
 
-// Reads the fields of every payload anew. `columns` are those of the shard's documents. Payloads that are not well
-// formed are skipped: the verifier reports those by itself.
+// Reads the fields of every payload again and compares them with `columns`, those of the shard's documents. Skips
+// malformed payloads, because the verifier reports them anyway.
 WrongFields FindWrongFields(const std::vector<Field>& fields, const std::vector<FieldColumn>& columns,
                             const Shard& shard, size_t max_kept);
 

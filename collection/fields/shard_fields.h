@@ -23,7 +23,7 @@ namespace maxsim::collection {
 class ShardFields {
  public:
   // Opens the file that the entry names and checks it against the manifest: size, fields, documents, and with
-  // `check_checksum` every byte. INVALID_ARGUMENT where the collection has no fields. DATA_LOSS names the file, what is
+  // `check_checksum` every byte. INVALID_ARGUMENT if the collection has no fields. DATA_LOSS names the file, what is
   // wrong and what was expected; other errors are those of Shard::Open. Ends with the status of `stop` (may be null)
   // once that is stopped.
   static absl::StatusOr<std::unique_ptr<ShardFields>> Open(const Folder& folder, const Manifest& manifest,

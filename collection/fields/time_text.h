@@ -17,7 +17,7 @@ inline constexpr int64_t kMaxTimeMicros = 253'402'300'799'999'999;
 // other text, for days that no month has, and for times outside of kMinTimeMicros .. kMaxTimeMicros.
 std::optional<int64_t> ParseTime(std::string_view text);
 
-// Returns the time in UTC, without a fraction where that is 0, else with 6 digits of it.
+// Formats a time in UTC, with a fraction of 6 digits unless that is 0.
 std::string FormatTime(int64_t micros);
 
 }  // namespace maxsim::collection

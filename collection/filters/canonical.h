@@ -1,4 +1,4 @@
-// Brings a filter into the form in which it is evaluated, and by which equal filters are found equal.
+// Converts a filter to its canonical form, which is evaluated, and whose text is a key for caches.
 #pragma once
 
 #include <vector>

@@ -10,7 +10,7 @@
 namespace maxsim::collection {
 
 // Returns the ordinals of the documents that match. `filter` is in its canonical form for the fields of the index
-// (CanonicalFilter); INVALID_ARGUMENT where it names another field. Thread-safe. Memory is a few bitmaps for each level
+// (CanonicalFilter); INVALID_ARGUMENT if it names another field. Thread-safe. Memory is a few bitmaps for each level
 // of the filter, and 4 bytes for each document that a comparison of a rare keyword or of a number matches.
 //
 // `check` (may be null) is called before each comparison; an error that it returns ends the evaluation.

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kFrequentDocuments = 256;
 constexpr int64_t kFrequentShare = 256;
 
-// Prefixes of sorted values take at most 2 bytes a document.
+// Prefixes of sorted values take at most 2 bytes per document.
 constexpr size_t kMaxPrefixes = 16;
 constexpr size_t kMinPrefixStep = 1024;
 

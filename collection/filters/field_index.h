@@ -16,9 +16,9 @@
 
 namespace maxsim::collection {
 
-// Values in ascending order, each with the document that has it. The documents of every num_documents / 16 values are
-// kept as a mask too, together with all before them, so that a long range is the difference of two masks and takes few
-// changes of single bits.
+// Values in ascending order, each with the document that has it. After every num_documents / 16 values, a mask
+// has the documents of all values so far. So a long range is the difference of two masks, and changes few single
+// bits.
 template <typename T>
 class SortedValues {
  public:
@@ -26,7 +26,7 @@ class SortedValues {
   SortedValues(std::vector<std::pair<T, uint32_t>> values, int64_t num_documents);
   SortedValues() = default;
 
-  // Returns where the values in a range are. nullopt: without that bound.
+  // Returns where the values in a range are. nullopt means no bound on that side.
   struct Bound {
     T value;
     bool inclusive = true;
@@ -40,7 +40,7 @@ class SortedValues {
 
   // Returns the documents at these places, in the order of their values.
   absl::Span<const uint32_t> Ordinals(Places places) const;
-  // Adds the documents at these places to a mask of the shard, which has none of them.
+  // Adds the documents at these places to a mask of the shard. The mask must not have any of them yet.
   void AddTo(Places places, absl::Span<uint64_t> mask) const;
 
   int64_t memory_bytes() const;
@@ -56,14 +56,14 @@ class SortedValues {
   std::vector<uint64_t> prefixes_;  // masks; the i-th one has the documents at the places before (i + 1) * step_
 };
 
-// Terms in ascending order, each with the documents that have it. Those of a term that many documents have are a
-// bitmap, and those of the others ascend in one array for all.
+// Terms in ascending order, each with the documents that have it. A term that many documents have keeps them in a
+// bitmap; the other terms share one array, in which the documents of each ascend.
 class TermLists {
  public:
   explicit TermLists(const FieldColumn& column);
   TermLists() = default;
 
-  // Adds the documents that have one of the terms to a set. A term that is not there has none.
+  // Adds the documents that have one of the terms to a set. Terms that do not exist add none.
   void AddTo(absl::Span<const std::string_view> terms, OrdinalBitmap& set) const;
 
   size_t size() const { return term_offsets_.empty() ? 0 : term_offsets_.size() - 1; }
@@ -77,7 +77,7 @@ class TermLists {
 
  private:
   std::optional<size_t> Find(std::string_view term) const;
-  // Returns the bitmap of a term that many documents have, null for the others.
+  // Returns the bitmap of a term that many documents have; null for other terms.
   const OrdinalBitmap* BitmapOf(size_t idx) const;
 
   std::vector<int64_t> term_offsets_;  // [terms + 1]
@@ -133,13 +133,13 @@ class ShardIndex {
   std::vector<FieldIndex> indexes_;
 };
 
-// Returns a bound of the bytes that a document with these values adds to ShardIndex::memory_bytes, which begins with
+// Returns an upper bound of what a document with these values adds to ShardIndex::memory_bytes. That begins with
 // kMaxIndexBytesPerField for each field.
 int64_t MaxIndexBytes(const std::vector<FieldValue>& values);
 inline constexpr int64_t kMaxIndexBytesPerField = 1024;
 
-// Returns a bound of ShardIndex::memory_bytes of a shard that is not open yet: `file_bytes` are those of its field file
-// (FieldFileBytes).
+// Returns an upper bound of ShardIndex::memory_bytes for a shard that is not open yet. `file_bytes` is the size of its
+// field file (FieldFileBytes).
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes);
 
 }  // namespace maxsim::collection

@@ -17,8 +17,8 @@
 
 namespace maxsim::collection {
 
-// A filter comes from outside. These bound what it costs to hold, print and evaluate one: 32 levels are far more than
-// people write, and a list of 16,384 values takes a millisecond.
+// Filters come from outside. These limits bound the cost of holding, printing and evaluating one: 32 levels are far
+// more than people write, and a list of 16,384 values takes a millisecond.
 inline constexpr int kMaxFilterDepth = 32;
 inline constexpr size_t kMaxFilterNodes = 1024;
 inline constexpr size_t kMaxFilterValues = 16'384;  // of all nodes together
@@ -70,10 +70,10 @@ struct Filter {
   friend bool operator==(const Filter&, const Filter&) = default;
 };
 
-// Checks what the kinds of nodes say above, and the limits. INVALID_ARGUMENT names what is wrong and the limit.
-// Recursive
-// functions over a filter that passed need no other bound. A range with two bounds counts as an "and" of two
-// comparisons, which its text is; inside of an "and" it counts as two comparisons.
+// Checks a filter against the rules for each kind of node above, and against the limits. INVALID_ARGUMENT names
+// what is wrong and the limit. Functions that recurse over a filter that has passed need no other limit. A range
+// with two bounds counts as an "and" of two comparisons, as its text has it; inside of an "and" it counts as two
+// comparisons.
 absl::Status CheckFilter(const Filter& filter);
 
 }  // namespace maxsim::collection

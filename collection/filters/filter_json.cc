@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kKeys = "and, or, not, or field with equals, in, gt, gte, lt, lte or exists";
 
-// Each level of a filter is an object, and an array where it is one of several.
+// Each level of a filter is an object, and also an array if it has siblings.
 constexpr int kMaxJsonDepth = 2 * kMaxFilterDepth + 2;
 
 class FilterEvents : public JsonEvents {

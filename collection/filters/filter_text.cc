@@ -218,7 +218,7 @@ class Parser {
   }
 
   const std::string_view text_;
-  size_t at_ = 0;  // behind the token
+  size_t at_ = 0;  // where the token ends
   Token token_;
   size_t num_members_ = 0;
 };

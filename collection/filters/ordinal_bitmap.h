@@ -12,7 +12,7 @@ struct roaring_bitmap_s;
 
 namespace maxsim::collection {
 
-// A set of ordinals below 2^32. Reading is thread-safe. Throws std::bad_alloc where there is no memory.
+// A set of ordinals below 2^32. Reading is thread-safe. Throws std::bad_alloc if there is not enough memory.
 class OrdinalBitmap {
  public:
   OrdinalBitmap();  // the empty set
@@ -31,7 +31,7 @@ class OrdinalBitmap {
   void IntersectWith(const OrdinalBitmap& other);
   void UniteWith(const OrdinalBitmap& other);
   void Subtract(const OrdinalBitmap& other);
-  // Replaces the set by the ordinals below `num_ordinals` that are not in it; all of its own are below.
+  // Replaces the set by its complement among the ordinals below `num_ordinals`. The set must not have larger ones.
   void Complement(int64_t num_ordinals);
 
   bool empty() const { return size() == 0; }
@@ -43,8 +43,8 @@ class OrdinalBitmap {
   // Calls `take` with all ordinals in ascending order, some thousand at a time.
   void ForEachBlock(absl::FunctionRef<void(absl::Span<const uint32_t>)> take) const;
 
-  // Stores runs of ordinals as such where that is smaller, and gives back memory that is not needed: for sets that are
-  // kept.
+  // Stores runs of ordinals as runs if that is smaller, and releases spare memory. Call it for sets that are kept for
+  // long.
   void Compress();
 
   // Returns the bytes of the set in memory, to within the allocator's rounding.

@@ -17,7 +17,7 @@ std::string_view Name(ElementType type);
 size_t SizeOf(ElementType type);
 bool IsInteger(ElementType type);
 
-// Returns the storage type with the same elements; nullopt for the others.
+// Returns the storage type that has the same elements; nullopt if there is none.
 std::optional<ScalarType> ToScalarType(ElementType type);
 // Returns the element type of rows as a storage type has them.
 ElementType StoredElementType(ScalarType storage);

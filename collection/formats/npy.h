@@ -28,9 +28,9 @@ struct NpyHeader {
 // Longer headers are refused; NumPy's own limit is 10,000.
 inline constexpr int64_t kMaxNpyHeaderBytes = 65536;
 
-// Parses the header at the front of `bytes`, of which the first 12 + kMaxNpyHeaderBytes are enough. `total_bytes`, the
-// size of the file or archive member, must equal header + elements. INVALID_ARGUMENT says what is wrong: not a .npy,
-// another byte order, Fortran order, an element type that is no plain number, a shape whose product overflows.
+// Parses the header at the front of `bytes`; the first 12 + kMaxNpyHeaderBytes are enough. `total_bytes`, the size of
+// the file or archive member, must equal header + elements. INVALID_ARGUMENT says what is wrong: not a .npy, another
+// byte order, Fortran order, an element type that is no plain number, a shape that overflows.
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes, int64_t total_bytes);
 
 // Holds a whole .npy file, mapped. The file must not change while this lives.

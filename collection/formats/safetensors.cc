@@ -135,7 +135,7 @@ class HeaderEvents : public JsonEvents {
   bool seen_offsets_ = false;
 };
 
-// Returns the bytes that dtype and shape ask for, or nullopt when that passes 2^63 or is no whole number of bytes.
+// Returns the size of a tensor by its dtype and shape; nullopt if it passes 2^63 or is no whole number of bytes.
 std::optional<int64_t> ShapeBytes(const SafetensorsTensor& tensor, int bits) {
   int64_t total_bits = bits;
   for (const int64_t extent : tensor.shape) {

@@ -1,6 +1,6 @@
 // Parses the safetensors container (https://github.com/huggingface/safetensors): an 8-byte little-endian header length,
-// a JSON header that names the tensors, their bytes without holes. A pure parser: it looks at bytes and allocates in
-// proportion to the header's own size.
+// a JSON header that names the tensors, then their bytes without holes. The parser is pure: it only looks at bytes, and
+// allocates in proportion to the header's own size.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace maxsim::collection {
 // Headers longer than this are refused, as the reference implementation does.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
-// A tensor has at most so many dimensions.
+// Maximum number of dimensions of a tensor.
 inline constexpr size_t kMaxSafetensorsRank = 32;
 
 struct SafetensorsTensor {
@@ -40,7 +40,7 @@ struct SafetensorsHeader {
   std::vector<SafetensorsTensor> tensors;  // in the order of their bytes
   int64_t data_begin = 0;                  // where the data section starts in the file
 
-  // nullptr when there is none of that name.
+  // Returns nullptr if there is no tensor with that name.
   const SafetensorsTensor* Find(std::string_view name) const;
   std::optional<std::string_view> FindMetadata(std::string_view key) const;
 };
@@ -48,11 +48,11 @@ struct SafetensorsHeader {
 // Returns the bits of one element of a dtype, or nullopt for one that safetensors does not define.
 std::optional<int> SafetensorsBits(std::string_view dtype);
 
-// Returns the bytes of the length field and the header, from the file's first 8 bytes. Fails with INVALID_ARGUMENT when
+// Returns the bytes of the length field and the header, from the file's first 8 bytes. Fails with INVALID_ARGUMENT if
 // the file is too short for them or the length passes a limit.
 absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64_t file_size);
 
-// Parses the header at the front of `bytes`, which may end anywhere behind it; `file_size` is the size of the whole
+// Parses the header at the front of `bytes`. Bytes after the header are ignored; `file_size` is the size of the whole
 // file. Checked: every name once; known dtypes; shape x element size equals the byte range, computed without overflow;
 // ranges that follow one another without gap or overlap and end with the file. INVALID_ARGUMENT names what is wrong.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes, int64_t file_size);
@@ -62,7 +62,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes,
 std::string FormatSafetensorsHeader(const std::vector<std::pair<std::string, std::string>>& metadata,
                                     std::vector<SafetensorsTensor>& tensors, int64_t alignment);
 
-// Reads the header of a file and parses it; nothing behind the header is read. Errors of the file besides the parser's.
+// Reads and parses a file's header, and nothing after it. Returns the errors of the parser and of reading the file.
 absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file);
 
 }  // namespace maxsim::collection

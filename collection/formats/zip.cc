@@ -27,8 +27,8 @@ constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint32_t kIn64 = 0xffffffff;  // the real value stands in the 64-bit extra field
 constexpr uint16_t kExtra64Id = 1;
 
-// Deflate's shortest code is a bit for a length and a bit for a distance, and makes 258 bytes: 1,032 for one. The slack
-// is for a block's header. An archive that claims more would make its reader trust a size that its bytes cannot fill.
+// Deflate's shortest code has one bit for a length and one for a distance, and makes 258 bytes: a ratio of 1,032. The
+// slack is for a block's header. An archive that claims more has a wrong size, which its reader must not trust.
 constexpr uint64_t kMaxDeflateRatio = 1032;
 constexpr uint64_t kDeflateSlackBytes = 4096;
 

@@ -114,7 +114,7 @@ std::string FormatTable(const CollectionSummary& summary) {
   if (manifest.partition.has_value()) {
     row("partition", Cat(DescribeSlots(*manifest.partition), " of ", FormatCount(kNumSlots)));
   }
-  // This text is free to whoever wrote the manifest, while names of collections and files have been checked.
+  // The writer of the manifest chooses these texts freely. Names of collections and files have been checked.
   constexpr size_t kLongest = 80;
   row("created", Cat(Printable(manifest.created_at, kLongest), " by ", Printable(manifest.created_by, kLongest)));
   row("documents", FormatCount(manifest.num_documents));

@@ -1,4 +1,4 @@
-// What `maxsim-shard inspect` shows.
+// Summarises a collection for `maxsim-shard inspect`.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ struct CollectionSummary {
   };
   std::optional<Loss> loss = {};
 
-  // A live collection has it. Whoever reads the log fills it in: Inspect does not.
+  // Only for live collections. Inspect leaves this empty; the caller reads the log and fills it in.
   struct Log {
-    uint64_t first_sequence = 0;  // it holds the writes behind this one
+    uint64_t first_sequence = 0;  // the log holds the writes after this one
     uint64_t last_sequence = 0;
     uint64_t num_bytes = 0;
     int64_t num_tombstones = 0;  // documents of the shards that were replaced or deleted
@@ -53,7 +53,7 @@ struct CollectionSummary {
 inline constexpr int64_t kInspectedBytes = int64_t{256} << 20;
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder);
 
-// Says which writes a log holds: those behind `first_sequence`, up to `last_sequence`.
+// Describes the writes that a log holds: those after `first_sequence`, up to and including `last_sequence`.
 std::string DescribeWrites(uint64_t first_sequence, uint64_t last_sequence);
 
 std::string FormatTable(const CollectionSummary& summary);

@@ -67,7 +67,7 @@ std::string Verifier::Where(const Shard& shard, int64_t document) const {
              shard.id_type() == IdType::kInt64 ? Cat(shard.int_id(document)) : Quote(shard.string_id(document)), ": ");
 }
 
-// What is wrong with an element that FindUnusableElement found.
+// Says why FindUnusableElement refused the element at `index`.
 std::string DescribeUnusable(ScalarType storage, const void* data, size_t index) {
   if (storage == ScalarType::kI8) return "-128 is not in -127 .. 127";
   const ElementType type = storage == ScalarType::kF16    ? ElementType::kF16

@@ -25,7 +25,7 @@ constexpr std::string_view kReserveName = "reserve";
 }  // namespace
 
 absl::Status CollectionLog::State::OpenDatabase() {
-  // What cannot be read whole is left as it is: opening it for writing would drop what looks like a write cut off.
+  // Checks the log before opening it for writing, because that would drop a damaged end as if it were a torn write.
   if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
   const absl::StatusOr<LogContents> contents = CheckLog(folder, {mark->sequence(), mark->files()});
   if (!contents.ok()) return contents.status();
@@ -55,7 +55,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   remembered_bytes = contents->remembered_bytes;
   NoteDeletedBytes(contents->deleted_bytes);
   failed = false;
-  // What was recovered has been written to files of its own, on the disk, whether or not it was acknowledged.
+  // Opening has moved all recovered records from the write-ahead log to files on the disk, acknowledged or not.
   mark->Note(contents->last_sequence);
   return absl::OkStatus();
 }
@@ -121,8 +121,8 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   const std::string end = BigEndian(first);
   const rocksdb::Slice begin_key(begin);
   const rocksdb::Slice end_key(end);
-  // Each step is tried, whatever became of those before. Records come first: their files of keys are small, and blob
-  // files to which no key points go, while dropping versions first writes those that stay.
+  // Tries every step, even if earlier ones failed. Records come first, because that only rewrites their small files of
+  // keys and deletes blob files that no key points to. Dropping versions rewrites the versions that stay.
   status.Update(
       FromRocksDb(db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key), "records: "));
   status.Update(DropForgottenVersions());

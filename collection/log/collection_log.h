@@ -1,9 +1,9 @@
 // The durable log of a live collection: an ordered sequence of upserts and deletes in a RocksDB database in the
 // collection's folder, and what belongs to it: the versions of ids and the tombstones of shards.
 //
-// A generation's manifest says which writes its shards hold (Manifest::log_sequence). The log holds the ones behind it,
-// and, for each generation that may be opened, the tombstones of its shards: which of their documents were replaced or
-// deleted up to there (a shard with few of them is not written again by compaction).
+// A generation's manifest names the last write that its shards hold (Manifest::log_sequence). The log holds the later
+// writes. For each generation that may be opened it also holds the tombstones of the shards: which documents were
+// replaced or deleted by writes up to there (compaction does not rewrite a shard with few of them).
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ bool HasLog(const std::string& path);
 // log's volume is not mounted, or the log was deleted.
 absl::Status CheckLogIsThere(const std::string& folder, const Manifest& manifest);
 
-// What is fixed when a log is made, and checked when it is opened.
+// The properties that a log is created with. Opening the log checks that the collection still has them.
 struct LogFormat {
   IdType id_type = IdType::kString;
   ScalarType storage = ScalarType::kF16;
@@ -69,18 +69,18 @@ std::string Describe(const LogStream& stream);
 // The documents of each shard of a generation that were replaced or deleted, as ordinals in the shard, ascending.
 using Tombstones = std::vector<std::vector<uint32_t>>;
 
-// The class is thread-safe: one thread may append while others read. A process that has a log open keeps every other
-// one from opening it.
+// The class is thread-safe: one thread may append while others read. While a process has a log open, no other process
+// can open it.
 class CollectionLog {
  public:
   enum class Mode {
     kMustExist,
-    kCreate,  // makes the log where there is none
+    kCreate,  // makes the log if there is none
   };
 
   // Opens the log in `folder`, the collection's. A new log is empty: its first write gets sequence `begin` + 1, where
   // `begin` is the last write that the shards hold. It remembers versions of deleted ids for `remembered_bytes`
-  // (version_memory.h); an existing log keeps its own limit. NOT_FOUND; FAILED_PRECONDITION when another process has it
+  // (version_memory.h); an existing log keeps its own limit. NOT_FOUND; FAILED_PRECONDITION if another process has it
   // open, or the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says
   // from which sequence on, and nothing is changed.
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
@@ -90,7 +90,7 @@ class CollectionLog {
 
   const LogFormat& format() const;
 
-  // Returns the sequence of the last write, or what the log began with where there never was one.
+  // Returns the sequence of the last write. If there never was one, returns the sequence that the log began with.
   uint64_t last_sequence() const;
   // Returns the sequence before the first write that the log still holds: writes up to there have been dropped.
   uint64_t first_sequence() const;
@@ -98,8 +98,8 @@ class CollectionLog {
   // Returns the stream whose messages the log's writes are, by their sequences; nullopt for a log that numbers them
   // itself.
   std::optional<LogStream> stream() const;
-  // Has the log follow a stream from now on, and keeps that on the disk. FAILED_PRECONDITION where it follows another
-  // one, or has had writes that are no stream's. Nobody may append meanwhile.
+  // Makes the log follow a stream from now on, and saves that to the disk. FAILED_PRECONDITION if it follows another
+  // stream or has had writes that came from no stream. Nothing may be appended meanwhile.
   absl::Status Follow(const LogStream& stream);
 
   // Upgrades a log of an earlier format, which does not distinguish the versions of deleted ids from those of
@@ -110,23 +110,23 @@ class CollectionLog {
   absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds, const StopSignal* stop = nullptr);
 
   // Writes the records, whose sequences follow last_sequence(), with the versions of their ids, and returns when they
-  // are on the disk. On an error none of them may be believed to be written, or not written: nothing can be appended
-  // until Recover() has succeeded. RESOURCE_EXHAUSTED when the disk is full, UNAVAILABLE for another error of it. One
-  // thread at a time.
+  // are on the disk. After an error each of them may or may not be written, and nothing can be appended until Recover()
+  // has succeeded. RESOURCE_EXHAUSTED if the disk is full, UNAVAILABLE for other errors of the disk. One thread at a
+  // time.
   absl::Status Append(absl::Span<const LogRecord> records);
 
   // Opens the log again after a failed Append and finds out what it holds: last_sequence() is right afterwards.
   absl::Status Recover();
 
-  // Calls `visit` for each record behind `after` and up to `through`, in order, until it returns an error, which is
-  // returned. The record's views are valid during the call. DATA_LOSS, which names the sequence, where one is missing
+  // Calls `visit` for each record after `after`, up to and including `through`, in order. Stops at its first error and
+  // returns that. The record's views are valid during the call. DATA_LOSS, naming the sequence, if a record is missing
   // or damaged.
   using Visitor = std::function<absl::Status(const LogRecord&)>;
   absl::Status Read(uint64_t after, uint64_t through, const Visitor& visit) const;
 
-  // Calls `visit` for each record behind `after` that the log has: also for those that Append is about to return from,
-  // whose versions VersionOf may have returned before this was called. For none where no id ever had a version. Errors
-  // are those of Read.
+  // Calls `visit` for each record after `after` that the log has. Includes records that a running Append has not yet
+  // returned from, if VersionOf may already have returned their versions. Visits none if no id ever had a version.
+  // Errors are those of Read.
   absl::Status ReadBehind(uint64_t after, const Visitor& visit) const;
 
   // Return the client's version of an id: the one that it was last written or deleted with. 0 if that was without a
@@ -136,17 +136,17 @@ class CollectionLog {
   absl::StatusOr<uint64_t> VersionOf(int64_t id, uint64_t pending_bytes = 0) const;
   uint64_t remembered_bytes() const;
 
-  // Notes, on the disk, the tombstones of a generation that is about to be published. [shards] What was noted for that
-  // number or a later one before is dropped: those generations were never published.
+  // Saves the tombstones, [shards], of a generation that is about to be published to the disk. Replaces those of this
+  // generation and later ones, which were never published.
   absl::Status PutTombstones(const Manifest& manifest, const Tombstones& tombstones);
-  // Returns them; empty lists for a generation that none were noted for. They belong to the manifest's log_sequence and
-  // the shards' checksums: what a compaction noted that did not come to publish says nothing of another build of the
-  // same number. DATA_LOSS for ordinals that a shard does not have.
+  // Returns the saved tombstones; empty lists if none were saved for this generation. They are saved with the
+  // manifest's log_sequence and the shards' checksums, so that those of a compaction that was never published are not
+  // taken for those of another build with the same number. DATA_LOSS for ordinals that a shard does not have.
   absl::StatusOr<Tombstones> TombstonesOf(const Manifest& manifest) const;
 
-  // Drops the records up to and with `through`, and the tombstones of all generations but `generation`, the published
-  // one (0: of none): those before it are not opened again, and those behind it never came to be published. Nobody may
-  // be compacting.
+  // Drops the records up to and including `through`, and all tombstones except those of `generation`, the published one
+  // (0 keeps none): older generations are not opened again, and newer ones were never published. No compaction may be
+  // running.
   absl::Status Truncate(uint64_t through, int64_t generation);
   // Frees the disk space of dropped records and, once there are enough of them, of forgotten versions. Takes a while,
   // because it writes what is in memory to files.

@@ -13,8 +13,8 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the last sequence up to which every record can be read, out of what RocksDB can still make of the files.
-// nullopt when nothing can be.
+// Returns the sequence of the last record up to which all can be read, from what RocksDB can still read of the files;
+// nullopt if none can be.
 std::optional<uint64_t> FindLastReadable(const std::string& path) {
   std::optional<uint64_t> best;
   for (const auto access : {LogDatabase::Access::kReadUpToDamage, LogDatabase::Access::kReadAroundDamage}) {

@@ -27,7 +27,7 @@ inline constexpr uint64_t kStreamedLogFormatVersion = 4;
 inline constexpr uint64_t kOldLogFormatVersion = 1;
 inline constexpr uint64_t kOldStreamedLogFormatVersion = 2;
 
-// What a log says of itself.
+// Describes a log, as read from its own metadata.
 struct LogContents {
   std::string format;  // as Describe has it
   uint64_t first_sequence = 0;
@@ -54,18 +54,18 @@ absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkCon
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenForReading(const std::string& database_path,
                                                             const WrittenFiles& written, TornTails* tails = nullptr);
 
-// Does the same, and checks the write-ahead logs.
+// Opens the database like the function above, and also checks the write-ahead logs.
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
                                                          TornTails* tails = nullptr);
 
 // Returns the record with a sequence as its value. DATA_LOSS, naming the sequence, for one that is missing or damaged.
 absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::PinnableSlice* value);
 
-// Calls `visit` for each record behind `after` and up to `through`, in order.
+// Calls `visit` for each record after `after`, up to and including `through`, in order.
 absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, uint64_t after, uint64_t through,
                          const CollectionLog::Visitor& visit);
 
-// Calls `visit` for each record behind `after` that is there. DATA_LOSS where the first of them was dropped.
+// Calls `visit` for each record after `after` that is there. DATA_LOSS if the first of them was dropped.
 absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& format, uint64_t after,
                                const CollectionLog::Visitor& visit);
 

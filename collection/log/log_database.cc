@@ -29,8 +29,8 @@ namespace {
 // Values from this size on go to blob files, which compaction of the database never writes again.
 constexpr uint64_t kMinBlobBytes = 1024;
 
-// A buffer of records becomes one blob file, and a write-ahead log is dropped with it: this bounds memory, what a start
-// replays, and by how much a truncated log may be larger than its records.
+// When a buffer of records is full, it becomes one blob file, and a write-ahead log is dropped. So this limits memory,
+// the records that a start replays, and by how much a truncated log may be larger than its records.
 constexpr size_t kRecordBufferBytes = size_t{32} << 20;
 constexpr int kMaxBuffers = 4;  // of a family: one is written to while the others become files
 constexpr size_t kAllBufferBytes = size_t{160} << 20;
@@ -41,7 +41,7 @@ constexpr size_t kCacheBytes = size_t{8} << 20;
 constexpr int kReadAttempts = 5;
 constexpr int kMaxOpenFiles = kMaxLogDescriptors - kOtherLogDescriptors;
 
-// Takes RocksDB's own log of events. Everything that concerns whoever runs the server is in the statuses.
+// Discards RocksDB's own event log. All that an operator needs to know is in the returned statuses.
 class NoInfoLog : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -64,7 +64,7 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
                                     ? rocksdb::WALRecoveryMode::kPointInTimeRecovery
                                     : rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
   }
-  // A reader opens all files at once and keeps them: who writes to the log may delete one that it has not read yet.
+  // A reader opens all files at once and keeps them open, because a writer may delete a file at any time.
   const bool writes = access == LogDatabase::Access::kCreate || access == LogDatabase::Access::kWrite;
   options.max_open_files = writes ? kMaxOpenFiles : -1;
   options.table_cache_numshardbits = 0;  // each of the usual 64 parts would keep at least one file open
@@ -104,7 +104,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families(const VersionFilter* versi
   records.enable_blob_files = true;
   records.min_blob_size = kMinBlobBytes;
   records.blob_compression_type = rocksdb::kNoCompression;
-  // Records are dropped in the order in which they were written, so that whole blob files go; none is written again.
+  // Records are dropped in the order in which they were written, so that whole blob files become free without
+  // rewriting.
   records.enable_blob_garbage_collection = false;
   records.level0_slowdown_writes_trigger = 40;
   records.level0_stop_writes_trigger = 60;
@@ -213,8 +214,8 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
   if (mark != nullptr) options.listeners.push_back(MakeManifestListener(mark));
   const bool writes = access == Access::kCreate || access == Access::kWrite;
   if (absl::Status status = StartRocksDbThreads(); !status.ok()) return status;
-  // Whoever writes to the log may delete files that a reader has found in the MANIFEST and not opened yet. The MANIFEST
-  // names others by then, so that a reader tries again. A damaged log fails each time.
+  // A writer may delete files that a reader has found in the MANIFEST and not opened yet. By then the MANIFEST names
+  // other files, so the reader tries again. A damaged log fails each time.
   absl::Status status;
   for (int attempts_left = writes ? 1 : kReadAttempts; attempts_left > 0; --attempts_left) {
     families.clear();
@@ -238,8 +239,8 @@ LogDatabase::~LogDatabase() {
     for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
     db_->Close().PermitUncheckedError();
   } catch (const std::exception&) {
-    // No memory or thread is left for closing it. What it holds is given up: nothing more may be done with a database
-    // that is half closed. Its writes are in its files, as after a crash.
+    // No memory or thread is left for closing. Leaks the database on purpose, because a half-closed one must not be
+    // used. Its writes are in its files, as after a crash.
     [[maybe_unused]] rocksdb::DB* const left = db_.release();
     [[maybe_unused]] rocksdb::Env* const used = env_.release();
     [[maybe_unused]] VersionFilter* const filter = version_filter_.release();

@@ -55,10 +55,10 @@ uint64_t FromBigEndian(std::string_view bytes);  // 8 of them at least
 class LogDatabase {
  public:
   enum class Access {
-    kCreate,            // where there is none
+    kCreate,            // if there is none
     kWrite,             // one process at a time
     kRead,              // changes no file, and fails at what kWrite would fail at
-    kReadUpToDamage,    // changes no file, and leaves out what lies behind the first damage of the write-ahead log
+    kReadUpToDamage,    // changes no file, and leaves out all records from the first damage of the write-ahead log on
     kReadAroundDamage,  // changes no file, and leaves out what is damaged in the write-ahead log
   };
   // Keeps `mark` up to date if it is not null; it must outlive the database. Call CheckManifestFile first. Does not
@@ -76,14 +76,14 @@ class LogDatabase {
   // `deleted_bytes`.
   void ForgetVersionsBelow(uint64_t deleted_bytes);
 
-  // NOT_FOUND when there is no such key.
+  // Returns NOT_FOUND if the key does not exist.
   absl::StatusOr<std::string> GetMeta(std::string_view key) const;
   absl::StatusOr<uint64_t> GetMetaNumber(std::string_view key) const;
 
  private:
   LogDatabase();
   std::unique_ptr<VersionFilter> version_filter_;  // declared before db_, which uses it
-  std::unique_ptr<rocksdb::Env> env_;              // null: RocksDB's own
+  std::unique_ptr<rocksdb::Env> env_;              // null if RocksDB's own is used
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kNumLogFamilies> families_{};
 };

@@ -1,4 +1,4 @@
-// The folder of a log: how it comes to be, whole or not at all, and what lies in it.
+// The folder of a log: its contents, and how it is created in one step.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -26,12 +26,12 @@ inline rocksdb::WriteOptions Synced() {
   return options;
 }
 
-// Makes an empty log, whose first write gets the sequence behind `begin`, under another name, and gives it its own when
+// Makes an empty log, whose first write gets sequence `begin` + 1. Makes it under a temporary name, and renames it once
 // it is on the disk.
 absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin, uint64_t remembered_bytes);
 
-// Makes a log of the same contents as the open database, likewise. FAILED_PRECONDITION when there is one. Returns its
-// last sequence.
+// Makes a copy of the open database in the same way. FAILED_PRECONDITION if the folder has a log. Returns the last
+// sequence of the copy.
 absl::StatusOr<uint64_t> CopyLog(rocksdb::DB& db, const std::string& folder);
 
 }  // namespace maxsim::collection

@@ -37,7 +37,7 @@ class LogMark {
   LogMark(const LogMark&) = delete;
   LogMark& operator=(const LogMark&) = delete;
 
-  // Returns the sequence that was noted last, 0 when there is none that can be read.
+  // Returns the sequence that was noted last; 0 if none can be read.
   uint64_t sequence() const;
   // Returns zeros if the file has no lengths that can be read, as one of version 0.2.
   WrittenFiles files() const;

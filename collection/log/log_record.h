@@ -1,4 +1,4 @@
-// A write to a live collection, as its log has it.
+// A write to a live collection, as the log stores it.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class SkipReason : uint8_t {
   kUnreadable = 4,      // no server can apply it: it is damaged, or was written for another format
 };
 
-// Holds one upsert or delete, or the place of a message that changes nothing. Strings and rows are views of memory that
-// somebody else keeps.
+// Holds one upsert or delete, or the place of a message that changes nothing. Strings and rows are views that do not
+// own their memory.
 struct LogRecord {
   enum class Kind : uint8_t {
     kUpsert = 1,

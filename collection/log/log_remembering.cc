@@ -54,8 +54,8 @@ absl::Status CollectionLog::State::DropForgottenVersions() const {
   return FromRocksDb(status, "versions: ");
 }
 
-// Marks each version of an id without a document as that of a delete at a count of 0, so that it is forgotten before
-// those of all other deletes.
+// Old versions do not tell deletes from documents. Marks each version whose id has no document as that of the oldest
+// delete (count 0), so that it is forgotten first.
 absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(const LogRecord&)>& holds,
                                                    const StopSignal* stop) {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);

@@ -31,7 +31,7 @@ absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manife
                     NumLogBytes(folder),         contents->stream,         *std::move(tombstones)};
 }
 
-// What is wrong with a record that could be parsed, or "".
+// Describes what is wrong with a record that could be parsed; "" if nothing is.
 std::string ProblemOf(const LogRecord& record, const LogFormat& format) {
   if (record.kind != LogRecord::Kind::kUpsert) return "";
   const size_t num_values = static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim);
@@ -58,7 +58,7 @@ int64_t LogSummary::num_tombstones() const {
 absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifest& manifest) {
   if (!HasLog(folder)) return absl::NotFoundError(Cat(folder, ": has no log"));
   return Guarded([&]() -> absl::StatusOr<LogSummary> {
-    // Where somebody writes to it, a file may go between two looks.
+    // If the log is open for writing elsewhere, a file may be deleted while it is read: try again.
     constexpr int kTries = 3;
     absl::StatusOr<LogSummary> summary;
     for (int tried = 0; tried < kTries; ++tried) {
@@ -147,7 +147,7 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
     report.first_sequence = contents->first_sequence;
     report.last_sequence = contents->last_sequence;
     VersionCheck versions(format.id_type);
-    // One after the other, so that what lies behind a damaged record is checked too.
+    // Reads one record at a time, so that the records after a damaged one are checked too.
     for (uint64_t sequence = report.first_sequence; sequence < report.last_sequence; ++sequence) {
       std::string text;
       const absl::Status read = ReadRecords(**database, format, sequence, sequence + 1, [&](const LogRecord& record) {

@@ -25,17 +25,17 @@ struct LogSummary {
   int64_t num_tombstones() const;
 };
 
-// Returns what the log of the collection in `folder` holds, at some moment of the call where it is written to
-// meanwhile. NOT_FOUND, DATA_LOSS as CollectionLog::Open.
+// Summarises the log of the collection in `folder`. If it is being written, the summary is of some moment during the
+// call. NOT_FOUND, DATA_LOSS as CollectionLog::Open.
 absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifest& manifest);
 
-// OK when the shards in `folder` are all of the collection: it has no log, or one that has no write that they lack, and
-// none of their documents was replaced or deleted. FAILED_PRECONDITION otherwise, saying what brings that about.
+// Returns OK if the shards in `folder` hold the whole collection: it has no log, or a log without newer writes, and
+// none of their documents was replaced or deleted. FAILED_PRECONDITION otherwise, which says how to bring that about.
 absl::Status CheckShardsAreComplete(const std::string& folder, const Manifest& manifest);
 
-// Returns the log_sequence that the manifest of a build of that format into `folder` gets, where `asked` is what its
-// caller said. Shards of a build beside an empty log hold no write of it: 0. FAILED_PRECONDITION when the log is one of
-// another format, when it has writes and nothing was asked, or when it does not hold the writes behind what was asked.
+// Returns the log_sequence for the manifest of a build into `folder`: `asked`, which the caller gave, or 0 if nothing
+// was asked and the log has never had a write. FAILED_PRECONDITION if the log has another format, has writes and
+// nothing was asked, ends before `asked`, or has dropped writes after `asked`.
 absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& folder, const LogFormat& format,
                                                            std::optional<uint64_t> asked);
 

@@ -19,7 +19,7 @@ std::string KeyOf(int64_t generation, size_t shard) {
   return BigEndian(static_cast<uint64_t>(generation)) + BigEndian(shard);
 }
 
-// Returns a key that is behind those of all generations.
+// Returns a key that sorts after those of all generations.
 std::string EndOfKeys() { return std::string(2 * kNumberBytes + 1, '\xff'); }
 
 // Format, log_sequence of the generation, size of the checksum, checksum, ordinals.

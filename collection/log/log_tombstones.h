@@ -21,7 +21,7 @@ namespace maxsim::collection {
 absl::Status AddTombstones(const LogDatabase& database, const Manifest& manifest, const Tombstones& tombstones,
                            rocksdb::WriteBatch* batch);
 
-// Adds to the batch what takes away the tombstones of every other generation, or nothing where there are none.
+// Adds deletions of all other generations' tombstones to the batch; adds nothing if there are none.
 absl::Status AddDropOfOthers(const LogDatabase& database, int64_t generation, rocksdb::WriteBatch* batch);
 
 // See CollectionLog::TombstonesOf.

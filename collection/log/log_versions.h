@@ -31,8 +31,8 @@ struct StoredVersion {
 
 // Returns the key of the record's id in LogFamily::kVersions.
 std::string VersionKey(const LogRecord& record, IdType id_type);
-// Returns a record with the id that `key` stands for and nothing else; it views `key`. DATA_LOSS for a key that is no
-// id.
+// Decodes a version key: returns a record that has the id and nothing else, as a view of `key`. DATA_LOSS if `key` is
+// not that of an id.
 absl::StatusOr<LogRecord> RecordOfVersionKey(std::string_view key, IdType id_type);
 
 // Encode and decode a value of LogFamily::kVersions.
@@ -66,8 +66,8 @@ class VersionCheck {
   void Add(const LogRecord& record);
   // To be called for a record that cannot be read. Run then does not compare counts of deleted bytes.
   void SkipUnreadable() { all_readable_ = false; }
-  // Reads every version in the database, which also checks checksums, and calls `problem` for each id whose version
-  // differs from that of its last record. `contents` must be of the same database.
+  // Reads all versions in the database, so that their checksums are checked, and calls `problem` for each id whose
+  // version differs from that of its last record. `contents` must be of the same database.
   void Run(const LogDatabase& database, const LogContents& contents,
            const std::function<void(std::string)>& problem) const;
 

@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// How many bytes of a file are read, by its path. Other files are read whole.
+// Maps the path of a file to the number of its bytes to read. All other files are read whole.
 using TornTails = std::map<std::string, uint64_t>;
 
 // Returns an environment in which the files of `tails` appear shorter; the files themselves do not change. It must

@@ -16,7 +16,7 @@
 namespace maxsim::collection {
 namespace {
 
-// What is read, with the logs of live collections, which nobody else has open meanwhile.
+// The collections to read, and the logs of the live ones, which no other process can open meanwhile.
 struct Sources {
   std::vector<StoredCollection> collections;
   std::vector<std::unique_ptr<CollectionLog>> logs;  // of those that are live

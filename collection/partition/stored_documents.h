@@ -34,11 +34,11 @@ struct StoredCollection {
 // memory.
 class StoredWalk {
  public:
-  // `collections` must outlive the walk. With `hashes` whoever reads the rows hands all of them to HashRows.
+  // `collections` must outlive the walk. With `hashes` the caller must pass all rows that it reads to HashRows.
   StoredWalk(absl::Span<const StoredCollection> collections, bool hashes);
 
-  // Goes on to the next document; false behind the last. Views are valid until the next call. DATA_LOSS for positions
-  // that do not ascend, and what Shard::Open says.
+  // Moves to the next document; returns false after the last. Views are valid until the next call. DATA_LOSS if
+  // positions do not ascend. Other errors are those of Shard::Open.
   absl::StatusOr<bool> Next();
 
   const std::string& folder() const { return sources_[source_].collection->folder; }
@@ -79,7 +79,7 @@ class StoredWalk {
 };
 
 // Reads what a builder knows of each document before it writes. With `has_payloads` there is a size for each document,
-// 0 for none; with `has_positions` a position: FAILED_PRECONDITION where two documents have the same.
+// 0 for none; with `has_positions` a position: FAILED_PRECONDITION if two documents have the same.
 absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
                                                            bool has_payloads, bool has_positions);
 

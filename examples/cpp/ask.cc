@@ -23,7 +23,7 @@ namespace v1 = maxsim::v1;
 
 constexpr uint32_t kDim = 128;  // of the demo collection
 
-// The elements of a little-endian .npy file (format 1.0), without its header; "" where it cannot be read.
+// The elements of a little-endian .npy file (format 1.0), without its header; "" if it cannot be read.
 std::string ReadNpy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -2,7 +2,7 @@
 
     python ask.py [SERVER [DEMO_FOLDER [QUESTION]]]      default: localhost:7070 demo 8
 
-Wants the package of client/python (pip install ./client/python).
+Needs the package of client/python (pip install ./client/python).
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""LlamaIndex: a node postprocessor behind a retriever; the nodes' ids are those of the collection.
+"""LlamaIndex: a node postprocessor after a retriever; the nodes' ids are those of the collection.
 
     pip install './client/python[llama-index]'
     python examples/python_frameworks/ask_llama_index.py [SERVER [DEMO_FOLDER]]      # of `make serve TEXT=1`
@@ -11,7 +11,7 @@ from maxsim.adapters.llama_index import MaxsimRerank
 
 def main():
     server, demo = arguments()
-    # What a retriever returns. RetrieverQueryEngine takes the postprocessor in its node_postprocessors.
+    # Stands for a retriever's result. In a RetrieverQueryEngine, pass the postprocessor in node_postprocessors.
     nodes = [
         NodeWithScore(node=TextNode(id_=one["id"], text=one["text"], metadata={"title": one["title"]}))
         for one in find_candidates(demo)

@@ -22,7 +22,7 @@ def find_candidates(folder, question=QUESTION, limit=12):
     passages = []
     for line in lines:
         passage = json.loads(line)
-        # What the bundled collection was encoded from.
+        # The bundled collection was encoded from this text.
         text = f"{passage['title']}. {passage['text']}"
         passages.append({"id": passage["id"], "title": passage["title"], "text": text})
     return sorted(passages, key=lambda passage: -len(wanted & _words(passage["text"])))[:limit]

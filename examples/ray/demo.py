@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 
 
 def queries_table(ids: list[str], tokens: Array, lengths: Array, candidates: list[list[str]]) -> pa.Table:
-    """Returns what run.py reads. `tokens` [all tokens, dim] are those of all queries, whose `lengths` are [queries]."""
+    """Returns the input of run.py. `tokens` [all tokens, dim] are those of all queries; `lengths` is [queries]."""
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(tokens).ravel()), tokens.shape[1])
     ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
     return pa.table({"query_id": ids, "tokens": pa.ListArray.from_arrays(ends, vectors), "candidates": candidates})

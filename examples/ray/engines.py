@@ -1,4 +1,4 @@
-"""What scores in an actor: a maxsimd of its own behind a Unix socket, or the library in the actor's process.
+"""The engine that scores in an actor: a maxsimd of its own, over a Unix socket, or the library in the actor's process.
 
 Both give the same scores to the bit where they compute with the same instruction set. Neither knows of Ray.
 """
@@ -55,7 +55,7 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-# Removes the folder "$0" once nobody has the other end of standard input open any more.
+# Removes the folder "$0" once all processes have closed the other end of standard input.
 JANITOR = 'exec 3<&0; { cat <&3 >/dev/null; rm -rf -- "$0"; } &'
 
 
@@ -77,7 +77,7 @@ class ServerEngine:
             "server.port_file": ports,
             "server.shutdown_delay": "0s",
             "backend.cpu_threads": threads,
-            "batching.max_queue_time": 0,  # Nobody waits for a single answer here.
+            "batching.max_queue_time": 0,  # No caller waits for a single answer here.
             "log.level": "warn",
         }
         # The kernel ends the server with the thread that starts it: Ray kills actors at the end of a run.

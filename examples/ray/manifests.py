@@ -16,7 +16,7 @@ NUM_SLOTS = 4096  # docs/internals/cluster.md
 
 
 class InputError(Exception):
-    """What was given is wrong; the text names it, its value and what would do."""
+    """An input is wrong. The text names it, its value and what would be right."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ def slot_of(id: Id) -> int:
 
 
 def read_collection(folder: pathlib.Path) -> Collection:
-    """Reads a manifest. Raises InputError where there is none that can be used."""
+    """Reads a manifest. Raises InputError if there is no usable one."""
     path = folder / "collection.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def read_collection(folder: pathlib.Path) -> Collection:
 
 
 def read_partitions(folders: Sequence[pathlib.Path]) -> list[Collection]:
-    """Reads one whole collection, or all partitions of one, in the order of their slots. Raises InputError where a
+    """Reads one whole collection, or all partitions of one, in the order of their slots. Raises InputError if a
     partition is missing or there twice, or where they are not of one collection."""
     partitions = sorted(map(read_collection, folders), key=lambda partition: partition.first_slot)
     first = partitions[0]

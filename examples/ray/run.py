@@ -135,7 +135,7 @@ def check_input(options: argparse.Namespace, collection: Collection) -> int:
 
 
 def check_resources(options: argparse.Namespace, num_partitions: int, resources: dict[str, float]) -> None:
-    """Raises InputError where the actors would wait for ever. Reading and writing take one processor of Ray's."""
+    """Raises InputError if the actors would wait for ever. Reading and writing take one processor of Ray's."""
     actors = options.actors * num_partitions
     for what, each, rest in (("CPU", options.num_cpus, 1), ("GPU", options.num_gpus, 0)):
         there = resources.get(what, 0)
@@ -171,7 +171,7 @@ def score_all(options: argparse.Namespace, partitions: list[Collection], num_que
 
 
 def reason_of(error: Exception) -> str | None:
-    """Returns what one of our own errors says, here or in an actor, of which Ray keeps the text; None for others."""
+    """Returns the text of one of our own errors, raised here or in an actor (Ray keeps the text); None for others."""
     if isinstance(error, (InputError, ScoringError)):
         return str(error)
     found = re.search(r"\b(?:InputError|ScoringError): (.+)", str(error))

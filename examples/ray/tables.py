@@ -29,7 +29,7 @@ def is_string(kind: pa.DataType) -> bool:
 
 
 def check_schema(schema: pa.Schema, collection: Collection, with_candidates: bool) -> None:
-    """Raises InputError where the columns of the queries are not those that run.py takes."""
+    """Raises InputError if the columns of the queries are not those that run.py takes."""
     for name in (QUERY_ID, TOKENS, *([CANDIDATES] if with_candidates else [])):
         if name not in schema.names:
             raise InputError(f"--queries: there is no column {name!r} among {', '.join(map(repr, schema.names))}")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "client" / "python"))
-# The model is in NumPy, whose matrices are small here: threads of its own only wait for one another.
+# The model runs in NumPy on small matrices, where several threads would only wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from maxsim_encoder.encoder import DOCUMENT  # noqa: E402
@@ -25,7 +25,7 @@ from maxsim_encoder.loaders.minilm import MiniLm  # noqa: E402
 class States:
     """Hidden states of texts, padded."""
 
-    rows: Tensor  # float32 [texts, tokens, 384], of length 1 each; zeros behind the last token of a text
+    rows: Tensor  # float32 [texts, tokens, 384], of length 1 each; zeros after the last token of a text
     lengths: Tensor  # int64 [texts]
 
     def __len__(self) -> int:

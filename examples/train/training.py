@@ -48,7 +48,8 @@ class Teacher:
 
 
 def teach(data: Data, options: Options) -> Teacher:
-    """Scores of all 384 columns: the best documents of each query, of which the last gives way to its own document."""
+    """Scores with all 384 columns: the best documents of each query. Its own document replaces the last if it is
+    missing."""
     best = maxsim_top_k(
         data.queries.rows,
         data.documents.rows,
@@ -78,8 +79,8 @@ def project(head: torch.nn.Linear, states: States) -> Tensor:
 def step_loss(
     head: torch.nn.Linear, data: Data, teacher: Teacher, batch: Tensor, options: Options, plain: bool
 ) -> Tensor:
-    """The loss of a batch of queries [B]: each query is to find its own document among those of the batch, and is to
-    share its candidates out as the teacher does. `plain` computes in PyTorch alone."""
+    """The loss of a batch of queries [B]: each query should find its own document among those of the batch, and should
+    distribute its scores over the candidates as the teacher does. `plain` computes in PyTorch alone."""
     score = reference.fused_head_scores if plain else fused_head_scores
     queries = functional.normalize(head(data.queries.rows[batch]), dim=-1)
     lengths = data.queries.lengths[batch]

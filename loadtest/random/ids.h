@@ -13,10 +13,10 @@ namespace maxsim::loadtest {
 
 class IdSet {
  public:
-  // Reads one id a line, of type `type` (strings where the collection does not say one). Empty lines are skipped.
-  // Returns NOT_FOUND or INVALID_ARGUMENT naming the file. INVALID_ARGUMENT also names the line of an id that is no
-  // 64-bit integer where the type is integers, or both lines of an id that is there twice: a server would score it
-  // once, so that its answers would be too short.
+  // Reads one id per line, of type `type` (strings if the collection does not name one). Skips empty lines. Returns
+  // NOT_FOUND or INVALID_ARGUMENT naming the file. INVALID_ARGUMENT also names the line of an id that should be a
+  // 64-bit integer and is not, or both lines of a repeated id: a server would score that once, so that its answers
+  // would be too short.
   static absl::StatusOr<IdSet> FromFile(const std::string& path, v1::IdType type);
   // Returns the ids 0 .. count - 1 as integers, or with a prefix as strings: "doc-0", "doc-1" and so on.
   static IdSet Numbered(uint64_t count, const std::optional<std::string>& prefix);

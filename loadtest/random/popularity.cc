@@ -8,10 +8,9 @@
 namespace maxsim::loadtest {
 namespace {
 
-// After so many draws for each rank that is wanted, most further draws would repeat earlier ranks, and FillUp is
-// faster.
+// Number of draws per wanted rank before FillUp takes over: most further draws would repeat earlier ranks.
 constexpr uint64_t kDrawsEach = 2;
-// The head of FillUp has so many ranks for each rank that is wanted.
+// Number of ranks in FillUp's head per wanted rank.
 constexpr uint64_t kHeadEach = 2;
 
 // These return log1p(x) / x and expm1(x) / x, and their limits at 0.
@@ -101,14 +100,14 @@ std::vector<uint64_t> Popularity::SampleDistinct(uint64_t count, Random& random)
   return documents;
 }
 
-// Drawing one by one from the ranks that are left takes ranks in the order in which independent Poisson processes, with
+// Drawing one rank after another from those that are left gives the order in which independent Poisson processes, with
 // the weights as rates, have their first arrivals. For each of the first ranks, the head, the first arrival is
-// computed. All other ranks are one process, each of whose arrivals belongs to a rank drawn by weight and counts when
-// it is that rank's first one.
+// computed. All other ranks are one process. Each of its arrivals belongs to a rank that is drawn by weight, and counts
+// if it is that rank's first one.
 //
-// A rank whose weight would let it arrive once on the average has arrived with a chance of 1 - 1/e, so that by the time
-// at which `count` have, only the first 1.6 * count can expect that. The ranks behind a head of 2 * count cannot: few
-// of their arrivals are of a rank that was there before, and there are fewer than 1.6 * count of them.
+// A rank that expects one arrival has had one with a chance of 1 - 1/e. So by the time when `count` ranks have arrived,
+// only the first 1.6 * count ranks can expect one. The ranks after a head of 2 * count cannot: few of their arrivals
+// repeat a rank, and there are fewer than 1.6 * count of these arrivals.
 void Popularity::FillUp(uint64_t count, Random& random, absl::flat_hash_set<uint64_t>& drawn,
                         std::vector<uint64_t>& documents) const {
   const uint64_t head = std::min(n_, std::max(kHeadEach * count, ZipfRank::kLeastFirstOfSum));

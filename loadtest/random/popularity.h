@@ -61,7 +61,7 @@ class Popularity {
 
   uint64_t size() const { return n_; }
 
-  // Draws `count` <= size() documents, one after the other, each by its weight among those that are left. Returns them
+  // Draws `count` <= size() documents, one after another, each by its weight among those that are left. Returns them
   // in the order in which they were drawn. Takes time and memory for `count`, whatever size() and the exponent are.
   std::vector<uint64_t> SampleDistinct(uint64_t count, Random& random) const;
 

@@ -1,5 +1,5 @@
-// Random numbers that are the same for a seed with every compiler. The engine is the standard's, whose numbers are
-// specified; the distributions are written here, because the standard does not specify those of its own.
+// Random numbers that are the same for a seed with every compiler. The engine is the standard library's, whose numbers
+// are specified. The distributions are written here, because the standard does not specify the numbers of its own.
 #pragma once
 
 #include <cmath>

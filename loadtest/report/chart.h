@@ -21,7 +21,7 @@ struct Chart {
   std::vector<std::pair<double, std::string>> x_ticks;  // empty: Ticks chooses them
 };
 
-// Returns one <figure> element, or "" where no line has a point.
+// Returns one <figure> element, or "" if no line has a point.
 std::string DrawChart(const Chart& chart);
 
 // Returns `text` for text and attribute values of HTML and SVG. Control characters and bytes that are not UTF-8 are

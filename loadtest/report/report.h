@@ -1,4 +1,4 @@
-// What maxsim-loadtest reports of a run: a table for the terminal, JSON for programs, an HTML page for people.
+// Formats the results of a maxsim-loadtest run: a table for the terminal, JSON for programs, an HTML page for people.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct Report {
   std::string workload;                      // Workload::description
   uint64_t num_candidates = 0;               // candidates of a query
   size_t pool_requests = 0;                  // prepared requests
-  std::string server;                        // "maxsimd 0.1.0 (1a2b3c), cpu avx2"; "" where the server does not say
+  std::string server;                        // "maxsimd 0.1.0 (1a2b3c), cpu avx2"; "" if the server does not say
   std::string started;                       // RFC 3339
   RunResult result;                          // of a sweep: that of the best step, or of the last where none held
   std::vector<ServerSecond> server_metrics;  // seconds of the run; empty without --metrics
@@ -32,14 +32,14 @@ struct Report {
     int64_t wrong = 0;  // errors that are wrong answers
   } whole;
 
-  // Returns true when the load tester itself was the bound of what is reported.
+  // Returns whether the load tester itself, and not the server, limited the reported results.
   bool client_bound() const { return sweep.has_value() ? sweep->client_bound : result.client_bound; }
   const std::string& client_bound_reason() const {
     return sweep.has_value() ? sweep->client_bound_reason : result.client_bound_reason;
   }
-  // Returns true when the run failed. A run fails when it has errors. A sweep goes beyond what the server can do on
-  // purpose, where requests time out: it fails when no rate held (a rate with errors does not hold), and when an answer
-  // was wrong at any rate.
+  // Returns whether the run failed. A run fails if it has errors. A sweep overloads the server on purpose, so that
+  // requests time out: it fails if no rate held (a rate with errors does not hold), or if an answer was wrong at any
+  // rate.
   bool failed() const { return sweep.has_value() ? sweep->best < 0 || whole.wrong > 0 : whole.errors > 0; }
 };
 

@@ -15,13 +15,13 @@ namespace maxsim::loadtest {
 
 struct FirstRequestOptions {
   absl::Duration timeout = absl::Seconds(10);  // bound on one attempt
-  // A busy server is asked again for this long, since other clients may keep it busy.
+  // Keeps asking a busy server for this long, because other clients may keep it busy.
   absl::Duration busy_time_limit = absl::Seconds(30);
 };
 
 struct FirstRequestResult {
-  // OK when the answer is right. Otherwise the server's status, or what is wrong with its answer; RESOURCE_EXHAUSTED
-  // also when the server was still busy at the end of `busy_time_limit`; CANCELLED when `stop` was set meanwhile.
+  // OK if the answer is right. Otherwise the server's status, or what is wrong with its answer; RESOURCE_EXHAUSTED
+  // also when the server was still busy at the end of `busy_time_limit`; CANCELLED if `stop` was set meanwhile.
   absl::Status status;
   int64_t sent = 0, rejected = 0;  // attempts
 };

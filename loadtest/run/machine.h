@@ -19,15 +19,15 @@ struct MachineTicks {
   int64_t busy = 0, total = 0;
 };
 
-// Returns the ticks of the processors that this process may use, or of all where the system does not say which it may
-// use.
+// Returns the ticks of the processors that this process may use, or of all processors if the system does not say which
+// it may use.
 MachineTicks ReadMachineTicks();
 
-// Returns the ticks of the processors of the set, or of all where it is empty. `stat` is the text of /proc/stat.
-// Returns zeros where `stat` names none of the processors.
+// Returns the ticks of the processors of the set, or of all processors if it is empty. `stat` is the text of
+// /proc/stat. Returns zeros if `stat` names none of the processors.
 MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors);
 
-// Returns the share of the ticks between two readings that was busy, 0 to 1; -1 where there are no ticks between them.
+// Returns the busy share, 0 to 1, of the ticks between two readings; -1 if there are no ticks between them.
 double BusyShare(const MachineTicks& before, const MachineTicks& after);
 
 }  // namespace maxsim::loadtest

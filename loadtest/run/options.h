@@ -16,7 +16,7 @@
 namespace maxsim::loadtest {
 
 enum class CandidateKind { kIds, kWholeCollection, kInline };
-// What is checked of an answer. kExact checks everything that the server promises and a client can see. kOrder does not
+// How answers are checked. kExact checks everything that the server promises and a client can see. kOrder does not
 // compare the bits of several answers to one request, for servers that do not promise equal bits. kNone checks nothing.
 enum class AnswerCheck { kExact, kOrder, kNone };
 enum class Mode { kClosed, kOpen, kSweep };
@@ -52,7 +52,7 @@ struct WorkloadOptions {
 struct LoadOptions {
   Mode mode = Mode::kClosed;
   int concurrency = 16;  // closed loop: requests under way
-  double rate = 0;       // open loop: requests a second; sweep: where it begins
+  double rate = 0;       // open loop: requests per second; sweep: where it begins
   Arrivals arrivals = Arrivals::kPoisson;
   absl::Duration target_p99 = absl::ZeroDuration();  // sweep: what the p99 must not pass
   // A sweep ends when the bounds of the highest rate differ by no more than this share.

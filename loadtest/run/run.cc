@@ -57,7 +57,7 @@ class Run {
   }
 
  private:
-  // Returns false when `stop` was set before that time.
+  // Returns false if `stop` was set before that time.
   static bool SleepUntil(int64_t time_ns, const std::atomic<bool>& stop) {
     for (int64_t now_ns = NowNs(); now_ns < time_ns; now_ns = NowNs()) {
       if (stop.load(std::memory_order_relaxed)) return false;

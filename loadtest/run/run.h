@@ -39,7 +39,7 @@ struct Stability {
 Stability CheckStability(const std::vector<Interval>& thirds, bool open_loop);
 
 struct RunResult {
-  double rate = 0;        // requests a second that were asked for; 0 in closed loop
+  double rate = 0;        // requests per second that were asked for; 0 in closed loop
   double duration_s = 0;  // length of the measured part
   Counts counts;
   std::array<int64_t, kNumCodes> errors{};  // by code
@@ -65,11 +65,11 @@ struct RunResult {
 // Makes the queue of thread `thread`, 0 .. options.threads - 1.
 using QueueFactory = std::function<std::unique_ptr<client::CallQueue>(int thread)>;
 
-// Is called on RunLoad's thread once a second.
+// Called once per second, on RunLoad's thread.
 using Observer = std::function<void(const Interval&)>;
 
 // Runs a closed or open loop by options.mode (a sweep's steps are open loops) and returns when every request has been
-// answered. When `stop` is set, the run ends early with what was measured, or returns CANCELLED when nothing was.
+// answered. When `stop` is set, the run ends early with what was measured, or returns CANCELLED if nothing was.
 absl::StatusOr<RunResult> RunLoad(const LoadOptions& options, const Workload& workload, const QueueFactory& make_queue,
                                   const Observer& observe, const std::atomic<bool>& stop);
 

@@ -1,4 +1,4 @@
-// The server's own metrics over a run, read once a second from /metrics in Prometheus' text format.
+// The server's own metrics over a run, read once per second from /metrics in Prometheus' text format.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,10 @@ class Scrape {
   // Parses the text of /metrics. Lines that are no samples are skipped, since the format may grow.
   explicit Scrape(std::string_view text);
 
-  // Sum and Mean return the sum and the mean over the series of a name; nullopt where there are none.
+  // Sum and Mean return the sum and the mean over the series with this name; nullopt if there are none.
   std::optional<double> Sum(const std::string& name) const;
   std::optional<double> Mean(const std::string& name) const;
-  // Returns the value of the series with a label such as "reason=\"queue_full\""; nullopt where there is none.
+  // Returns the value of the series that has a label such as "reason=\"queue_full\""; nullopt if there is none.
   std::optional<double> WithLabel(const std::string& name, std::string_view label) const;
   // Returns true when there is a series whose name begins with `prefix`.
   bool HasAny(std::string_view prefix) const;
@@ -37,7 +37,7 @@ class Scrape {
   std::map<std::string, std::vector<Series>, std::less<>> series_;
 };
 
-// The server's metrics over a second of a run. A member is nullopt where the server has no such metric.
+// The server's metrics over a second of a run. A member is nullopt if the server has no such metric.
 struct ServerSecond {
   double at_s = 0;     // time of the scrape, in seconds from the begin of the measured part
   double seconds = 0;  // time since the scrape before, over which rates are computed
@@ -60,7 +60,7 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
 class MetricsScraper {
  public:
   // Scrapes once as a trial, whose result is not kept. Returns INVALID_ARGUMENT for a URL that is not
-  // http[s]://HOST[:PORT][/PATH], UNAVAILABLE when nothing answers, and FAILED_PRECONDITION when the answer is not 200
+  // http[s]://HOST[:PORT][/PATH], UNAVAILABLE if nothing answers, and FAILED_PRECONDITION if the answer is not 200
   // or has none of maxsimd's metrics. Through TLS the server's certificate must be of an authority in `ca_file`, or of
   // the system's where that is empty.
   static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url,

@@ -33,18 +33,18 @@ struct SweepResult {
 };
 
 struct SweepOptions {
-  double first_rate = 100;  // requests a second
+  double first_rate = 100;  // requests per second
   absl::Duration target_p99;
   double precision = 0.05;  // the search ends when the lowest rate that failed is at most this share above the best
 };
 
-// Returns why a run does not hold the target, or "" when it does: its p99 is at most `target_p99`, it has no error, at
+// Returns why a run does not hold the target, or "" if it does: its p99 is at most `target_p99`, it has no error, at
 // most 0.1 % was rejected, and everything was sent.
 std::string WhyNotHeld(const RunResult& result, absl::Duration target_p99);
 
-// Searches. `measure` runs one rate, and `on_step` is called with each step when it is done. Rates below a thousandth
-// of the first are not tried. An error of `measure` at the first step is returned; after a later error, which may be
-// CANCELLED, the result holds the steps so far and has not converged.
+// Runs the search. `measure` runs one rate; `on_step` is called after each step. Rates below a thousandth of the first
+// are not tried. If `measure` fails at the first step, returns its error. If it fails later, also with CANCELLED,
+// returns the steps so far as a result that has not converged.
 absl::StatusOr<SweepResult> FindHighestRate(const SweepOptions& options,
                                             const std::function<absl::StatusOr<RunResult>(double rate)>& measure,
                                             const std::function<void(const SweepStep&)>& on_step);

@@ -44,8 +44,8 @@ struct ThreadStats {
   Counter unsent;
   ThreadTime sender;  // read when the threads have ended; zero in a closed loop, which has no thread for sending
 
-  // The thread that takes answers writes these. The recorders have the answered requests of the measured part; all but
-  // `latency` have times that the server reports.
+  // Written by the thread that takes answers. The recorders have the answered requests of the measured part; all but
+  // `latency` hold times that the server reports.
   Recorder latency;
   Recorder server_total, server_queue, copy, kernel;
   Counter done;                                    // requests of the whole run that have ended

@@ -83,7 +83,7 @@ Worker::Worker(const LoadOptions& options, int part, const RunClock& clock, cons
       workload_(workload),
       queue_(std::move(queue)),
       stats_(stats),
-      // Threads begin at different requests, so that they do not send the same ones at the same time.
+      // Each thread begins at another request, so that threads do not send the same requests at the same time.
       next_request_(workload.size() * static_cast<size_t>(part) / static_cast<size_t>(options.threads)) {}
 
 void Worker::Run() {
@@ -166,7 +166,8 @@ void Worker::SendScheduled(int64_t due_ns) {
     now_ns = NowNs();
     if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed)) break;
   }
-  // A thread that lags behind its schedule goes on for a timeout after the end; a thread at max_in_flight does not.
+  // After the end of the run, a thread that lags behind its schedule still sends for up to one timeout. One that waited
+  // at max_in_flight does not.
   if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed) + (at_limit ? 0 : timeout_ns)) {
     if (measured) stats_.unsent.Add();
     return;

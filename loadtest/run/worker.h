@@ -45,7 +45,7 @@ class Worker {
   // Takes answers until the sender has ended and nothing is under way.
   void Receive();
   void Send(int64_t intended_ns);
-  // Waits for an answer, for a tenth of a second at most, and counts it. Returns false when the queue is closed, so
+  // Waits for an answer, for a tenth of a second at most, and counts it. Returns false if the queue is closed, so
   // that no answer will come.
   bool Take();
   // Closes the queue a timeout after the end, when nothing is sent any more: a request that a session has not answered

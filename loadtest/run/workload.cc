@@ -18,8 +18,8 @@ namespace {
 // Drawing an id takes some 100 ns, so that drawing this many takes seconds.
 constexpr uint64_t kMaxDrawnIds = 16'000'000;
 constexpr size_t kMinRequests = 4;
-// Synthetic tokens are rows of a table with so many rows. Scoring takes as long whatever tokens hold, and an inline
-// document of freshly drawn tokens would take longer to make than to score.
+// Number of rows in the table that synthetic tokens are taken from. The values do not change how long scoring takes,
+// and drawing fresh tokens for an inline document would take longer than scoring it.
 constexpr size_t kTableRows = 8192;
 
 // The streams of random numbers (MixSeed). Each kind of thing that is drawn has a stream of its own.
@@ -73,7 +73,7 @@ absl::StatusOr<v1::CollectionInfo> FindCollection(const v1::GetInfoResponse& inf
       absl::StrCat("--collection: the server has no \"", name, "\"; it has ", names.empty() ? "none" : names));
 }
 
-// Returns INVALID_ARGUMENT when a flag's value exceeds a limit of the server. A limit of 0 is none, since servers that
+// Returns INVALID_ARGUMENT if a flag's value exceeds a limit of the server. 0 stands for no limit, because servers that
 // are not maxsimd may leave limits out.
 absl::Status Within(const char* flag, uint64_t value, uint64_t limit, const char* limit_name) {
   if (limit == 0 || value <= limit) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// The requests of a run, all of which are prepared before its clock starts, and the checks of their answers.
+// The requests of a run, all prepared before its clock starts, and the checks of their answers.
 #pragma once
 
 #include <atomic>
@@ -20,10 +20,10 @@ namespace maxsim::loadtest {
 // One request that is sent any number of times, and what is known of its answer. Thread-safe.
 class PreparedRequest {
  public:
-  // `candidates` are the numbers of the ids in `ids`, one list for each query or one for all; it is empty where the
-  // candidates are no ids. `num_candidates` is the number of candidates of each query. With
-  // `positions_are_open` their positions may be beyond that, as those of scans of a live collection or a partition are.
-  // `ids` must outlive this.
+  // `candidates` has numbers of ids in `ids`: one list for each query, or one for all, or no list if the
+  // candidates are not ids. `num_candidates` is the number of candidates of each query. With `positions_are_open`,
+  // positions in answers may be larger than that, as in scans of a live collection or a partition. `ids` must
+  // outlive this.
   PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
                   uint64_t num_candidates, const IdSet* ids, AnswerCheck check = AnswerCheck::kExact,
                   bool positions_are_open = false);
@@ -31,7 +31,7 @@ class PreparedRequest {
   const client::EncodedRequest& encoded() const { return encoded_; }
   int num_queries() const { return num_queries_; }
 
-  // Returns OK when the answer is right, else INTERNAL saying what is wrong. A right answer has a result for each
+  // Returns OK if the answer is right, else INTERNAL saying what is wrong. A right answer has a result for each
   // query, min(top_k, candidates) hits in rank order, positions that exist and are distinct, and the ids at those
   // positions. With AnswerCheck::kExact it also has the bits of the first right answer of its generation. Scores are
   // not compared with FP64; `maxsimctl verify` does that.
@@ -55,11 +55,11 @@ class PreparedRequest {
 
 class Workload {
  public:
-  // Is called before each request is made, with the number of those that are made. Returning false ends the preparing.
+  // Called before each request is made, with the number of requests so far. Preparing stops if it returns false.
   using ShouldContinue = std::function<bool(size_t num_prepared)>;
 
   // Reads the files, checks the options against what the server says of itself and of the collection, and prepares the
-  // requests. Errors name the flag, the value and the limit. Returns CANCELLED when `should_continue` (which may be
+  // requests. Errors name the flag, the value and the limit. Returns CANCELLED if `should_continue` (which may be
   // null) returns false.
   static absl::StatusOr<std::unique_ptr<Workload>> Prepare(const WorkloadOptions& options,
                                                            const v1::GetInfoResponse& info,

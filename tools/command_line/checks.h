@@ -1,4 +1,4 @@
-// What the command lines check of their values and CLI11 does not.
+// Checks of command-line values that CLI11 does not have.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace maxsim::command_line {
 
-// For CLI::Option::check beside CLI::Range, of which NaN is never out. A reason, or "".
+// For CLI::Option::check: refuses NaN, which CLI::Range lets through. Returns the reason, or "" if the value is fine.
 inline std::string NotNan(const std::string& text) {
   double value = 0;
   return absl::SimpleAtod(text, &value) && std::isnan(value) ? "\"" + text + "\" is not a number" : std::string();

@@ -7,12 +7,12 @@
 
 namespace maxsim::command_line {
 
-// What --server, or --target, means to gRPC: HOST:PORT, port 7070 where none is given, or one of gRPC's own names
-// (dns:, unix:, ...). INVALID_ARGUMENT for another kind of address, such as a URL, and for a port that is none: gRPC
-// would connect to another one.
+// Turns the value of --server, or --target, into a target for gRPC: HOST:PORT, with port 7070 if none is given, or one
+// of gRPC's own names (dns:, unix:, ...). INVALID_ARGUMENT for another kind of address, such as a URL, and for an
+// invalid port, because gRPC would connect to another one.
 absl::StatusOr<std::string> ServerTarget(const std::string& text);
 
-// Replaces `text` by its ServerTarget, and returns "" or what is wrong with it: for CLI::Validator.
+// Replaces `text` by its ServerTarget. Returns "", or what is wrong with it. For CLI::Validator.
 std::string TakeServerTarget(std::string& text);
 
 }  // namespace maxsim::command_line

@@ -8,7 +8,7 @@
 namespace maxsim::command_line {
 namespace {
 
-// Bytes of the UTF-8 sequence that starts at text[i], or 0 where there is none.
+// Returns the length of the UTF-8 sequence that starts at text[i], or 0 if none does.
 size_t SequenceLength(std::string_view text, size_t i) {
   const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned char first = byte(i);

@@ -16,7 +16,7 @@ std::string WithoutControls(std::string_view text);
 // Returns the terminal cells that printable text takes: its code points. Wide characters are counted as one.
 int Width(std::string_view text);
 
-// Returns at most `width` cells, the last an ellipsis where something was cut.
+// Returns at most `width` cells of the text. If it was cut, the last one is an ellipsis.
 std::string Shorten(std::string_view text, int width);
 
 enum class Align { kLeft, kRight };

@@ -5,8 +5,8 @@
 
 namespace maxsim::command_line {
 
-// Returns an error of MakeCredentials, or of what calls it, for people who gave flags: --tls-ca, --tls-cert or
-// --tls-key in place of the option's name at its beginning. Any other status as it is.
+// Replaces the option's name at the beginning of an error of MakeCredentials, or of its caller, by the flag that people
+// gave: --tls-ca, --tls-cert or --tls-key. Returns any other status as it is.
 absl::Status NameTlsFlag(const absl::Status& status);
 
 }  // namespace maxsim::command_line

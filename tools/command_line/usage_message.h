@@ -1,4 +1,4 @@
-// What is wrong with a command line, for the one line that the programs print.
+// Says what is wrong with a command line, in the one line that the programs print.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,9 +8,9 @@
 
 namespace maxsim::command_line {
 
-// CLI11's message, but where something stands on the command line that `app`, or the subcommand it has parsed, does not
-// know, that comes first: CLI11 says of --quary that --query is required, and names what it does not know last to
-// first.
+// Returns CLI11's message. If the command line has an argument that `app`, or its parsed subcommand, does not know,
+// names that instead: given --quary, CLI11 would only say that --query is required, and it lists unknown arguments last
+// to first.
 inline std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error) {
   const auto is = [&error](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
   const bool may_be_misspelt = is(CLI::ExitCodes::RequiredError) || is(CLI::ExitCodes::RequiresError);

@@ -1,4 +1,4 @@
-// What the subcommands of maxsim-shard share: exit codes, interrupts, messages and common flags.
+// Shared by the subcommands of maxsim-shard: exit codes, interrupts, messages and common flags.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,15 +20,15 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitInterrupted = 130;
 
-// After the first Ctrl-C (or SIGTERM) Interrupted() is true, so that what writes can clean up; a second one kills. A
-// file size limit becomes an error like a full disk.
+// After the first Ctrl-C (or SIGTERM) Interrupted() returns true, so that a command can clean up; a second one kills
+// the process. Also turns a file size limit into an error like a full disk.
 void CatchInterrupts();
 bool Interrupted();
 
-// Shows the progress of a build; CANCELLED when it is to end.
+// Shows the progress of a build; CANCELLED if it is to end.
 absl::Status ShowProgress(ProgressDisplay& display, const collection::BuildProgress& progress);
 
-// Throws what CLI11 makes a wrong command line of, unless the status is OK: for a subcommand's callback.
+// For a subcommand's callback: throws the exception with which CLI11 reports a wrong command line, unless OK.
 void RequireUsage(const absl::Status& status);
 
 // Prints the message and returns the exit code for it.
@@ -38,10 +38,10 @@ int Fail(const absl::Status& status);
 std::string Elapsed(absl::Time began);
 
 // Returns a summary: "wiki: generation 2 of "wiki": 5,000 documents, 621,042 tokens x 128 f16, 155.9 MiB in 1 shard".
-// The summary of a partition has its slots behind the name: "... of "wiki", slots 0 .. 1364: ...".
+// The summary of a partition has its slots after the name: "... of "wiki", slots 0 .. 1364: ...".
 std::string Describe(const std::string& folder, const collection::Manifest& manifest);
 
-// Prints a summary of each folder's collection, a line each, and behind the last how long it all took since `began`.
+// Prints one line per folder, which summarises its collection. The last line also has the time since `began`.
 void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
                 const std::vector<collection::Manifest>& manifests, absl::Time began);
 
@@ -52,7 +52,7 @@ void WarnOfLoss(const std::string& what, const collection::QuantizationLoss& los
 // Adds the flag --refuse-lossy (BuildOptions).
 void AddRefuseLossy(CLI::App& app, bool& refuse);
 
-// These add the flags --seed and --threads; `what` begins the description of the seed, and is that of the threads.
+// Add the flags --seed and --threads. `what` begins the description of --seed, and is the one of --threads.
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
 void AddThreads(CLI::App& app, int& threads, const std::string& what);
 

@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<collection::Field>> ChooseFields(const BuildArguments
   return fields;
 }
 
-// What the command line alone shows to be wrong.
+// Reports mistakes that the command line alone shows.
 absl::Status CheckUsage(const BuildArguments& arguments) {
   if (absl::Status status = collection::CheckImportOptions(arguments.import); !status.ok()) return status;
   if (!arguments.name.empty()) {

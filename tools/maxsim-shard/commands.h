@@ -1,4 +1,4 @@
-// Has the maxsim-shard program without its main().
+// The maxsim-shard program without its main().
 #pragma once
 
 namespace maxsim::shard_tool {

@@ -1,4 +1,4 @@
-// Has the command `maxsim-shard compact`.
+// The command `maxsim-shard compact`.
 #pragma once
 
 #include <CLI/CLI.hpp>

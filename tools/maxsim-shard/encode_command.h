@@ -1,4 +1,4 @@
-// Has the command `maxsim-shard encode`.
+// The command `maxsim-shard encode`.
 #pragma once
 
 #include <CLI/CLI.hpp>

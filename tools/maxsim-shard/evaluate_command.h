@@ -1,4 +1,4 @@
-// Has the command `maxsim-shard evaluate`.
+// The command `maxsim-shard evaluate`.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// Has the commands `maxsim-shard split` and `maxsim-shard merge`.
+// The commands `maxsim-shard split` and `maxsim-shard merge`.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -24,7 +24,7 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 
-// What is shown, one after the other.
+// The phases of a command, in the order in which they are shown.
 constexpr int kReading = 0;
 constexpr int kWriting = 1;
 constexpr int kComparing = 2;

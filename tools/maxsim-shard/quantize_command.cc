@@ -28,14 +28,14 @@ using evaluation::ScoredCollection;
 using evaluation::StorageComparison;
 using evaluation::StorageComparisonOptions;
 
-// What the comparison needs from files, read before anything is written.
+// The input files of the comparison, which are read before anything is written.
 struct QualityInputs {
   std::optional<evaluation::QuerySet> queries;
   std::optional<std::vector<evaluation::QueryText>> texts;
   std::optional<evaluation::Judgements> judgements;
 };
 
-// What the command line alone shows to be wrong.
+// Reports mistakes that the command line alone shows.
 absl::Status CheckUsage(const QuantizeArguments& arguments) {
   if (!arguments.name.empty()) {
     if (absl::Status status = collection::CheckCollectionName(arguments.name); !status.ok())

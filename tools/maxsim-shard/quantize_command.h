@@ -1,4 +1,4 @@
-// Has the command `maxsim-shard quantize`.
+// The command `maxsim-shard quantize`.
 #pragma once
 
 #include <CLI/CLI.hpp>

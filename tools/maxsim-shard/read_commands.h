@@ -1,4 +1,4 @@
-// Has the commands `maxsim-shard inspect` and `maxsim-shard verify`.
+// The commands `maxsim-shard inspect` and `maxsim-shard verify`.
 #pragma once
 
 #include <string>

@@ -73,7 +73,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       ->type_name("NAME");
 }
 
-// What is wrong with the command line.
+// Returns a message that says what is wrong with the command line.
 std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> rest = app.remaining();
   if (!app.get_subcommands().empty() || rest.empty() || rest.front().substr(0, 1) == "-") {
@@ -124,7 +124,7 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
   AddCompareRuns(app, context);
 
   try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // the order CLI11 wants a vector in
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes a vector in reverse
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help, --version

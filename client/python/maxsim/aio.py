@@ -130,7 +130,7 @@ class AsyncClient(
 
     def collection(self, name: str | None) -> AsyncClientCollection:
         """Client.collection."""
-        collection_name(name)  # What is wrong is named here.
+        collection_name(name)  # Raises now for a wrong name.
         return AsyncClientCollection(self, name)
 
     async def rerank_stream(
@@ -233,11 +233,11 @@ async def _send(
     ended: asyncio.Event,
     failures: list[Exception],
 ) -> None:
-    """Writes the requests of a stream. Where one fails, or their iterator does, the stream ends with what has been sent,
-    and the failure is kept. Whoever sets `ended` releases a place too, on which this may be waiting."""
+    """Writes the requests of a stream. If one fails, or their iterator does, keeps the failure and ends the stream
+    after the requests that were sent. This may wait for a place, so code that sets `ended` must also release one."""
 
     async def write(request: Request) -> bool:
-        """Returns False where the stream has ended; its reader knows how."""
+        """Returns False if the stream has ended; its reader knows how."""
         await places.acquire()
         if ended.is_set():
             return False

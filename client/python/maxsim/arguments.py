@@ -1,5 +1,5 @@
-"""Checks of the arguments that users pass. What is wrong raises a ValueError that names the argument, its value and
-what is accepted."""
+"""Checks of the arguments that users pass. A wrong one raises a ValueError that names the argument, its value and what
+is accepted."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def seconds(value: object, name: str) -> float:
 
 
 def timeout(value: object, name: str = "timeout") -> float | None:
-    """Returns the seconds that a call may take, or None where the caller leaves it to the client."""
+    """Returns the seconds that a call may take, or None if the caller leaves it to the client."""
     if value is None:
         return None
     try:
@@ -119,7 +119,7 @@ def timeout(value: object, name: str = "timeout") -> float | None:
 
 
 def path(value: object, name: str) -> str | os.PathLike[str] | None:
-    """Returns the path of a file, or None where there is none."""
+    """Returns the path of a file, or None if `value` is None."""
     if value is None or isinstance(value, (str, os.PathLike)):
         return value
     raise ValueError(f"{name} is {shown(value)}; it is the path of a file")

@@ -130,7 +130,7 @@ class Client(
 
     def collection(self, name: str | None) -> ClientCollection:
         """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
-        collection_name(name)  # What is wrong is named here.
+        collection_name(name)  # Raises now for a wrong name.
         return ClientCollection(self, name)
 
     def rerank_stream(
@@ -148,8 +148,8 @@ class Client(
         ahead of the answers that have been yielded. An error of one request is in its answer and leaves the stream
         open; nothing is retried. An error of the stream is raised. What the iterator raises is raised too, after the
         answers to what it yielded before; so is the ValueError for a request with a wrong argument, which names the
-        request's index (`requests[3]: query has the shape [48]; ...`). Neither that request nor one behind it is sent.
-        `timeout` bounds the whole stream in seconds above 0; None: nothing does."""
+        request's index (`requests[3]: query has the shape [48]; ...`). That request and all later ones are not sent.
+        `timeout` bounds the whole stream, in seconds above 0; with None nothing does."""
         timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         return self._stream(requests, OpenRequests(ordered), threading.Semaphore(max_in_flight), timeout)
 

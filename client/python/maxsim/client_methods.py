@@ -87,7 +87,7 @@ class ClientMethods(
         return self._ask("reranker.GetInfo", pb.GetInfoRequest, timeout, once=False)
 
     def collections(self, *, timeout: float | None = None) -> ListT:
-        """As Admin lists them, which may want an administrator's token; `info().collections` wants none."""
+        """Lists collections as Admin does, which may need an administrator's token; `info().collections` needs none."""
         return self._ask(
             "admin.ListCollections",
             admin_pb2.ListCollectionsRequest,
@@ -112,7 +112,7 @@ class ClientMethods(
     ) -> CollectionT:
         """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded.
         `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device. `live` accepts writes,
-        and makes the log of them where there is none; a collection with a log is live anyway."""
+        and makes the log of them if there is none; a collection with a log is live anyway."""
         return self._ask(
             "admin.LoadCollection",
             lambda: make_load_request(name, path, residency, replicate, live),
@@ -121,7 +121,7 @@ class ClientMethods(
         )
 
     def reload(self, name: str, *, timeout: float | None = None) -> BoolT:
-        """Swaps in the generation that is published now; False where it was the one being served."""
+        """Swaps in the generation that is published now; False if it was the one being served."""
         return self._ask(
             "admin.ReloadCollection",
             lambda: admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name")),
@@ -177,7 +177,7 @@ class ClientMethods(
         )
 
     def compact_collection(self, name: str, *, timeout: float | None = None) -> BoolT:
-        """Writes the changes of a live collection into its next generation and serves that; False where there were
+        """Writes the changes of a live collection into its next generation and serves that; False if there were
         none. The server does so by itself, too."""
         return self._ask(
             "admin.CompactCollection",

@@ -113,7 +113,7 @@ def _is_printable(token: str) -> bool:
 
 
 def server_target(target: str) -> str:
-    """Returns the name that gRPC takes for an address: a port is added where there is none."""
+    """Returns the name that gRPC takes for an address. Adds a port if the address has none."""
     if target.startswith(_SCHEMES):
         return target
     if not target or target.startswith(":") or target.endswith(":") or "/" in target:

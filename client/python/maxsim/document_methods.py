@@ -71,7 +71,7 @@ class DocumentMethods(abc.ABC):
             the collection's storage type.
         timeout: seconds above 0 that each request may take, retries included; None: the client's.
 
-        Where the server has `auth.write_tokens_file`, writing wants a token of that.
+        If the server has `auth.write_tokens_file`, writing needs a token from that file.
 
         The documents go in requests of 10,000 at most, and of the server's limits.max_request_bytes; each is written
         whole or not at all, in order. Where one fails, those before it are written.

@@ -54,7 +54,7 @@ DocumentLike: TypeAlias = (
 class WriteResult:
     """What became of one document or id. `outcome` is "applied": it is written, and requests see it; "stale": a version
     that is not older was there, and nothing changed; or, of a delete, "not_found": the collection does not hold the id.
-    `sequence` is the number of the write, 0 where nothing was written. `truncated`: the server's encoder cut the end of
+    `sequence` is the number of the write, 0 if nothing was written. `truncated`: the server's encoder cut the end of
     the document's text. Not all encoders report this."""
 
     outcome: Outcome
@@ -106,7 +106,7 @@ class StoredDocument:
 
     `tokens`, where they were asked for, are float32 [num_tokens, dim]. Those of an i8 collection are what scores are
     computed of: quantised, and rotated by the collection's own rotation, so that they are not the vectors that were
-    written. `version` is 0 where the document has none, `sequence` the number of the write that brought it, 0 for one
+    written. `version` is 0 if the document has none, `sequence` the number of the write that brought it, 0 for one
     that came with the generation."""
 
     id: Id

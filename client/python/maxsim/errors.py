@@ -20,7 +20,7 @@ class MaxsimError(grpc.RpcError):
     server's address and advice or the timeout, and gRPC's own error is the `__cause__`. `field` is the path of the
     field at fault in the request ("queries[3].weights"), if the server names one. `reason` says in a word what
     happened ("LIMIT_EXCEEDED"), `limit` is the largest value that the server accepts, and `limit_key` the key of its
-    configuration that sets the limit ("limits.max_top_k"); each is None where the server does not say it.
+    configuration that sets the limit ("limits.max_top_k"); each is None if the server does not say it.
     `retry_after` is the number of seconds after which the server suggests another attempt, if it does. `code()` and
     `details()` are as in gRPC's errors. `pushback_ms` is the value of gRPC's trailer that limits retries, as text."""
 
@@ -93,7 +93,7 @@ class NotFound(MaxsimError):
 
 
 class AlreadyExists(MaxsimError):
-    """A collection of this name is loaded, or the folder that is to be made is there."""
+    """A collection of this name is already loaded, or the folder that is to be created exists already."""
 
     status_code = grpc.StatusCode.ALREADY_EXISTS
 
@@ -106,7 +106,7 @@ class PermissionDenied(MaxsimError):
 
 
 class Unauthenticated(MaxsimError):
-    """The server wants a token, and the call has none or a wrong one."""
+    """The server needs a token, and the call has none or a wrong one."""
 
     status_code = grpc.StatusCode.UNAUTHENTICATED
 

@@ -134,7 +134,7 @@ FilterLike: TypeAlias = "Filter | str | Mapping[str, Any]"
 def fill_filter(
     request: pb.RerankRequest | documents_pb2.CountRequest | documents_pb2.FacetsRequest, given: FilterLike | None
 ) -> None:
-    """Sets the request's filter; None is no filter. ValueError names the place of what is wrong."""
+    """Sets the request's filter; with None it gets none. ValueError names the part of the filter that is wrong."""
     if given is None:
         return
     if isinstance(given, str):

@@ -199,7 +199,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
 
     def collection(self, name: str | None) -> ServedCollection[OneT, ManyT]:
         """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
-        collection_name(name)  # What is wrong is named here.
+        collection_name(name)  # Raises now for a wrong name.
         return ServedCollection(self, name)
 
 

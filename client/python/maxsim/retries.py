@@ -48,7 +48,7 @@ NEVER = Retry(max_attempts=1)
 
 
 def check_retry(retry: object) -> Retry:
-    """Returns a client's argument `retry`. ValueError where it is none."""
+    """Returns a client's argument `retry`. Raises ValueError if it is no Retry."""
     if isinstance(retry, Retry):
         return retry
     raise ValueError(f"retry is {arguments.shown(retry)}; it is a maxsim.Retry, Retry(max_attempts=1) for none")
@@ -67,7 +67,7 @@ class Attempts:
         return max(self._deadline - now, 0.0)
 
     def next_delay(self, error: MaxsimError, now: float) -> float | None:
-        """Returns how many seconds to wait until the next attempt, or None where the error stands. To be asked after
+        """Returns how many seconds to wait until the next attempt, or None if the error stands. To be asked after
         each attempt."""
         self._made += 1
         if self._made >= self._retry.max_attempts or not self._is_worth_it(error):

@@ -89,7 +89,7 @@ def _shape(values: npt.NDArray[Any]) -> str:
 
 
 def is_torch(array: object) -> bool:
-    """Says whether this is a tensor of torch, without importing torch: who has a tensor has imported it."""
+    """Says whether this is a tensor of torch, without importing torch: if torch is not imported, there are none."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
 

@@ -20,7 +20,7 @@ MAX_FACET_VALUES = 65_536  # of one answer
 DEFAULT_BATCH_DOCUMENTS = 1000
 DEFAULT_BATCH_BYTES = 4 << 20
 MAX_DELETE_IDS = 10_000  # of one request of ours: fewer than the server takes, so that long ids fit into a message
-# What a document takes in an UpsertRequest beside its own bytes: its tag and its length.
+# Bytes of an UpsertRequest per document beside the document's own: its tag and its length.
 _FRAME_BYTES = 6
 _DOCUMENT_OF_REQUEST = re.compile(r"requests\[(\d+)\]\.documents\[(\d+)\]")
 _NAMES = ("id", "tokens", "text", "payload", "version")
@@ -193,7 +193,7 @@ def check_upsert_stream(
 
 
 def check_documents(documents: object, *, or_asynchronous: bool = False) -> None:
-    """Raises ValueError where these are no documents but a single one, or none at all."""
+    """Raises ValueError if these are no documents but a single one, or none at all."""
     single = isinstance(documents, (str, bytes, Mapping, NewDocument))
     accepted = isinstance(documents, Iterable) or (or_asynchronous and hasattr(documents, "__aiter__"))
     if single or not accepted:

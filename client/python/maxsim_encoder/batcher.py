@@ -98,7 +98,7 @@ class Batcher:
             self._changed.notify()
 
     def abandon(self, job: Job, error: RequestError) -> bool:
-        """Takes a job that has not begun out of the queue and finishes it with the error. False where it has begun."""
+        """Takes a job that has not begun out of the queue and finishes it with the error. False if it has begun."""
         with self._changed:
             if job.begun or job.done.is_set():
                 return False
@@ -157,7 +157,8 @@ class Batcher:
         return min(job.arrived for job in jobs) + self._options.window_s - time.monotonic()
 
     def _take(self, group: Group) -> List[_Part]:
-        """Takes up to a batch of texts out of a group, and puts the group behind the others. The lock is held."""
+        """Takes up to a batch of texts out of a group, and moves the group to the end of the queue. The lock is
+        held."""
         jobs = self._groups[group]
         parts: List[_Part] = []
         room = self._options.max_batch_texts

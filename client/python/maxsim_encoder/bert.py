@@ -66,7 +66,7 @@ def gelu(x: Tensor) -> Tensor:
 class Bert:
     """A BERT encoder with absolute positions and exact GELU.
 
-    `weights` has the names of Hugging Face's BertModel, `config` is its config.json. Raises ValueError where the
+    `weights` has the names of Hugging Face's BertModel, `config` is its config.json. Raises ValueError if the
     configuration asks for something else, KeyError where a weight is missing."""
 
     def __init__(self, weights: Mapping[str, npt.NDArray[Any]], config: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ class Bert:
         return [x[start:end] for start, end in zip(starts, starts[1:])]
 
     def _attend(self, layer: _Layer, x: Tensor, starts: List[int]) -> Tensor:
-        """What each token [all tokens, hidden] reads from the tokens of its own text."""
+        """The attention output of each token [all tokens, hidden], over the tokens of its own text."""
         width = self.hidden // self.num_heads
         scale = np.float32(1 / math.sqrt(width))
         shape = (len(x), self.num_heads, width)

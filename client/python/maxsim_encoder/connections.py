@@ -101,7 +101,7 @@ class Connections(ThreadingHTTPServer):
         return slowest
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Runs in the connection's thread. The handshake of TLS is here, so that a slow one keeps nobody waiting."""
+        """Runs in the connection's thread. The TLS handshake is done here so that a slow one does not delay others."""
         connection = request
         try:
             if self.options.tls is not None:
@@ -152,7 +152,7 @@ class Connections(ThreadingHTTPServer):
         self.serve_forever(poll_interval=0.05)
 
     def stop(self, timeout_s: float) -> bool:
-        """Answers what has been accepted, refuses what is new. False where that took longer than `timeout_s`."""
+        """Answers accepted requests and refuses new ones. Returns False if that took longer than `timeout_s`."""
         self.stopping = True
         self.shutdown()
         # For their clients, the connections in the listener's backlog are accepted already.

@@ -49,7 +49,7 @@ def _bad(message: str, status: int = 400, code: str = "invalid_request") -> Requ
 
 
 def _unique_members(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object_pairs_hook that refuses a repeated member, of which Python's parser keeps the last one."""
+    """An object_pairs_hook that refuses a repeated member, where Python's parser would keep the last one."""
     members: Dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
@@ -59,7 +59,7 @@ def _unique_members(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
 
 
 class _Members:
-    """A JSON object whose members are read one by one; those that nobody reads are refused."""
+    """A JSON object whose members are read one by one. Members that were not read are refused."""
 
     def __init__(self, body: bytes) -> None:
         try:
@@ -76,7 +76,7 @@ class _Members:
         self._left: Dict[str, Any] = value
 
     def take(self, name: str) -> Any:
-        """The member's value, None where it is absent or null."""
+        """The member's value, None if it is absent or null."""
         return self._left.pop(name, None)
 
     def string(self, name: str, allowed: Tuple[str, ...] = ()) -> Optional[str]:
@@ -258,7 +258,7 @@ def render_encode(
         },
     }
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
-    text += b" " * (-len(text) % 8)  # the data begins at a multiple of eight, as the format wants
+    text += b" " * (-len(text) % 8)  # the format needs the data to begin at a multiple of eight
     return OCTETS, b"".join([struct.pack("<Q", len(text)), text, lengths.tobytes(), tokens])
 
 

@@ -40,7 +40,7 @@ class Encoded(NamedTuple):
     """One text's token vectors."""
 
     vectors: Matrix  # [tokens, dim], at least one row
-    pieces: Optional[List[str]]  # the word piece of each vector, None where the model does not tell
+    pieces: Optional[List[str]]  # the word piece of each vector, None if the model does not tell
     truncated: bool = False  # whether the text was longer than length_limit allows, and its end was cut
 
 

@@ -29,7 +29,7 @@ class RequestError(Exception):
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: JSON where it is that, cut where it is long."""
+    """Formats a value for an error: as JSON if possible, and shortened if it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ HEX_DIGITS = 16
 _BLOCK_BYTES = 1 << 20
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _TOKENIZERS = (".json", ".model", ".txt", ".metadata")
-# Exports of the same weights and states of a training are no part of what is served.
+# Exports of the same weights, and checkpoints of a training, are not part of the model that is served.
 _LEFT_OUT_FOLDERS = ("onnx", "openvino", "checkpoint-")
 _LEFT_OUT_FILES = ("README.md", "data_config.json")
 

@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         began = time.monotonic()
-        self._unread = -1  # bytes of the body that have not been read, -1 where that is unknown
+        self._unread = -1  # bytes of the body that have not been read, -1 if that is unknown
         parts = urlsplit(self.path)
         known = parts.path in DIALECTS or parts.path in _GET_ROUTES
         route = parts.path if known else "other"

@@ -97,7 +97,7 @@ class CallMemory:
         *arguments: Any,
     ) -> None:
         """Calls function(call, *codes, *arguments), on CUDA with the tensors' device as the current one and with the
-        workspace that `sized` wants for the pass `which`."""
+        workspace that the pass `which` needs according to `sized`."""
         if not self.on_cuda:
             library.check(function(self.call, *codes, *arguments))
             return

@@ -1,4 +1,4 @@
-"""What PyTorch does around a call of an operator: whether something traces or watches it, and who differentiates it."""
+"""Finds out whether PyTorch traces, watches or differentiates the call of an operator."""
 
 import contextlib
 from typing import Any, Callable, Iterator, Optional
@@ -13,8 +13,8 @@ _CLASSES = frozenset((Tensor, Parameter))
 
 
 class Dispatch:
-    """What the dispatcher would find. PyTorch promises these names to nobody: without one of them there is an
-    AttributeError here, at import, and operators are custom_op's alone."""
+    """Finds out what the dispatcher would do. PyTorch may remove the private names used here. Then this raises an
+    AttributeError at import, and operators are made with custom_op alone."""
 
     def __init__(self) -> None:
         self._keys_of = torch._C._dispatch_keys
@@ -30,8 +30,8 @@ class Dispatch:
         self._plain = frozenset(self._plain_key_sets())
 
     def _plain_key_sets(self) -> "Iterator[Any]":
-        """The key sets of dense tensors on a device that the library computes on: with what autograd wants, and
-        without, as tensors of inference mode are. Views of what is negative or conjugate have others."""
+        """The key sets of dense tensors on a device that the library computes on: with the keys of autograd, and
+        without them, as tensors of inference mode are. Views of negated or conjugated values have others."""
         keys, single = torch._C.DispatchKey, torch._C.DispatchKeySet
         for name in ("CPU", "CUDA"):
             bare = single(getattr(keys, name)) | single(getattr(keys, f"Autocast{name}"))
@@ -49,8 +49,8 @@ class Dispatch:
         )
 
     def is_watched(self) -> bool:
-        """Whether something wants to see every operator: what traces, a mode of functions, forward-mode derivatives, a
-        profiler of the thread."""
+        """Whether every operator must be visible: while tracing, or with a function mode, forward-mode derivatives, or
+        a profiler in this thread."""
         return (
             self.is_traced()
             or self._function_modes() > 0
@@ -113,7 +113,7 @@ def hides_gradients() -> bool:
 
 
 def wants_gradient(*tensors: Optional[Tensor]) -> bool:
-    """Whether one of the tensors wants a gradient, or may want one without telling."""
+    """Whether one of the tensors needs a gradient, or may need one although requires_grad does not show it."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
         return True
     return hides_gradients()

@@ -67,7 +67,7 @@ def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32)
 
 def check_columns(name: str, rows: Tensor) -> None:
     """Raises ValueError for vectors that are shorter or longer than those of the library."""
-    # A graph that is made for any size is not one for some sizes alone.
+    # Skipped while tracing: the check would restrict the graph, which is meant for any size, to some sizes.
     if torch.compiler.is_compiling():
         return
     if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:
@@ -100,7 +100,7 @@ def checked_count(name: str, value: Any, least: int, most: Optional[int] = None)
 
 
 def explained(compute: "Callable[[], Result]", explain: "Callable[[], None]") -> Result:
-    """What `compute` returns. Where the library refuses a value, `explain` may raise what says more."""
+    """Returns the result of `compute`. If the library refuses a value, `explain` may raise a clearer error."""
     if torch.compiler.is_compiling():
         return compute()
     try:

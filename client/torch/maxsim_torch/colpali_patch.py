@@ -24,10 +24,10 @@ from torch.overrides import TorchFunctionMode
 from .functions import maxsim_scores
 from .replacing import Function, computable, in_the_type_of_products, replace
 
-# Says of queries and documents whether maxsim_scores is to take them.
+# Decides for queries and documents whether maxsim_scores takes them.
 Takes = Callable[[Tensor, Tensor], bool]
 
-# What colpali-engine had, as long as it is replaced: by "Class.method" or by the name of a function.
+# Colpali-engine's own functions while they are replaced, by "Class.method" or by the name of a function.
 _ORIGINAL: Dict[str, Function] = {}
 
 _PROCESSOR = "BaseVisualRetrieverProcessor"
@@ -52,7 +52,7 @@ class _Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def _layout(equation: str) -> Optional[_Layout]:
-    """The layout of the similarities that an equation computes, None where it computes something else. Queries are
+    """The layout of the similarities that an equation computes, None if it computes something else. Queries are
     "bnd", and documents "csd" (all), "bsd" (one each) or "bcsd" (a list each), in any letters."""
     inputs, arrow, result = equation.replace(" ", "").partition("->")
     queries, comma, documents = inputs.partition(",")
@@ -125,7 +125,7 @@ class _Best:
 
 
 class _Scoring(TorchFunctionMode):
-    """While it is entered, in its thread, einsum of similarities that `takes` wants gives a _Similarities."""
+    """While entered, in its thread, an einsum that computes similarities gives a _Similarities if `takes` agrees."""
 
     def __init__(self, takes: Takes):
         super().__init__()

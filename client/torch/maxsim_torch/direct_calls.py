@@ -1,8 +1,8 @@
 """Operators that PyTorch traces, compiles and differentiates, and that cost little where it does none of that.
 
-torch.library.custom_op goes through the dispatcher twice a call, and where gradients are wanted it describes every
-argument anew, which takes longer than a small computation. An operator made here is one of those. Called from Python
-where nothing wants to see the call, it is computed at once; otherwise the call goes the way of every operator.
+torch.library.custom_op goes through the dispatcher twice per call, and if gradients are needed it describes every
+argument anew, which takes longer than a small computation. An operator made here is also a custom_op. Called from
+Python where nothing traces or watches, it is computed at once; otherwise it is called as any operator.
 """
 
 import functools
@@ -194,7 +194,7 @@ class Operator:
         results = _Results(differentiate, save)
         self._definition.register_autograd(results.differentiate, setup_context=results.save)
         if dispatch is not None:
-            # Function.apply without its search for what transforms of torch.func left behind.
+            # Calls Function.apply without its step that unwraps arguments left over from transforms of torch.func.
             self._differentiated = super(  # type: ignore[misc]
                 torch.autograd.Function, _function(self._name, self._compute, results)
             ).apply
@@ -289,8 +289,8 @@ def _is_tensor(kind: Any) -> bool:
 
 
 def empty_gradients(tensors: "Sequence[Optional[Tensor]]", asked: "Sequence[bool]") -> "Tuple[Tensor, ...]":
-    """Memory for the gradients of tensors, the first of which is not None. Those not asked for, or of None, are
-    empty."""
+    """Memory for the gradients of tensors. The first tensor is not None. Gradients that are not asked for, or belong to
+    None, are empty."""
     some = tensors[0]
     assert some is not None
     return tuple(

@@ -64,8 +64,8 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Any, weights: Optional[Tensor], documents: Tensor) -> "Problem":
-        """The problem of an operator's `inputs` and `documents` [num_documents, Ld, ...], of which only the shape is
-        used."""
+        """The problem of an operator's `inputs` and `documents` [num_documents, Ld, ...]. Only the shape of the
+        documents is used."""
         return cls(
             inputs.queries,
             weights,
@@ -90,7 +90,7 @@ class Problem(NamedTuple):
         return self.queries.shape[1]
 
     def documents_per_block(self, asked: int, values_per_token: int) -> int:
-        """How many documents a block has: what was asked for, or with 0 what BLOCK_VALUES holds; 1 at least."""
+        """Returns the number of documents in a block: `asked`, or with 0 as many as BLOCK_VALUES holds, at least 1."""
         if asked > 0:
             return asked
         return max(1, BLOCK_VALUES // max(1, self.max_document_tokens * values_per_token))
@@ -124,7 +124,7 @@ class Problem(NamedTuple):
                 yield Block(queries, slice(first, first + count), columns)
 
     def check_candidates(self) -> None:
-        """Raises a ValueError for a candidate that is no document, where they are in the memory of the CPU."""
+        """Raises a ValueError for a candidate that is no document. Checks only candidates in the memory of the CPU."""
         if self.candidates is None or self.candidates.device.type != "cpu" or self.candidates.numel() == 0:
             return
         least, most = int(self.candidates.min()), int(self.candidates.max())
@@ -133,7 +133,7 @@ class Problem(NamedTuple):
             raise ValueError(f"a candidate is {wrong}; there are {self.num_documents} documents")
 
     def _inside(self, block: Block) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """Which candidates are of the block, and their indices in it; one behind the last for those that are not."""
+        """Which candidates are in the block, and their indices in it. Others get the block's number of documents."""
         if self.candidates is None:
             return None, None
         inside = (self.candidates >= block.documents.start) & (self.candidates < block.documents.stop)
@@ -179,7 +179,7 @@ class Problem(NamedTuple):
             documents = documents.reshape(1, -1, 1)
         else:
             documents = documents.reshape(matches.shape[0], matches.shape[1], 1)
-        # A column of its own takes the matches that are none.
+        # One more column takes the tokens without a match.
         places = documents * (tokens + 1) + torch.where(matches < 0, tokens, matches.to(torch.int64))
         wins = torch.zeros(block.num_documents * (tokens + 1), dtype=torch.uint8, device=argmax.device)
         wins.scatter_(0, places.reshape(-1), 1)
@@ -202,7 +202,8 @@ class Problem(NamedTuple):
         values = score_gradients[block.queries, block.columns]
         inside, named = self._inside(block)
         if inside is not None and named is not None:
-            # What is of other blocks adds nothing, and may name any document of this one.
+            # Candidates in other blocks add no gradient here: it becomes 0, and the candidate any document of this
+            # block.
             values, named = torch.where(inside, values, 0), torch.where(inside, named, 0)
         inputs = arguments_of(*self._of_block(block, plain_tokens(rows), named))
         made: Tuple[Tensor, Tensor, Tensor] = scores_backward.differentiate(
@@ -262,7 +263,7 @@ def _slice(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
 
 
 def with_one_more(rows: Tensor) -> Tensor:
-    """The rows with a last one that nobody reads."""
+    """The rows, and one more at the end that is never read."""
     more = rows.new_empty((rows.shape[0] + 1, *rows.shape[1:]))
     more[:-1] = rows
     return more

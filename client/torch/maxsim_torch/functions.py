@@ -31,7 +31,7 @@ class ScoresAndArgmax(NamedTuple):
 
 
 def _check_inputs(queries: Tokens, documents: Tokens, weights: Optional[Tensor]) -> bool:
-    """Raises what is wrong with types, columns and weights, and returns whether something wants a gradient."""
+    """Raises an error for wrong types, columns or weights. Returns whether an input needs a gradient."""
     types = (queries.rows.dtype, documents.rows.dtype)
     same_type = types[0] == types[1] or (float8.is_float8(queries, documents) and torch.int8 not in types)
     if not same_type or queries.rows.shape[-1] != documents.rows.shape[-1]:

@@ -23,8 +23,8 @@ def _without_autocast(device: torch.device) -> Any:
 
 
 class _Projected(NamedTuple):
-    """Vectors in the type of the hidden states, and in float32 before they were rounded, with what the backward pass
-    wants: 1 / length of each [..., 1], and whether that length was not cut off. Both are None without normalisation."""
+    """Vectors in the type of the hidden states, and in float32 before rounding, with what the backward pass needs: 1 /
+    length of each [..., 1], and whether that length was not cut off. Both are None without normalisation."""
 
     rows: Tensor
     exact: Tensor

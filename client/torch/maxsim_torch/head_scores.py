@@ -77,8 +77,8 @@ def fused_head_scores(
     and with candidates, these are all tokens of a block. Sums over documents are taken in float32.
 
     Memory beside inputs, results and the matches: forward, three times a block's vectors in float32; backward, six
-    times these, with masks or lengths or few matches a block of hidden states too, and the gradients. It does not
-    grow with Nd, but for the gradient of hidden, which is not made where hidden wants none.
+    times these, with masks or lengths or few matches a block of hidden states too, and the gradients. Only the gradient
+    of hidden grows with Nd, and it is not made if hidden needs none.
 
     Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
     for a device that the library does not have. On CUDA lengths are not checked, and a candidate that is no document

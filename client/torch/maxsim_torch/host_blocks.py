@@ -5,7 +5,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-# The rows of each tensor that a block has: first, and one behind the last.
+# For each tensor, the rows that a block has: the first, and the one after the last.
 Ranges = Sequence[Tuple[int, int]]
 
 
@@ -58,7 +58,7 @@ class HostBlocks:
                     if idx + 1 < len(self.ranges):
                         blocks = self._copy(idx + 1, slots, copies)
             finally:
-                current.wait_stream(copies)  # who stops early gives back memory that a copy may write to
+                current.wait_stream(copies)  # a caller may stop and free memory that a copy still writes to
 
     def _copy(self, block: int, slots: Dict[int, _Slot], copies: torch.cuda.Stream) -> List[Tensor]:
         slot = slots[block % 2]

@@ -59,9 +59,9 @@ def nearest_distances(
     of a batch of sets, N and M at most 2^31 - 1 over the batch, and d is 1 to 4,096. `x_lengths` and `y_lengths`, of
     the shape of the leading dimensions, are integers: the points of each set that there are.
 
-    Returns (distances [..., N] in float32, argmin [..., N] in int32), the smallest index of equals. A point behind its
-    length has the distance 0 and the argmin -1, and a point without any y infinity and -1; both have no gradients.
-    Values are finite, and at most 1e15 in magnitude.
+    Returns (distances [..., N] in float32, argmin [..., N] in int32), the smallest index of equals. A point at or after
+    its set's length has the distance 0 and the argmin -1, and a point without any y infinity and -1; both have no
+    gradients. Values are finite, and at most 1e15 in magnitude.
 
     Differences are squared in float32, so that points that lie close together far from the origin keep their distances.
     The N x M matrix is never written. Gradients of x and y come from the argmin alone, in the inputs' type, with sums
@@ -88,9 +88,9 @@ def nearest_distances(
 def mean_distance(
     distances: Tensor, lengths: Optional[Tensor], others: Tensor, other_lengths: Optional[Tensor], squared: bool
 ) -> Tensor:
-    """The mean over each set of squared distances [..., N] of points, of which `lengths` [...] are there, to those of
-    `others` [..., M, d]; their roots where not `squared`. A set without points, or with nothing to be distant from,
-    has 0."""
+    """The mean over each set of the squared distances [..., N] from its points, `lengths` [...] of them, to those of
+    `others` [..., M, d]; of their roots if not `squared`. A set without points, or without any to be distant from, has
+    0."""
     counts = torch.full(distances.shape, others.shape[-2] > 0, device=distances.device)
     if lengths is not None:
         counts = counts & (torch.arange(distances.shape[-1], device=distances.device) < lengths.unsqueeze(-1))

@@ -1,8 +1,8 @@
-"""MaxSim that keeps documents in int8 for its backward pass: a byte a value and four a token.
+"""MaxSim that keeps documents in int8 for its backward pass: a byte per value and four per token.
 
-The backward pass wants the vectors of the document tokens that matched, for the gradients of queries and of weights.
-It makes those again out of int8, a block of documents at a time. Scores and the gradients of documents, which need the
-documents' vectors no more, are those without this to the bit.
+The backward pass needs the vectors of the document tokens that matched, for the gradients of queries and of weights.
+It makes those again out of int8, a block of documents at a time. Scores and the gradients of documents do not need
+these vectors, and are equal to the bit to those without int8.
 """
 
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
@@ -23,7 +23,7 @@ def quantize(rows: Tensor) -> Tuple[Tensor, Tensor]:
     values = rows.to(torch.float32)
     scales = values.abs().amax(-1) / 127
     inverse = torch.where(scales > 0, 1 / scales, 0).unsqueeze(-1)
-    # What does not count may be a NaN, which has no integer, and is not read again.
+    # A token that is masked or beyond its length may hold a NaN, which has no integer. Its row is not read again.
     return (values * inverse).nan_to_num(0).round().clamp(-127, 127).to(torch.int8), scales
 
 
@@ -122,7 +122,7 @@ def scores_saving_int8_backward(
 
 
 def check(save_documents: Optional[str], queries: Tokens, documents: Tokens) -> bool:
-    """Whether documents are to be kept in int8. Raises a ValueError for what they cannot be kept in."""
+    """Returns whether documents are kept in int8. Raises a ValueError if they cannot be."""
     if save_documents is None:
         return False
     if save_documents != "int8":

@@ -74,7 +74,7 @@ def explain_tokens(name: str, tokens: Tokens) -> None:
 
 
 def _check_padded(name: str, max_tokens: int) -> None:
-    # A graph that is exported for any number of tokens is not one for so many.
+    # Skipped while tracing: the check would restrict the graph, which may be meant for any number of tokens.
     if torch.compiler.is_compiling():
         return
     limit = MAX_QUERY_TOKENS if name == "query" else MAX_DOCUMENT_TOKENS

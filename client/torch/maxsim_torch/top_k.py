@@ -45,7 +45,7 @@ class _Documents(NamedTuple):
 
 
 def _cut(documents: _Documents, num_queries: int, asked: Optional[int]) -> "list[tuple[int, int]]":
-    """The blocks, first document and one behind the last."""
+    """The blocks: for each its first document, and the one after its last."""
     count = documents.num_documents
     rows = documents.tensors["documents"]
     row_bytes = rows.element_size() * rows.shape[-1]
@@ -174,10 +174,11 @@ def maxsim_top_k(
     documents are cut into blocks.
 
     `documents` are padded [Nd, Ld, d], or with `document_offsets` [Nd + 1] packed [tokens, d]. They are on the device
-    of the queries; or the queries are on a GPU and the documents in the memory of the CPU, of which any part may lie in
-    a file (torch.from_numpy of a numpy.memmap): documents, that the GPU cannot hold, go there in blocks, the next one
-    while the GPU scores the one before. Copies are fastest from pinned memory; rows of other memory pass through pinned
-    buffers of two blocks. `document_lengths`, `document_mask` and `document_scales` are on the documents' device.
+    of the queries. Or the queries are on a GPU, and the documents in the memory of the CPU, all or part of it mapped
+    from a file (torch.from_numpy of a numpy.memmap): documents that the GPU cannot hold go there in blocks, the next
+    one while the GPU scores the one before. Copies are fastest from pinned memory; rows of other memory pass through
+    pinned buffers of two blocks. `document_lengths`, `document_mask` and `document_scales` are on the documents'
+    device.
 
     `block_documents` is how many documents a block has; None stands for as many as have 128 MiB of vectors, and not
     more than 2^22 scores with all queries. Memory on the device beside queries and result: two blocks where documents
@@ -254,7 +255,8 @@ def _score_block(
         part = offsets[first : end + 1] - offsets[first]
         scales = block.get("document_scales")
         if scales is not None and tuple(scales.shape) == (rows.shape[0],):
-            # As many documents as tokens: a row that nobody reads says that the scales are of documents.
+            # Scales are per document here. With as many documents as tokens they would be taken for scales per token,
+            # but for an extra row, which is never read.
             rows = with_one_more(rows)
             if "document_mask" in block:
                 given["document_mask"] = with_one_more(block["document_mask"])

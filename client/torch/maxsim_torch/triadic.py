@@ -40,7 +40,7 @@ def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
         if tensor.dim() < 2:
             raise ValueError(f"{name} have the shape {tuple(tensor.shape)}; they are [..., tokens, d]")
         if torch.compiler.is_compiling():
-            continue  # A graph that is made for any size is not one for some sizes alone.
+            continue  # While tracing: the checks would restrict the graph, which is meant for any size.
         if tensor.shape[-2] > _MAX_TOKENS:
             raise ValueError(f"{name} have {tensor.shape[-2]} tokens; at most {_MAX_TOKENS} are allowed")
         if not 1 <= tensor.shape[-1] <= max_columns:

@@ -41,7 +41,7 @@ absl::StatusOr<ArrayInput> OpenNpyStream(std::string origin, std::unique_ptr<Byt
   return ArrayInput{std::move(origin), header->type, std::move(header->shape), std::move(stream)};
 }
 
-// Names come from the file, and may be anything and many: the message says some of them and how many there are.
+// Lists array names for messages. A file may have many names, of any text: shows the first ones and the total.
 class NameList {
  public:
   void Add(std::string_view name) {

@@ -32,9 +32,9 @@ class ArrayArchive {
  public:
   virtual ~ArrayArchive() = default;
   virtual bool Has(const std::string& name) const = 0;
-  // What a safetensors file says beside its arrays; nullopt for .npz.
+  // Returns an entry of a safetensors file's metadata; nullopt if there is none, and for .npz.
   virtual std::optional<std::string> FindMetadata(std::string_view key) const = 0;
-  // NOT_FOUND, listing the names there are, when there is none of this name.
+  // Returns NOT_FOUND, which lists the existing names, if there is no array with this name.
   virtual absl::StatusOr<ArrayInput> Open(const std::string& name) const = 0;
 };
 

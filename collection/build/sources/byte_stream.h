@@ -16,8 +16,8 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // Fills `out` with the next `count` bytes, all of them. DATA_LOSS when the stream ends before, or when its end shows
-  // that the checksum of an archive member is not what the archive says.
+  // Fills all of `out` with the next `count` bytes. DATA_LOSS if the stream ends before that, or if an archive member
+  // turns out at its end to have another checksum than the archive says.
   virtual absl::Status Read(void* out, size_t count) = 0;
 };
 

@@ -31,14 +31,14 @@ class LineReader {
 
  private:
   const std::shared_ptr<const InputFile> file_;
-  int64_t next_byte_ = 0;  // of the file, behind the buffer
+  int64_t next_byte_ = 0;  // offset in the file where the buffer ends
   std::string buffer_;
   size_t at_ = 0;  // in the buffer
   int64_t line_number_ = 0;
 };
 
-// Gives a document's id another type, where nothing is lost. INVALID_ARGUMENT otherwise, and for every id of another
-// type unless `convert`.
+// Converts a document's id to another type, if nothing is lost. INVALID_ARGUMENT otherwise, and without `convert` for
+// every id of another type.
 absl::Status ConvertId(DocumentLine& document, IdType type, bool convert);
 
 // Reads documents of a file of lines. A name that ends in .jsonl, .ndjson or .json, or a first line that begins with
@@ -46,13 +46,13 @@ absl::Status ConvertId(DocumentLine& document, IdType type, bool convert);
 // at the end only.
 class DocumentLineReader {
  public:
-  // `id_type` is that of ImportOptions.
+  // `id_type` has the meaning of ImportOptions::id_type.
   DocumentLineReader(const std::shared_ptr<const InputFile>& file, std::optional<IdType> id_type);
 
   // Returns the next document, its id in the reader's type; nullopt at the end.
   absl::StatusOr<std::optional<DocumentLine>> Next();
 
-  // Returns the type that was given, or else that of the first document: then nullopt before the first Next.
+  // Returns the given type, or else that of the first document, which is nullopt before the first Next.
   std::optional<IdType> id_type() const { return id_type_; }
   std::string Where() const { return lines_.Where(); }
 

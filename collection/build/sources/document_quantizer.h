@@ -8,7 +8,7 @@
 
 namespace maxsim::collection {
 
-// `num_threads` is at least 1, with the caller's among them; fewer run where the system gives no more. The result does
+// `num_threads` is at least 1 and includes the caller's thread; fewer run if the system gives no more. The result does
 // not depend on their number.
 class DocumentQuantizer {
  public:

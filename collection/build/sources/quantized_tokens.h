@@ -1,5 +1,5 @@
-// Token vectors that somebody else quantised, brought back to FP32 while they are read: i8 elements with a scale for
-// each token or each document, F8_E4M3 elements with or without, and the rotated rows of this project's own i8 shards.
+// Dequantises token vectors to FP32 while they are read: i8 elements with a scale per token or per document, F8_E4M3
+// elements with or without scales, and the rotated rows of this project's own i8 shards.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Quantization {
   // Scales have a floating-point type, and are finite and 0 or more: one for each token [T] or [T, 1], one for each
   // document [N] or [N, 1], or one for all ([], [1]). i8 needs them; without them f8_e4m3 is taken as it is.
   std::optional<ArrayInput> scales;
-  // The seed of the rotation that rows got before they were quantised; nullopt where they got none.
+  // The seed of the rotation before quantisation; nullopt if the rows were not rotated.
   std::optional<uint64_t> rotation_seed;
 };
 

@@ -22,7 +22,7 @@ constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // microseconds that starting the thread takes.
 constexpr int64_t kQuantizedBytesPerThread = int64_t{2} << 20;
 
-// FP64 values come as FP32, of which ConvertElements knows.
+// Narrows FP64 values to FP32, because ConvertElements does not take FP64.
 void NarrowDoubles(const void* source, size_t count, float* values) {
   for (size_t idx = 0; idx < count; ++idx) {
     values[idx] = static_cast<float>(LoadFloat(ElementType::kF64, source, idx));
@@ -94,7 +94,7 @@ absl::StatusOr<const char*> RowReader::Convert(const void* source, int64_t num_r
     ConvertElements(from, values, encoding_.storage, converted_.data(), count);
     values = converted_.data();
   }
-  // What will be stored is checked: narrowing keeps NaN and infinity, and makes infinity of what is too large.
+  // Checks the narrowed values: NaN and infinity stay what they are, and a value that is too large becomes infinity.
   if (const std::optional<size_t> index = FindUnusableElement(encoding_.storage, values, count)) {
     return UnusableValue(source, static_cast<int64_t>(*index));
   }
@@ -130,7 +130,7 @@ absl::StatusOr<RowReader::Block> RowReader::NextQuantized() {
   return block;
 }
 
-// Returns the next rows in FP32, of which each value has been found usable.
+// Returns the next rows in FP32, after checking that every value is usable.
 absl::StatusOr<absl::Span<float>> RowReader::NextAsFloats(int64_t num_rows) {
   absl::StatusOr<const void*> source = tokens_.Next(num_rows);
   if (!source.ok()) return source.status();

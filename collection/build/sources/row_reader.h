@@ -30,7 +30,7 @@ class RowReader {
   RowReader(const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens);
 
   // Some rows, [num_rows, dim] in the storage type, packed: those of `document` from its row `first_row` on, and then
-  // those of the documents behind it.
+  // those of the documents that follow it.
   struct Block {
     int64_t document = 0;
     int64_t first_row = 0;
@@ -38,9 +38,9 @@ class RowReader {
     const char* rows = nullptr;
   };
 
-  // Returns the next rows, at least one; valid until the next call. There must be some left. Where the values are
-  // quantised a block is whole documents. INVALID_ARGUMENT for a value that is not finite or does not fit the storage,
-  // with its row, column and document; and the source's errors.
+  // Returns the next rows, at least one; valid until the next call. There must be some left. If values are quantised, a
+  // block has whole documents only. INVALID_ARGUMENT, with row, column and document, for a value that is not finite or
+  // does not fit the storage. Other errors are the source's.
   absl::StatusOr<Block> Next();
 
   // Returns the scale of a document and adds its loss to loss(). Only for i8. Call it once per document, in order,

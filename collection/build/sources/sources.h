@@ -24,7 +24,7 @@ class TokenSource {
   virtual absl::StatusOr<float> NextStoredScale() { return absl::InternalError("these token vectors have no scales"); }
 };
 
-// Gives payloads, each a JSON object, or "" where a document has none.
+// Gives payloads, each a JSON object, or "" if a document has none.
 class PayloadSource {
  public:
   virtual ~PayloadSource() = default;

@@ -37,7 +37,7 @@ void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& co
   table.Print(context.out());
 }
 
-// What has been written to live collections since their generation was.
+// Prints what was written to live collections after their generation was built.
 void PrintLive(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections, const Context& context) {
   command_line::Table table({{"live"},
                              {"sequence", command_line::Align::kRight},

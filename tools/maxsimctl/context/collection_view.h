@@ -14,14 +14,14 @@ std::string IdTypeName(v1::IdType type);           // "string"
 
 Json ToJson(const v1::CollectionInfo& collection);
 
-// A table of collections, then a line for each error that one of them carries. "no collections" when there is none.
+// Prints a table of collections, then a line for each collection with an error. Prints "no collections" if it is empty.
 void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections,
                       const Context& context);
 
 // Returns one line: "passages: generation 3, 1,398 documents, ...".
 std::string Summary(const v1::CollectionInfo& collection);
 
-// Names the key that a refused path wants; the server only says which folders it has.
+// Adds to the error for a refused path which configuration key would allow it: the server only lists its folders.
 absl::Status NameAllowedRoots(const absl::Status& status);
 
 }  // namespace maxsim::ctl

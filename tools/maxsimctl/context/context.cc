@@ -87,7 +87,7 @@ absl::StatusOr<client::Client*> Context::Connect() {
   if (client_ != nullptr) return client_.get();
   client::ClientOptions client_options;
   client_options.target = options.server;
-  // What one command asks belongs together: of several replicas it is one that answers all of it.
+  // Sends all calls of a command to one replica, because they belong together.
   client_options.load_balancing = "pick_first";
   client_options.timeout = absl::Seconds(options.timeout_seconds);
   client_options.admin_timeout = AdminTimeout(options);

@@ -1,4 +1,4 @@
-// What every command shares: global options, the connection, and how errors and JSON are written.
+// Shared by all commands: global options, the connection, and how errors and JSON are written.
 #pragma once
 
 #include <memory>
@@ -42,14 +42,14 @@ class Context {
   // AddAdvice.
   absl::StatusOr<client::Client*> Connect();
 
-  // Adds to a failed call's status what its user can do about it.
+  // Adds advice to the status of a failed call: what the user can do about it.
   absl::Status AddAdvice(const absl::Status& status) const;
 
-  // Does what AddAdvice does, for the calls that load, make or change whole collections, whose deadline is another.
+  // Does the same as AddAdvice, for calls that load, make or change whole collections: they have another deadline.
   absl::Status AddAdminAdvice(const absl::Status& status) const;
 
-  // Returns the collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND,
-  // and INVALID_ARGUMENT for an empty name where it has several, list the names it does have.
+  // Returns the server's description of the collection of this name; an empty name means its only collection.
+  // NOT_FOUND, or INVALID_ARGUMENT if the name is empty and there are several collections, lists their names.
   absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
 
   void Print(const Json& json) const;

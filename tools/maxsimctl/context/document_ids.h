@@ -1,5 +1,5 @@
-// What `maxsimctl delete` and `maxsimctl get` share: a collection and ids of its documents are given, and requests that
-// name a part of the ids each are sent.
+// Shared by `maxsimctl delete` and `maxsimctl get`: both take a collection and ids of its documents, and send requests
+// that each name a part of the ids.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +22,14 @@ struct DocumentIds {
   std::string file;
 };
 
-// Adds the positional collection, and the positional ids and --ids-file, of which a command wants exactly one.
+// Adds the positional collection, the positional ids and --ids-file. A command needs either ids or --ids-file.
 void AddDocumentIds(CLI::App& command, DocumentIds& ids);
 
-// Throws CLI::ValidationError where the command line has neither ids nor --ids-file.
+// Throws CLI::ValidationError if the command line has neither ids nor --ids-file.
 void CheckDocumentIds(const DocumentIds& ids);
 
-// Returns the ids, of the type that the collection has on the server. Errors are those of Context::FindCollection and
-// of the file, and INVALID_ARGUMENT where there is no id, or one is no integer and the collection has integers.
+// Returns the ids, in the type that the collection has on the server. Errors are those of Context::FindCollection and
+// of the file. INVALID_ARGUMENT if there is no id, or if the collection has integer ids and an id is no integer.
 absl::StatusOr<v1::Candidates> ReadDocumentIds(const DocumentIds& ids, Context& context);
 
 // Fills the ids of a request from `first` on, at most `count`; returns how many there were.

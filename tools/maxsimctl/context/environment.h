@@ -11,8 +11,8 @@ struct Environment {
   std::ostream& err;             // errors and remarks
   bool out_is_terminal = false;  // colours are on by default
   int columns = 100;             // width of the terminal
-  // Returns the value of an environment variable, or null. NO_COLOR is looked up here; MAXSIM_SERVER by CLI11 in the
-  // process' own.
+  // Returns the value of an environment variable, or null. Used for NO_COLOR; CLI11 reads MAXSIM_SERVER from the
+  // process's own environment.
   std::function<const char*(const char*)> getenv = [](const char*) -> const char* { return nullptr; };
 };
 

@@ -40,13 +40,13 @@ std::vector<std::string> ParseIdList(std::string_view text);
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
 // Makes candidates of a collection with this type of ids. INVALID_ARGUMENT naming an id that is not a 64-bit integer
-// where the collection has integers, or when there is none at all.
+// where the collection has integers, or if there is none at all.
 absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type);
 
 // Reads a file of query texts; "-" reads standard input.
 absl::StatusOr<std::vector<QueryText>> ReadQueryTexts(const std::string& path);
 
-// Returns the payload's "tokens", the word piece of each document token. Empty where there are none.
+// Returns the payload's "tokens", which is the word piece of each document token; empty if it has none.
 std::vector<std::string> PayloadTokens(const std::string& payload);
 
 }  // namespace maxsim::ctl

@@ -1,4 +1,4 @@
-// Reads the answers of a Rerank, which the server may have got wrong, and writes them as JSON.
+// Reads the answers of a Rerank, checks them since a server may be wrong, and writes them as JSON.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ absl::Status CheckResponse(const v1::RerankRequest& request, const v1::RerankRes
 // Returns the number of documents in a result.
 int NumHits(const v1::QueryResult& result);
 
-// Returns the id of hit `i` as text, or "" where results have none.
+// Returns the id of hit `i` as text, or "" if results have none.
 std::string IdText(const v1::QueryResult& result, int i);
 
 // Returns the ids of candidates that the server does not know, as text.

@@ -28,7 +28,7 @@ struct EvaluateOptions {
   bool text = false, reference = false, per_query = false;
 };
 
-// What the server could not rank, summed over the queries.
+// Counts what the server could not rank, over all queries.
 struct Unranked {
   int64_t num_candidates = 0;  // that were to be ranked
   int64_t num_missing = 0;     // of them not in the collection
@@ -36,7 +36,7 @@ struct Unranked {
   uint64_t num_unavailable = 0;
 };
 
-// Asks the server for one query after another, and keeps what the report wants.
+// Sends the queries to the server one after another, and keeps what the report needs.
 class Evaluation {
  public:
   Evaluation(const EvaluateOptions& options, const EvaluationInputs& inputs, const v1::CollectionInfo& collection)
@@ -60,11 +60,11 @@ class Evaluation {
   absl::Status OpenReference();
   absl::Status OpenRun();
   absl::Status Evaluate(size_t query, Context& context);
-  // Returns the server's ranking. `first_stage` is null where the whole collection is ranked.
+  // Returns the server's ranking. `first_stage` is null if the whole collection is ranked.
   absl::StatusOr<std::vector<RunDocument>> Rank(size_t query, const std::vector<RunDocument>* first_stage,
                                                 Context& context);
-  // Adds the candidates to a request. Returns their ids as they are sent, which is none where the collection can have
-  // none of them.
+  // Adds the candidates to a request. Returns their ids in the form in which they are sent; empty if the collection
+  // cannot have any of them.
   std::vector<std::string> AddCandidates(const std::vector<RunDocument>& first_stage, v1::RerankRequest& request);
   std::vector<std::string> ReferenceRanking(size_t query) const;
 

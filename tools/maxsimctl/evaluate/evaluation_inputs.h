@@ -1,4 +1,4 @@
-// What maxsimctl evaluate reads: queries, relevance judgements, and the candidates of a first stage.
+// The inputs of maxsimctl evaluate: queries, relevance judgements, and the candidates of a first stage.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct EvaluationFiles {
 
 struct EvaluationInputs {
   std::optional<QuerySet> queries;  // none: the texts are sent
-  std::vector<QueryText> texts;     // one a query, ids distinct
+  std::vector<QueryText> texts;     // one per query, ids distinct
   Judgements judgements;
   std::optional<Run> candidates;
 
@@ -39,21 +39,21 @@ struct EvaluationInputs {
   const std::vector<RunDocument>* CandidatesOf(size_t query) const;
 };
 
-// INVALID_ARGUMENT where the files do not fit together: another number of queries, a query without the text that is to
+// INVALID_ARGUMENT if the files do not fit together: another number of queries, a query without the text that is to
 // be sent, an id that two queries of a first stage share.
 absl::StatusOr<EvaluationInputs> ReadEvaluationInputs(const EvaluationFiles& files);
 
 // Reads a run from a file; "-" reads standard input.
 absl::StatusOr<Run> ReadRun(const std::string& path);
 
-// Returns up to ten ids between commas, printable, and ", ..." where there are more.
+// Returns up to ten ids, printable and separated by commas, and ", ..." if there are more.
 std::string SomeIds(const std::vector<std::string>& ids);
 
 // Writes a line about queries of the first stage that the query file does not have, and one about queries with a
 // relevant document that have no candidates.
 void RemarkUnmatchedQueries(const EvaluationInputs& inputs, const EvaluationFiles& files, const Context& context);
 
-// Writes a line where judged documents are not in the collection, which would otherwise show as bad figures only.
+// Writes a line if judged documents are not in the collection. Otherwise only bad figures would show it.
 void RemarkUnknownJudgements(const EvaluationInputs& inputs, const v1::CollectionInfo& collection, Context& context);
 
 }  // namespace maxsim::ctl

@@ -22,24 +22,24 @@ namespace maxsim::ctl {
 
 class ReferenceScorer {
  public:
-  // Opens the collection that lies at `path`. FAILED_PRECONDITION when it is not what the server serves as
+  // Opens the collection that lies at `path`. FAILED_PRECONDITION if it is not what the server serves as
   // `collection`: another generation, dimension, storage or number of documents.
   static absl::StatusOr<ReferenceScorer> Open(const std::string& path, const v1::CollectionInfo& collection);
 
   const collection::Manifest& manifest() const { return manifest_; }
 
-  // Returns the FP64 scores of one query of `queries`, rounded to the collection's storage first, with the documents of
-  // these ordinals (null: all), in their order. Ordinals count through the shards in the manifest's order.
+  // Returns the FP64 scores of the documents at `ordinals`, in their order, or of all if it is null. The query is first
+  // rounded to the collection's storage type. Ordinals count through the shards in the manifest's order.
   std::vector<ReferenceScore> Scores(const QuerySet& queries, int64_t query,
                                      const std::vector<uint64_t>* ordinals) const;
 
-  // Returns OK when the files that Scores read were whole and unchanged. Ask before the scores are believed.
+  // Returns OK if the files that Scores read were whole and unchanged. Call it before trusting the scores.
   absl::Status Check() const;
 
   std::string IdText(uint64_t ordinal) const;
 
-  // Returns the ordinal of the document that has a position in results of the whole collection, which are those of the
-  // collection before it was cut where it is a partition; nullopt where none has it.
+  // Converts a position in the server's results to an ordinal here; nullopt if no document has it. Positions of a
+  // partition are those of the whole collection before it was split.
   std::optional<uint64_t> OrdinalAt(uint64_t position) const;
 
  private:

@@ -18,7 +18,7 @@ struct ExplainOptions {
 
 struct ExplainInputs {
   v1::RerankRequest request;
-  QueryText text;  // empty where there is none
+  QueryText text;  // empty if there is none
 };
 
 // Reads the query of --query, its words and its weights, into `inputs`.

@@ -8,8 +8,8 @@
 
 namespace maxsim::ctl {
 
-// Adds --query and --text, exactly one of which must be given. Returns --query, so that an option that only goes with
-// vectors can say that it needs it.
+// Adds --query and --text; the user must give exactly one. Returns --query, so that options which need vectors can
+// require it.
 CLI::Option* AddQueryOrText(CLI::App& command, std::string& query, std::string& text);
 
 // Adds --query-lengths and --query-index to a command that asks with one query of a file.

@@ -32,8 +32,8 @@ class UpsertLines final : public DocumentSource {
   std::string Where() const override { return Cat(name_, ":", line_number_); }
 
  private:
-  // Fills line_ with the next line, without its end; false after the last one. A line that never ends takes no more
-  // memory than the longest that is allowed.
+  // Reads the next line into line_, without its end; returns false after the last one. A line without an end takes no
+  // more memory than the longest line that is allowed.
   absl::StatusOr<bool> NextLine() {
     ++line_number_;
     line_.clear();

@@ -1,4 +1,4 @@
-// Where `maxsimctl upsert` takes documents from: a file of lines, or what `maxsim-shard build` takes.
+// The documents for `maxsimctl upsert`: from a file of lines, or from the inputs that `maxsim-shard build` takes.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ class DocumentSource {
  public:
   virtual ~DocumentSource() = default;
 
-  // Returns the next document, or nullopt at the end. An error says in which place of which file it is.
+  // Returns the next document, or nullopt at the end. Errors name the file and the place in it.
   virtual absl::StatusOr<std::optional<v1::Document>> Next() = 0;
 
   // Returns what names the document that Next has just returned: "docs.jsonl:17" or "document 17".
   virtual std::string Where() const = 0;
 
-  // Returns how many documents there are, where that is known before the end.
+  // Returns the number of documents, if it is known before the end.
   virtual std::optional<int64_t> num_documents() const { return std::nullopt; }
 };
 

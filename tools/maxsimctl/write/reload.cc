@@ -4,7 +4,7 @@
 namespace maxsim::ctl {
 namespace {
 
-// Refuses a server that is no router: a reload of a whole cluster is not to end at one of its servers.
+// Refuses a server that is not a router, because a reload of a whole cluster must not reach only one of its servers.
 absl::Status CheckRouter(client::Client& client, const Context& context) {
   const absl::StatusOr<v1::GetInfoResponse> info = client.GetInfo();
   if (!info.ok()) return context.AddAdvice(info.status());

@@ -22,13 +22,13 @@
 namespace maxsim::ctl {
 namespace {
 
-// A request holds so many documents at most, and about so many bytes: enough that a write to the server's disk is
-// shared by many, and little enough that two requests take no memory to speak of.
+// Limits of one request, exact in documents and approximate in bytes. It is large enough that many documents share one
+// write to the server's disk, and small enough that two requests take little memory.
 constexpr int kBatchDocuments = 1000;
 constexpr uint64_t kBatchBytes = 4 << 20;
-// What a document takes in a request beside its own bytes, with the request's own share.
+// Bytes of a request per document beside the document's own, with a share of the request's own bytes.
 constexpr uint64_t kFrameBytes = 8;
-// A write that the server has no room for is made again until --timeout has passed.
+// Retries a write that the server has no room for until --timeout has passed.
 constexpr int kMaxAttempts = 1'000'000;
 
 struct UpsertOptions {

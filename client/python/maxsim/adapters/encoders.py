@@ -1,4 +1,4 @@
-"""Models that turn texts into token vectors, behind one interface."""
+"""Models that turn texts into token vectors, with one interface for all."""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ class _Connected:
         return self._scorer
 
     def _written(self) -> dict[str, Any]:
-        """Returns what to_dict writes of the server and the model. ValueError where there is an `encoder`."""
+        """Returns the part of to_dict that describes the server and the model. Raises ValueError if there is an
+        `encoder`."""
         if self.encoder is not None:
             raise ValueError(
                 f"encoder is a {type(self.encoder).__name__}, which is an object of this process: a pipeline that is "
@@ -138,7 +139,7 @@ class MaxsimRanker(_Connected):
         self.embedding_separator = embedding_separator
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the component as a dictionary. ValueError where it has an `encoder`."""
+        """Returns the component as a dictionary. ValueError if it has an `encoder`."""
         written: dict[str, Any] = default_to_dict(
             self,
             **self._written(),
@@ -225,7 +226,7 @@ class MaxsimRetriever(_Connected):
         self.text_key = text_key
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the component as a dictionary. ValueError where it has an `encoder`."""
+        """Returns the component as a dictionary. ValueError if it has an `encoder`."""
         written: dict[str, Any] = default_to_dict(
             self,
             **self._written(),

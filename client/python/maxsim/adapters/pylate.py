@@ -253,7 +253,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         return self._server_folder or str(self._folder.resolve())
 
     def _served(self) -> pb.CollectionInfo | None:
-        """Returns the collection that the server has under the name; None where it has none."""
+        """Returns the collection that the server has under the name; None if it has none."""
         return {one.name: one for one in self._client.info().collections}.get(self._collection)
 
     def _served_path(self) -> str | None:

@@ -282,7 +282,7 @@ def merge(parts: list[tuple[list[int], Ranking]], candidates: Candidates, top_k:
 
 
 def check_ids(collection: str, id_key: str | None, own_ids: bool) -> None:
-    """Raises ValueError where an adapter is told two ways to find ids, or a way and no collection."""
+    """Raises ValueError if an adapter is told two ways to find ids, or a way and no collection."""
     if id_key is not None and own_ids:
         raise ValueError("id_key and own_ids are two ways to find a document's id: give one")
     if (id_key is not None or own_ids) and not collection:
@@ -290,7 +290,7 @@ def check_ids(collection: str, id_key: str | None, own_ids: bool) -> None:
 
 
 def id_in(metadata: Mapping[str, Any] | None, key: str, position: int) -> Id:
-    """Returns the id in a document's metadata. ValueError, with the document's position, where there is none."""
+    """Returns the id in a document's metadata. Raises ValueError, with the document's position, if there is none."""
     value = (metadata or {}).get(key)
     return as_id(value, f"the metadata {key!r} of documents[{position}]")
 

@@ -60,7 +60,7 @@ class MaxsimReranker:
     def rank(
         self, query: str, documents: Sequence[str], top_k: int | None = None, return_documents: bool = False
     ) -> list[Hit]:
-        """Ranks texts: CrossEncoder.rank with another model behind it. Returns the best `top_k`, or all, best first."""
+        """Ranks texts as CrossEncoder.rank does, with another model. Returns the best `top_k`, or all, best first."""
         if isinstance(documents, str):
             raise ValueError("documents is one string; it is a list of texts")
         hits: list[Hit] = []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A cache line has so many bytes. Vector instructions take twice as long where they reach over the end of one.
+# Bytes of a cache line. Vector instructions take twice as long if they cross the end of a line.
 LINE_BYTES = 64
 
 

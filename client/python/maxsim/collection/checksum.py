@@ -19,7 +19,7 @@ def xxh3_128_digest(data: bytes) -> bytes:
 
 
 class Checksum:
-    """The checksum of bytes that come one after the other."""
+    """The checksum of bytes that come one after another."""
 
     def __init__(self) -> None:
         self._state: Any = xxhash.xxh3_128()

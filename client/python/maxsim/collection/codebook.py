@@ -1,4 +1,4 @@
-"""What the rows of a collection of residual codes are decoded with. kernels/residual_codes.h says what they mean."""
+"""The codebook that decodes the rows of a collection of residual codes; see kernels/residual_codes.h."""
 
 from __future__ import annotations
 

@@ -171,8 +171,8 @@ class CodesEncoder:
     def encode(
         self, rows: NDArray[Any], lengths: NDArray[np.int64], scales: Optional[NDArray[np.float32]]
     ) -> Codes:
-        """Encodes documents of `lengths` tokens, whose stored rows [tokens, dim] follow one another. `scales` are those
-        of i8."""
+        """Encodes documents of `lengths` tokens, whose stored rows [tokens, dim] follow one another. With i8, `scales`
+        has one per document."""
         originals = np.ones(len(rows)) if scales is None else np.repeat(scales.astype(np.float64), lengths)
         words = num_words(self._dim)
         planes = [

@@ -84,7 +84,7 @@ def no_locks_error() -> CollectionError:
 
 
 def check_has_no_log(folder: Path) -> None:
-    """Refuses a live collection: only who reads its log can say which of its writes a new generation holds."""
+    """Refuses a live collection, because its log must be read to find out which writes a new generation holds."""
     if (folder / LOG_FOLDER).is_dir():
         raise CollectionError(
             f"{folder}: is a live collection, with a log of writes that a new generation might lose; write to another "

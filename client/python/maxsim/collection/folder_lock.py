@@ -59,7 +59,7 @@ class FolderLock:
             return
         fd, self._fd = self._fd, -1
         try:
-            # While it is locked, nobody else takes a file of this name for theirs before it is gone.
+            # Removes the file before the lock is released, so that no other process locks this file and then loses it.
             if _has_name(fd, self._path):
                 os.unlink(self._path)
         finally:

@@ -117,7 +117,7 @@ class SeenIds:
         documents."""
         found = []
         for position in np.flatnonzero(run.high[1:] == run.high[:-1]) + 1:
-            # Between two equal ids there may be another of which only half the hash is theirs.
+            # Documents with one half of the hash in common stand together: between two equal ids there may be others.
             before = int(position) - 1
             while before >= 0 and run.high[before] == run.high[position]:
                 if run.same(int(position), run, before):

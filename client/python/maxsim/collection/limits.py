@@ -64,7 +64,7 @@ def check_options(
 
 
 def check_rotation_seed(seed: int, storage: Optional[str], codes: Optional[int]) -> None:
-    """Raises CollectionError for a seed where nothing is rotated. A storage that is None is not known yet."""
+    """Raises CollectionError for a seed if nothing is rotated. `storage` is None if it is not known yet."""
     if seed != 0 and storage not in (None, "i8") and not codes:
         raise CollectionError(
             f"{seed}: only i8 and codes are rotated, and the storage is {storage}", field="rotation_seed"

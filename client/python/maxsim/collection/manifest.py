@@ -136,9 +136,9 @@ def check_name(name: str) -> str:
 
 
 def read_manifest(folder: Path) -> Optional[Manifest]:
-    """Returns the manifest of the generation in a folder, or None where there is none.
+    """Returns the manifest of the generation in a folder, or None if there is none.
 
-    What the writer needs of it is checked; maxsim-shard verify checks the rest.
+    Checks only what the writer needs; maxsim-shard verify checks the rest.
     """
     path = folder / MANIFEST_FILE
     try:

@@ -30,7 +30,7 @@ _BATCH_PAYLOAD_BYTES = 4 << 20
 
 
 def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[slice, slice]]:
-    """Cuts documents whose rows stand one after the other into parts of some MiB: the documents and the rows of
+    """Cuts documents whose rows stand one after another into parts of some MiB: the documents and the rows of
     each."""
     ends = np.cumsum(lengths)
     first = begin = 0
@@ -95,7 +95,7 @@ def encode_labels(
 
 
 def coded_rows(rows: Any, codebook: Codebook) -> tuple[NDArray[Any], str]:
-    """Returns rows of residual codes and their type. Raises CollectionError where they are not rows of the codebook."""
+    """Returns rows of residual codes and their type. Raises CollectionError if they are not rows of the codebook."""
     if type(rows) is not np.ndarray or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != codebook.row_bytes:
         found = f"{rows.dtype} {list(rows.shape)}" if type(rows) is np.ndarray else type(rows).__name__
         raise CollectionError(f"{found}, uint8 [tokens, {codebook.row_bytes}] is expected", field="vectors")
@@ -145,7 +145,7 @@ class Documents:
     first_document: int
     data_type: str = ""
     rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    num_rows: int = 0  # So many of `rows` are in use; the others are room for more.
+    num_rows: int = 0  # The number of `rows` in use; the others are spare room.
     lengths: list[int] = field(default_factory=list)
     ids: list[Any] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
@@ -169,7 +169,7 @@ class Documents:
             tokens = rows
         elif quantizer is None:
             tokens = convert(rows, self.data_type, self.layout.storage, workers)
-            # What will be stored is checked: narrowing makes infinity of what is too large.
+            # Checks the narrowed values, because a value that is too large becomes infinity.
             self._check(tokens, self.layout.storage, rows)
         else:
             self._check(rows, self.data_type, rows)
@@ -246,7 +246,7 @@ class PendingDocuments:
         return len(self._documents)
 
     def has_room(self, rows: NDArray[Any], data_type: str) -> bool:
-        """Returns whether a document may join the others; it always may where there is none."""
+        """Returns whether a document may join the others. The first always may."""
         documents = self._documents
         if not documents.lengths:
             return True
@@ -276,13 +276,13 @@ class PendingDocuments:
         element = SOURCE_TYPES[data_type] if self._layout.codebook is None else self._layout.value_type
         usual = max(1, _BATCH_BYTES // (columns * element.itemsize))
         wanted = max(usual, len(rows))
-        # An array for one long document is not kept for the short ones behind it.
+        # A large array that one long document needed is not kept for the short documents that follow.
         keeps = wanted <= len(documents.rows) <= max(usual, 2 * wanted)
         if not keeps or documents.rows.dtype != element:
             documents.rows = aligned_empty(wanted * columns, element).reshape(wanted, columns)
 
     def take(self) -> Documents:
-        """Returns the documents so far, and forgets them. Their array is used again behind the next call."""
+        """Returns the documents so far, and starts anew. Their array is used again after the next call."""
         taken = self._documents
         self._documents = Documents(self._layout, taken.first_document + len(taken), rows=self._spare)
         self._spare = taken.rows
@@ -291,7 +291,7 @@ class PendingDocuments:
     def pack(
         self, ids: list[Any], rows: NDArray[Any], data_type: str, lengths: list[int], payloads: list[bytes]
     ) -> Documents:
-        """Returns documents whose rows stand one after the other, and are not copied. None may be collected."""
+        """Returns documents whose rows stand one after another, and are not copied. None may be collected."""
         assert not self._documents.lengths
         taken = Documents(
             self._layout, self._documents.first_document, data_type, rows, len(rows), lengths, ids, payloads

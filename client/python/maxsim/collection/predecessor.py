@@ -16,7 +16,7 @@ class Predecessor:
     """The generation that is published in a folder, or none (`manifest` is None). An option of the next generation that
     is None becomes that of this one.
 
-    Methods raise CollectionError where the next generation would differ in what the clients of this one rely on:
+    Methods raise CollectionError if the next generation would differ in what the clients of this one rely on:
     ShapeError, unless `allow_other_shape`, where that may be wanted."""
 
     def __init__(self, manifest: Optional[Manifest], allow_other_shape: bool) -> None:

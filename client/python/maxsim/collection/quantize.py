@@ -24,8 +24,8 @@ MAX_INT8 = 127
 MIN_QUANTIZED_MAGNITUDE = np.float32(1e-30)
 ROTATION_ROUNDS = 2
 
-# So many values are transposed at a time: two arrays of 512 KiB stay in a core's cache of the second level. There are
-# more where rows are very long, as an operation's inner loop runs over rows.
+# Number of values that are transposed at a time: two arrays of 512 KiB stay in a core's second-level cache. Very long
+# rows take more, because an operation's inner loop runs over rows and needs enough of them.
 _BLOCK_VALUES = 1024 * 128
 _LEAST_BLOCK_ROWS = 256
 
@@ -61,8 +61,8 @@ class Rotation:
         return np.where(np.array(turned, dtype=bool), np.float32(-1), np.float32(1)).reshape(-1, 1)
 
     def turn(self, rows: NDArray[np.float32], work: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
-        """Writes the rotated `rows` [n, dim] into `work` [dim, n and some], transposed, with zeros behind them; `spare`
-        is another array like `work`."""
+        """Writes the rotated `rows` [n, dim], transposed, into the first n columns of `work`, and zeros into its other
+        columns. `spare` is another array like `work`."""
         span, count = self.span, len(rows)
         work[:, count:] = 0
         np.multiply(rows[:, :span].T, self._signs[0], out=work[:span, :count])
@@ -143,7 +143,7 @@ def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns what a document's values are multiplied by; 0 where they are as good as zero."""
+    """Returns the factors that a document's values are multiplied by; 0 if they are too small to quantise."""
     inverses = np.zeros_like(largest)
     np.divide(np.float32(MAX_INT8), largest, out=inverses, where=largest >= MIN_QUANTIZED_MAGNITUDE)
     return inverses
@@ -160,7 +160,7 @@ class Quantizer:
     def quantize(self, rows: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         """Returns the elements [rows, dim] and a scale for each document.
 
-        `rows` [rows, dim] in F32 or F16 are those of all documents, one after the other; their values are finite.
+        `rows` [rows, dim] in F32 or F16 are those of all documents, one after another; their values are finite.
         `lengths` are the documents' rows, at least 1 each.
         """
         elements = np.empty(rows.shape, dtype=np.int8)

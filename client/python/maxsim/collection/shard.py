@@ -1,7 +1,7 @@
 """Writes one shard file, front to back and in constant memory.
 
-Token vectors go into the file as they come. What follows them there (offsets, ids, payloads) is spilled into files
-without a name, and copied behind them when the shard is complete; only then is the header known, which stands in front
+Token vectors go into the file as they come. The offsets, ids and payloads that follow them are first collected in files
+without a name, and copied to the end of the shard when it is complete. Only then is the header known, which comes first
 and begins the checksum. So the file is read once more for its checksum, out of the page cache where it fits there.
 """
 
@@ -48,7 +48,7 @@ class Section:
             self._buffer.clear()
 
     def append_zeros(self, count: int) -> None:
-        """Appends so many 8-byte zeros."""
+        """Appends `count` 8-byte zeros."""
         while count > 0:
             step = min(count, _SPILL_BYTES // WORD_BYTES)
             self.append(bytes(step * WORD_BYTES))
@@ -83,7 +83,7 @@ class _Offsets(Section):
 class ShardFile:
     """A shard that is being written.
 
-    `complete` may run in another thread than what came before, and is the last call but for `discard`.
+    `complete` may run in another thread than earlier calls. After it only `discard` may be called.
     """
 
     def __init__(self, folder: Path, generation: int, index: int, layout: Layout) -> None:
@@ -169,7 +169,7 @@ class ShardFile:
         return (DATA_BEGIN - WORD_BYTES).to_bytes(WORD_BYTES, "little") + text.ljust(DATA_BEGIN - WORD_BYTES)
 
     def complete(self) -> ShardEntry:
-        """Writes what comes before and behind the token vectors, and brings the file onto the disk under its name."""
+        """Writes what comes before and after the token vectors, syncs the file to the disk, and gives it its name."""
         checksum = Checksum()
         header = self._header()
         os.lseek(self._fd, 0, os.SEEK_SET)

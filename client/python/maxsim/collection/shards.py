@@ -30,7 +30,7 @@ class Shards:
         self._layout = layout
         self._max_shard_bytes = max_shard_bytes
         self._shard: Optional[ShardFile] = None
-        self._shard_bytes = 0  # The present shard's file will have so many.
+        self._shard_bytes = 0  # The size that the present shard's file will have.
         self._completed: list[Future[ShardEntry]] = []
         self._completer = make_pool(1, "maxsim-shard")
 

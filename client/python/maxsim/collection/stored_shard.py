@@ -47,7 +47,7 @@ class StoredShard:
         return self._read("scales", "<f4", first, last - first) if self._layout.storage == "i8" else None
 
     def payloads(self) -> Iterator[bytes]:
-        """Gives the payload of each document, b"" where it has none."""
+        """Gives the payload of each document, b"" if it has none."""
         count = len(self.offsets) - 1
         for first in range(0, count, _PAYLOAD_DOCUMENTS):
             last = min(first + _PAYLOAD_DOCUMENTS, count)

@@ -22,7 +22,7 @@ class Summary:
     has_payloads: bool
     num_documents: int
     num_tokens: int
-    num_bytes: int  # The shard files have so many together.
+    num_bytes: int  # The size of all shard files together.
     num_shards: int
     loss: QuantizationLoss = QuantizationLoss()  # The lossy tokens, with "i8".
 

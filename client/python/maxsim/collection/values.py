@@ -22,7 +22,7 @@ SOURCE_TYPES: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
 }
 
-# So many values are worked on at a time: they are few enough for a core's cache, and many against what a call costs.
+# Number of values that are worked on at a time: they fit into a core's cache, and take long compared with a NumPy call.
 _BLOCK_VALUES = 1 << 16
 
 _MAX_F32_BITS = int(np.float32(MAX_ABS_VALUE).view(np.uint32))

@@ -31,7 +31,7 @@ def in_pool() -> bool:
 
 
 class Workers:
-    """Runs calls that convert and quantise in a number of threads, of which the caller's is one."""
+    """Runs calls that convert and quantise in a number of threads. The caller's thread is one of them."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads

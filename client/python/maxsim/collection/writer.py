@@ -148,7 +148,7 @@ class CollectionWriter:
             self.abort()
             raise
 
-    # What a dry run does in another way.
+    # A dry run overrides these methods.
 
     def _open_folder(self, folder: Path) -> OutputFolder:
         return OutputFolder(folder)
@@ -236,12 +236,11 @@ class CollectionWriter:
         lengths: Any,
         payloads: Optional[Sequence[Optional[Mapping[str, Any]]]] = None,
     ) -> None:
-        """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or
+        """Adds documents whose vectors stand one after another in `vectors` [sum of lengths, dim], float16 or
         float32: `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
 
-        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an
-        argument is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is
-        added.
+        `vectors` is not copied, and must not be written to before the writer is closed. Raises CollectionError and adds
+        no document if an argument does not have that shape, or if `add` would refuse an id or payload.
         """
         self._check_open()
         num_payloads = len(ids) if payloads is None else len(payloads)
@@ -261,7 +260,7 @@ class CollectionWriter:
             self._store(documents)
 
     def add_many(self, documents: Iterable[IdAndVectors]) -> None:
-        """Adds documents, each (id, vectors) or (id, vectors, payload), one after the other."""
+        """Adds documents, each (id, vectors) or (id, vectors, payload), one after another."""
         for document in documents:
             if len(document) == 2:
                 self.add(document[0], document[1])
@@ -270,8 +269,8 @@ class CollectionWriter:
                 self.add(id, vectors, payload)
 
     def close(self) -> Summary:
-        """Publishes the documents as the folder's next generation. On an error nothing is published, and nothing
-        left; where an interrupt or a warning that is made an error comes later than that, `summary` is there."""
+        """Publishes the documents as the folder's next generation. If that fails, nothing is published and no file is
+        left. If an interrupt, or a warning that is raised as an error, comes after publishing, `summary` is set."""
         try:
             self._check_open()
             return self._publish()

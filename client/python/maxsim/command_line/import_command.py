@@ -175,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(report: ImportReport) -> List[str]:
-    """The lines that tell a user what was imported, or would be."""
+    """The lines that tell a user what was imported, or with a dry run what would be."""
     lines = [
         f"{'found     ' if report.output is None else 'imported  '} {report.kind}",
         f"documents  {report.num_documents:,}",

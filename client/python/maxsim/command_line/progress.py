@@ -20,7 +20,7 @@ class ProgressLine:
         self._stream = stream if stream is not None else sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval = _BAR_INTERVAL if self._is_terminal else _LINE_INTERVAL
-        # What happens before the first document, such as opening the source, says nothing of the rate.
+        # The time of the first document: opening the source, which may take long, must not count towards the rate.
         self._begin = self._shown_at = -1.0
         self._shown_columns = 0
 
@@ -47,7 +47,7 @@ class ProgressLine:
         self._stream.flush()
 
     def finish(self) -> None:
-        """Takes the bar away, so that what is printed next stands on a line of its own."""
+        """Removes the progress bar, so that the next output begins on a clean line."""
         if self._shown_columns:
             self._stream.write("\r" + " " * self._shown_columns + "\r")
             self._stream.flush()

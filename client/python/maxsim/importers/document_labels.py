@@ -64,7 +64,7 @@ class NumberLabels:
 
 
 class ColumnLabels:
-    """Ids (numbers, where there is no array of them) and payloads from arrays with a row a document."""
+    """Ids and payloads from arrays with one row per document. Without an array of ids, documents are numbered."""
 
     def __init__(self, num_documents: int, ids: Optional[RowArray], payloads: Mapping[str, RowArray]) -> None:
         self._num_documents = num_documents
@@ -187,7 +187,7 @@ def find_member(
 
 
 def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: str) -> Optional[int]:
-    """The number of ids that `options` and the members of a source give, or None where there are none."""
+    """The number of ids that `options` and the members of a source give, or None if they give none."""
     if options.ids is not None:
         return _count_lines(options.ids)
     name = find_member(members, options.id_column, ID_NAMES, where)

@@ -95,7 +95,7 @@ class _Counter:
         self.num_tokens += vectors.shape[0]
 
     def add_packed(self, documents: PackedDocuments, writer: CollectionWriter) -> None:
-        """Does what add() does for each; documents with something to say about are left to it."""
+        """Adds documents as add() does one by one. Those that need a note or an error are left to add()."""
         types = set(map(type, documents.ids))
         id_type = "string" if types == {str} else "int64" if types == {int} else ""
         is_usual = (

@@ -1,4 +1,4 @@
-"""Turns what a source holds for a document's payload into a JSON object, which is what a collection stores."""
+"""Turns the payload that a source has for a document into the JSON object that a collection stores."""
 
 from __future__ import annotations
 

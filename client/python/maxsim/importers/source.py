@@ -4,7 +4,7 @@ A kind is a module `maxsim/importers/FAMILY/KIND.py` (registry.py) with one func
 
     def open_source(path: str, options: ImportOptions) -> Source
 
-which reads as little as it needs to say what is there, and raises SourceError where it cannot be that kind.
+which reads as little as it needs to say what is there, and raises SourceError if it cannot be that kind.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SourceDocument(NamedTuple):
     """One document as it goes into a collection.
 
     id: a string or a 64-bit integer, the same for all documents of a source. vectors: [tokens, dim], float32 or
-    float16; a null row of the source is an array of zero tokens. payload: a JSON object, or None where there is
+    float16; a null row of the source is an array of zero tokens. payload: a JSON object, or None if there is
     none."""
 
     id: DocumentId
@@ -57,7 +57,7 @@ class Source(Protocol):
     """Documents that another library wrote.
 
     Iterating streams them in the order of the source, with memory that does not grow with their number, and may be done
-    again. num_documents counts the documents that iterating gives, or is None where only iterating can tell. notes
+    again. num_documents counts the documents that iterating gives, or is None if only iterating can tell. notes
     are lines for people: which version wrote it, what is lost."""
 
     kind: str
@@ -70,8 +70,8 @@ class Source(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ImportOptions:
-    """What a user says of a source. A kind refuses what it does not take (check_options), so that a flag is never
-    ignored. None and () mean that the kind decides."""
+    """The options that a user gives for a source. A kind refuses those that it does not take (check_options), so that
+    no flag is ignored. With None and () the kind decides."""
 
     # Column (key, field, member) that holds the ids.
     id_column: Optional[str] = None
@@ -100,10 +100,10 @@ class ImportOptions:
 
 
 class PackedDocuments(NamedTuple):
-    """Neighbouring documents, as SourceDocument has them one by one.
+    """Neighbouring documents, with the same data as SourceDocument has for one.
 
-    vectors [sum of lengths, dim] are those of all documents, one after the other; lengths [documents], int64, may be 0.
-    payloads is None where no document has one."""
+    vectors [sum of lengths, dim] has the vectors of one document after the other; lengths [documents], int64, may be 0.
+    payloads is None if no document has one."""
 
     ids: Sequence[DocumentId]
     vectors: np.ndarray
@@ -158,7 +158,7 @@ def first_named(names: Sequence[str], available: Iterable[str]) -> Optional[str]
 
 
 def note_left(names: Sequence[str], noun: str = "column") -> List[str]:
-    """The note on columns (or fields) that could go into the payload and do not; none where there is none."""
+    """The note on columns (or fields) that could go into the payload but do not; no note if there are none."""
     if not names:
         return []
     shown = ", ".join(map(str, names[:_MAX_NAMES])) + (

@@ -38,7 +38,7 @@ SCALES_NAME = "scales"
 # --lengths all: nothing in a padded array is padding.
 ALL_TOKENS = "all"
 
-# What a kind whose members are arrays takes.
+# The import options of a kind whose members are arrays.
 ARRAY_OPTIONS = ("vectors_column", "lengths", "mask", "id_column", "ids", "payload_columns", "dim")
 
 
@@ -96,7 +96,7 @@ class PackedArraySource(PackedSource):
 
 
 def open_array_source(kind: str, where: str, members: Mapping[str, RowArray], options: ImportOptions) -> Source:
-    """The documents of named arrays, in the layout that their shapes show. Raises SourceError where there is none."""
+    """The documents of named arrays, in the layout that their shapes show. Raises SourceError if they show none."""
     name = find_member(members, options.vectors_column, VECTOR_NAMES, where)
     if name is None:
         if members and all(len(member.shape) == 2 and is_float(member.dtype) for member in members.values()):

@@ -14,7 +14,8 @@ from maxsim.importers.source import SourceError
 
 _TOKENS_AT_ONCE = 2000
 _IDS_AT_ONCE = 16_000
-# Documents whose tokens do not lie together are asked for by so many tokens.
+# If tokens of a document are not stored together, documents are fetched in groups of at most this many tokens, but at
+# least one document.
 _GATHERED_TOKENS = 8000
 
 Id = Union[int, str]

@@ -33,7 +33,7 @@ _PAGE_POINTS = 64
 _TIMEOUT_S = 300
 # The smallest id that is a UUID; all of them come after the integers.
 _FIRST_UUID = "00000000-0000-0000-0000-000000000000"
-# What qdrant-client divides a vector without a length by.
+# qdrant-client normalises a vector by its length, or by this if the length is 0.
 _EPSILON = 1.1920929e-7
 
 

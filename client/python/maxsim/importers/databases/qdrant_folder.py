@@ -23,7 +23,7 @@ PointId = Union[int, str]
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """vector: a list of token vectors, or None where there is none."""
+    """vector: a list of token vectors, or None if the point has none."""
 
     id: PointId
     vector: Optional[List[List[float]]]
@@ -134,7 +134,7 @@ def count_points(path: str) -> PointCounts:
 
 def read_points(path: str, vector_name: str, outdated: FrozenSet[int]) -> Iterator[Point]:
     """The points in the order in which they were written, without the rows `outdated`. vector_name: of the vector that
-    is kept, "" where it has none."""
+    is kept, "" if it has none."""
     with open_table(path, "points") as connection:
         for rowid, data in connection.execute("SELECT rowid, point FROM points ORDER BY rowid"):
             if rowid in outdated:

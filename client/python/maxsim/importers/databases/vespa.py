@@ -75,7 +75,7 @@ class _VespaSource:
                     yield f"{where}, {quote_id(id)}", id, fields
 
     def _find_dim(self, reader: TensorReader) -> int:
-        """The columns of the first token vector, whose field is chosen where nobody has named it."""
+        """The number of columns of the first token vector. Chooses the field if the user has not named it."""
         for where, _, fields in self._documents():
             field = self._field = self._field or self._find_field(where, fields)
             if field is not None and fields.get(field) and len(reader.read(fields[field], f"{where}: field {field!r}")):

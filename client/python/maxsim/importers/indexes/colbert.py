@@ -2,7 +2,7 @@
 
 metadata.json                       num_chunks, and config with nbits
 centroids.pt buckets.pt             [K, dim]; (cutoffs, weights [2^nbits])
-doclens.I.json                      tokens of each passage of chunk I; 0 where it has been deleted
+doclens.I.json                      tokens of each passage of chunk I; 0 if it has been deleted
 I.codes.pt I.residuals.pt           int32 [tokens] and uint8 [tokens, dim * nbits / 8] of chunk I
 pid_docid_map.json                  RAGatouille: the document of each passage
 collection.json                     RAGatouille: the texts of the passages
@@ -110,7 +110,7 @@ class ColbertSource(ResidualIndex):
                 )
             yield from self._codec.decode_documents(lengths, codes, residuals)
 
-    # Ids. A document of RAGatouille may have several passages, each of which is a document of the collection.
+    # Ids. A document of RAGatouille may have several passages. Each passage becomes a document of the collection.
 
     def _read_documents(self) -> Dict[int, DocumentId]:
         """RAGatouille's document of each passage; empty where the index is not RAGatouille's."""

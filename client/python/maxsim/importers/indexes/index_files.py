@@ -111,7 +111,7 @@ def _check_table(connection: sqlite3.Connection, name: str, path: str) -> None:
 
 
 def find_id_map(folder: str) -> Optional[str]:
-    """The file of PyLate's map from passage numbers to ids in `folder`, or None where there is none."""
+    """The file of PyLate's map from passage numbers to ids in `folder`, or None if there is none."""
     for name in (_PICKLED_IDS, _TABLED_IDS):
         path = os.path.join(folder, name)
         if os.path.exists(path):
@@ -144,7 +144,7 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
 
 
 def read_texts(path: str) -> Iterator[Mapping[str, object]]:
-    """The texts of passages, one after the other, as payloads.
+    """The texts of passages, one after another, as payloads.
 
     A .tsv file has lines of a passage's number, its text and perhaps its title, as colbert-ai reads them: fields
     `content` and `title`. A .json file is an array of texts."""
@@ -169,7 +169,7 @@ def _read_lines(path: str) -> Iterator[Mapping[str, object]]:
 
 
 def _read_json_texts(path: str) -> Iterator[str]:
-    """The strings of a JSON array, of which only some are in memory at a time."""
+    """Yields the strings of a JSON array. Only some of them are in memory at a time."""
     decoder = json.JSONDecoder()
     with open_regular(path, "r", encoding="utf-8") as file:
         text = file.read(_TEXT_BLOCK).lstrip()

@@ -5,7 +5,7 @@
     doclens.I.json                      tokens of each document of chunk I
     I.codes.npy I.residuals.npy         int64 [tokens] and uint8 [tokens, dim * nbits / 8] of chunk I
     merged_codes.npy merged_residuals.npy and .manifest.json
-                                        those of all chunks, with padding behind them; from fast-plaid 1.7 on, and of a
+                                        those of all chunks, followed by padding; from fast-plaid 1.7 on, and of a
                                         frozen index of older ones, a chunk may lie only here
     metadata.db                         payloads: a table METADATA with a row a document
     ../plaid_ids_to_documents_ids.pkl   PyLate's ids
@@ -37,7 +37,7 @@ from maxsim.importers.readers.pickles import load_object_array
 
 _KIND = "plaid"
 _FOLDER_OF_PYLATE = "fast_plaid_index"
-# What --vectors-column names to have the vectors before coding.
+# The value of --vectors-column that asks for the vectors before coding.
 _EXACT = "embeddings"
 
 
@@ -142,7 +142,7 @@ class PlaidSource(ResidualIndex):
         return begins
 
     def _read_exact(self) -> Optional[List[np.ndarray]]:
-        """The vectors before coding where they are asked for; a note says where they could be."""
+        """The vectors before coding, if they are asked for. If they are not, a note says when they could be."""
         path = self._path("embeddings.npy")
         if self._options.vectors_column is None:
             if os.path.exists(path):
@@ -170,7 +170,7 @@ class PlaidSource(ResidualIndex):
         return None if ids is None else [ids[number] for number in range(self.num_documents)]
 
     def _rows(self) -> Optional[Iterator[Mapping[str, object]]]:
-        """What metadata.db has of each document, or None where there is none."""
+        """The row of metadata.db for each document, or None if there is no metadata.db."""
         assert self.num_documents is not None
         return self._table.rows(self.num_documents) if self._table is not None else None
 

@@ -31,7 +31,7 @@ class PayloadTable:
         self.columns: List[str] = [name for name in self._types if name not in (_NUMBER, _CONTENT)]
 
     def check(self, columns: Sequence[str]) -> None:
-        """SourceError where a name of `columns` is none of the table's."""
+        """SourceError if a name of `columns` is none of the table's."""
         for name in columns:
             if name not in self.columns:
                 raise SourceError(

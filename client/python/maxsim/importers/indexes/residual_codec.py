@@ -85,7 +85,7 @@ class ResidualCodec:
     def decode_documents(
         self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
     ) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
-        """The documents that lie one after the other in codes [rows] and packed [rows, packed_columns], many at a time:
+        """The documents that lie one after another in codes [rows] and packed [rows, packed_columns], many at a time:
         the vectors of neighbours [sum of their lengths, dim], and their lengths."""
         if packed.ndim != 2 or packed.shape[1] != self.packed_columns or packed.dtype != np.uint8:
             raise SourceError(

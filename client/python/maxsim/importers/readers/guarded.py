@@ -11,8 +11,8 @@ from typing import Callable, Iterator, Optional, Sequence, TypeVar
 from maxsim.collection.codebook import Codebook
 from maxsim.importers.source import CodedSource, PackedDocuments, PackedSource, Source, SourceDocument, SourceError
 
-# What reading damaged or hostile data raises. Errors of files name them already, and those of a wrong program, such as
-# AttributeError, keep their traceback.
+# Errors that reading damaged or hostile data may raise. File errors are not listed because they name the file already,
+# nor are those of a wrong program, such as AttributeError, which keep their traceback.
 _DATA_ERRORS = (
     ArithmeticError,
     EOFError,
@@ -45,7 +45,7 @@ def _named_items(items: Callable[[], Iterator[_Item]], path: str) -> Iterator[_I
     with named_errors(path):
         iterator = items()
     while True:
-        # What whoever takes the items raises is no error of the data.
+        # The yield is outside of the block, because errors of the consumer are not errors of the data.
         with named_errors(path):
             item = next(iterator, None)
         if item is None:

@@ -1,4 +1,4 @@
-"""Streams JSON values out of a file: one a line, one after the other, or the elements of one array."""
+"""Streams JSON values out of a file: one a line, one after another, or the elements of one array."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Text:
                     raise SourceError(f"{self.path}: {reason} no JSON at character {position}: {error}") from None
                 self.read()
                 continue
-            # A number or word may go on behind what has been read.
+            # A number or word that ends with the text read so far may go on in the next part.
             if end == len(self.rest) and not self.is_whole:
                 self.read()
                 continue

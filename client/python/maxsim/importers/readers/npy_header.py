@@ -17,7 +17,7 @@ class NpyHeader(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the elements, where they are no objects."""
+        """Size of the elements in bytes, unless they are objects."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 

@@ -47,7 +47,7 @@ class Dtype:
         self.dtype = dtype
 
 
-# What makes a value of the arguments of a call.
+# Makes a value from the arguments of a call.
 Maker = Callable[[Tuple[object, ...]], object]
 
 
@@ -59,7 +59,7 @@ def _dtype(arguments: Tuple[object, ...]) -> object:
 
 
 def array_of(raw: object, dtype: object, shape: object, fortran: object) -> np.ndarray:
-    """The array of `shape` whose elements are `raw`: bytes, or a list where they are objects."""
+    """The array of `shape` whose elements are `raw`: bytes, or a list if they are objects."""
     if not isinstance(dtype, Dtype) or not isinstance(shape, tuple):
         raise SourceError("has an array without type or shape")
     if len(shape) > _MAX_DIMENSIONS or not all(isinstance(size, int) and 0 <= size < 2**63 for size in shape):

@@ -74,8 +74,8 @@ def as_vectors(values: np.ndarray) -> np.ndarray:
 
 
 def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[Tuple[np.ndarray, int, int]]:
-    """Whole documents of packed rows, of which document n has `lengths[n]`: rows, the first document that they belong
-    to, and the one behind the last. They are a view of a block where no document before them has begun in another."""
+    """Cuts packed rows into whole documents; document n has `lengths[n]` rows. Yields rows, the number of their first
+    document, and the one after their last. They are a view of a block unless an earlier block has their beginning."""
     ends = np.cumsum(lengths)
     first = begin = 0
     parts: List[np.ndarray] = []
@@ -104,7 +104,7 @@ def lengths_of(
     documents in `num_rows` packed rows.
 
     What can be either, such as [0, num_rows], is what the array's name says, or else what the number of ids says:
-    count_ids gives it, or None where there are no ids. Raises SourceError where it is neither, or nothing tells."""
+    count_ids gives it, or None if there are no ids. Raises SourceError if it is neither, or nothing tells."""
     if len(counts.shape) != 1 or counts.dtype.kind not in "iu":
         raise SourceError(f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}")
     values = counts.read()

@@ -1,7 +1,7 @@
 """Reads files of torch.save without torch, and without running anything of them (unpickling.py).
 
-Both formats are read: the zip archive of torch 1.6 and later, whose members are a pickle and one file a storage, and
-the legacy one, which is a sequence of pickles with the storages behind them. The file is mapped into memory, so that a
+Both formats are read: the zip archive of torch 1.6 and later, whose members are a pickle and one file per storage, and
+the legacy one, which is a sequence of pickles followed by the storages. The file is mapped into memory, so that a
 tensor's elements are read when they are asked for."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NUMPY_TYPES: Mapping[str, "np.dtype[np.generic]"] = {
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """Elements in the file, one after the other. read() gives them as one row."""
+    """Elements in the file, one after another. read() gives them as one row."""
 
     kind: str
     num_elements: int
@@ -278,7 +278,7 @@ def load_torch(path: Union[str, "os.PathLike[str]"]) -> object:
 
 
 def load_tensor(path: Union[str, "os.PathLike[str]"], dimensions: int, dtypes: Tuple[str, ...] = ()) -> Tensor:
-    """The tensor that is all of the file `path`. SourceError where it has another number of dimensions or another
+    """The tensor that is all of the file `path`. SourceError if it has another number of dimensions or another
     type."""
     value = load_torch(path)
     if not isinstance(value, Tensor) or len(value.shape) != dimensions or (dtypes and value.dtype not in dtypes):

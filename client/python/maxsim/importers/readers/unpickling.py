@@ -16,9 +16,9 @@ import numpy as np
 from maxsim.importers.readers.pickled_values import MAKERS, Array, Dtype, Global, Maker, Object, array_of, checked_key, finished
 from maxsim.importers.source import SourceError
 
-# Longer integers, in bytes or digits, are no id and no size, and take quadratic time to print.
+# A longer integer, in bytes or digits, cannot be an id or a size, and takes quadratic time to print.
 _MAX_INTEGER_BYTES = 256
-# Containers inside one another. Deeper ones overflow the stack of whoever walks them.
+# Maximum nesting depth of containers. A deeper one overflows the stack of recursive code.
 _MAX_MARKS = 1000
 # The opcode of a number and its 8 bytes, and how many that follow one another are read at once.
 _FLOAT = 0x47
@@ -33,7 +33,7 @@ class _Mark:
 Buffer = Union[bytes, memoryview]
 # Tells whether objects of a class are read, as Object.
 IsModel = Callable[[Global], bool]
-# What makes a value of a persistent id.
+# Makes a value from a persistent id.
 PersistentLoad = Callable[[object], object]
 
 
@@ -42,12 +42,12 @@ _CUT = "is cut off"
 
 
 class Unpickler:
-    """Reads the pickle that begins at `position` of `data`; afterwards `position` is the byte behind it.
+    """Reads the pickle that begins at `position` of `data`; afterwards `position` is the byte after it.
 
-    makers: functions for further names, looked for before those of this module. Values are None, bool, int, float, str,
+    makers: functions for further names, which come before those of this module. Values are None, bool, int, float, str,
     bytes, list, tuple, dict, set, frozenset, NumPy arrays and what makers and persistent_load return; a name that is
-    not called is a Global. is_model: which classes may have objects, of which the fields are kept (Object). load()
-    raises SourceError, whose text has no name of a file."""
+    not called is a Global. is_model: which classes may have objects, whose fields are kept (Object). load() raises
+    SourceError, whose text does not name the file."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Unpickler:
             raise SourceError(f"has an integer of {len(digits)} digits")
         return int(digits)
 
-    # What the opcodes do.
+    # The operations of the opcodes.
 
     def push(self, value: object) -> None:
         self._stack.append(value)
@@ -292,7 +292,7 @@ class Unpickler:
         self.push(self._persistent_load(self.pop()))
 
     def floats(self) -> None:
-        """Takes a number, and those behind it: a vector is a run of them, which one call reads."""
+        """Takes a number and the numbers that follow it: a vector is a run of them, which one call reads."""
         begin = self.position - 1
         run = np.frombuffer(self._data[begin : begin + _FLOAT_BYTES * _MAX_RUN], np.uint8)
         if len(run) < 3 * _FLOAT_BYTES or run[_FLOAT_BYTES] != _FLOAT or run[2 * _FLOAT_BYTES] != _FLOAT:

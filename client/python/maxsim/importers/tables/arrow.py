@@ -13,8 +13,7 @@ _SUFFIXES = (".arrow", ".arrows", ".ipc", ".feather")
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the file `path`, or the files of a folder whose names end as those of Arrow do, in the order of the
-    names."""
+    """Opens the file `path`, or, in the order of their names, those files of a folder that have an ending of Arrow."""
     check_options("arrow", options, TABLE_OPTIONS)
     paths = [path]
     if os.path.isdir(path):

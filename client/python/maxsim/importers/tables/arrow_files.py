@@ -56,7 +56,7 @@ def count_rows(paths: Sequence[str]) -> int:
 
 
 def read_batches(paths: Sequence[str], columns: List[str]) -> Iterator[Batch]:
-    """The named columns of all files, one after the other."""
+    """The named columns of all files, one after another."""
     for path in paths:
         first_row = 0
         names = read_schema(path).names

@@ -114,7 +114,7 @@ class VectorColumn:
             check_columns(where, self.dim)
 
     def packed(self, array: ArrowArray, first_row: int) -> Tuple[np.ndarray, np.ndarray]:
-        """The token vectors of all rows of `array`, one after the other, and the tokens of each row; a null row has
+        """The token vectors of all rows of `array`, one after another, and the tokens of each row; a null row has
         none. `first_row` is the number of the first row in the source. The vectors are a view of Arrow's memory, or of
         a copy where it is float64."""
         lists = _Lists(_storage(array))

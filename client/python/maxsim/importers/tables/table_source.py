@@ -14,7 +14,7 @@ from maxsim.importers.readers.rows import BLOCK_BYTES
 from maxsim.importers.source import ALL_COLUMNS, ImportOptions, PackedDocuments, PackedSource, SourceError, note_left
 from maxsim.importers.tables.table_ids import check_ids, choose_ids, id_values
 
-# What a kind whose source is a table takes.
+# The import options of a kind whose source is a table.
 TABLE_OPTIONS = ("id_column", "vectors_column", "payload_columns", "dim")
 # Columns that a message names.
 _MAX_COLUMNS = 20
@@ -31,13 +31,12 @@ class Batch:
     rows: pa.RecordBatch
 
 
-# Reads the named columns, in batches of about so many rows.
+# Reads the named columns, in batches of about the given number of rows.
 OpenBatches = Callable[[List[str], int], Iterator[Batch]]
 
 
 class TableSource(PackedSource):
-    """Documents of a table whose batches `open_batches` gives. schema is the table's; num_rows None where nobody
-    knows."""
+    """Documents of a table whose batches `open_batches` gives. schema is the table's; num_rows is None if unknown."""
 
     def __init__(
         self,

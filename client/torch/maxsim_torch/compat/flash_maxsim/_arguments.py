@@ -40,14 +40,14 @@ def require_columns(query_name: str, queries: Tensor, document_name: str, docume
 
 
 def alike(queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and documents in one type, that of the documents, of which there are more. float64 becomes float32."""
+    """Converts queries to the type of the documents, which are more. Documents in float64 become float32."""
     if documents.dtype == torch.float64:
         documents = documents.float()
     return queries.to(documents.dtype), documents
 
 
 def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
-    """Lengths or indices of any number type and of any shape with so many elements, as integers of `shape`."""
+    """Lengths or indices as integers of `shape`. `numbers` may have any number type, and any shape of equal size."""
     if numbers is None:
         return None
     require(isinstance(numbers, Tensor), f"{name} is of the type {type(numbers).__name__}; it is a tensor")

@@ -30,9 +30,9 @@ def flash_maxsim(
     query_chunk_size: int | None = 128,
     splitk: bool = False,
 ) -> Tensor:
-    """Scores [B] of the query Q [Lq, d] with the documents D [B, Ld, d], of which doc_lengths [B] tokens are there; or
-    with D [tokens, d], where doc_lengths [B + 1] say where each begins and the last ends. `query_chunk_size` and
-    `splitk` change nothing."""
+    """Scores [B] of the query Q [Lq, d] with the documents D [B, Ld, d], whose lengths are doc_lengths [B]; or with D
+    [tokens, d], where doc_lengths [B + 1] say where each begins and the last ends. `query_chunk_size` and `splitk`
+    change nothing."""
     require_dims("Q", Q, "[Lq, d]")
     if D.dim() != 2:
         return one_query_scores(Q, D, doc_lengths)

@@ -10,12 +10,12 @@ from ._arguments import one_query_scores
 
 @torch.no_grad()
 def flash_maxsim_qreuse(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = None) -> Tensor:
-    """Scores [B] of Q [Lq, d] with D [B, Ld, d], of which doc_lengths [B] tokens are there."""
+    """Scores [B] of Q [Lq, d] with documents D [B, Ld, d], whose lengths are doc_lengths [B]."""
     return one_query_scores(Q, D, doc_lengths)
 
 
 @torch.no_grad()
 def flash_maxsim_splitk(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = None, num_splits: int = 4) -> Tensor:
-    """Scores [B] of Q [Lq, d] with D [B, Ld, d], of which doc_lengths [B] tokens are there. `num_splits` changes
+    """Scores [B] of Q [Lq, d] with documents D [B, Ld, d], whose lengths are doc_lengths [B]. `num_splits` changes
     nothing."""
     return one_query_scores(Q, D, doc_lengths)

@@ -13,7 +13,7 @@ from .flash_maxsim import flash_maxsim
 
 @torch.no_grad()
 def flash_maxsim_heuristic(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = None) -> Tensor:
-    """Scores [B] of Q [Lq, d] with D [B, Ld, d], of which doc_lengths [B] tokens are there."""
+    """Scores [B] of Q [Lq, d] with documents D [B, Ld, d], whose lengths are doc_lengths [B]."""
     return one_query_scores(Q, D, doc_lengths)
 
 

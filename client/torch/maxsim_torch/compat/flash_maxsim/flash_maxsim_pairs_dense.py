@@ -1,4 +1,4 @@
-"""Scores of pairs of which all queries, and all documents, have one length."""
+"""Scores of pairs. All queries have the same length, and so have all documents."""
 
 from __future__ import annotations
 

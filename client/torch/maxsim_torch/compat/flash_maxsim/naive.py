@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def _similarities(query: Tensor, documents: Tensor, doc_lengths: Tensor | None = None) -> Tensor:
-    """[B, Lq, Ld] of Q [Lq, d] and D [B, Ld, d], minus infinity behind a document's length."""
+    """[B, Lq, Ld] of Q [Lq, d] and D [B, Ld, d], minus infinity after the end of a document."""
     similarities = torch.einsum("id,bjd->bij", query, documents)
     if doc_lengths is None:
         return similarities

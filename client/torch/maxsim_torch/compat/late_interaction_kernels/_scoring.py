@@ -8,10 +8,10 @@ from torch import Tensor
 from ...functions import maxsim_scores
 from ._utils import pick_compute_dtype
 
-# The operators take queries of at most so many tokens (maxsim_scores).
+# The most tokens that the operators take in a query (maxsim_scores).
 _MAX_QUERY_TOKENS = 4096
 
-# A token's length is taken to be at least this where it is divided by, as late-interaction-kernels has it.
+# A smaller token length is replaced by this before dividing by it, as late-interaction-kernels does.
 _SMALLEST_LENGTH = 1e-6
 
 

@@ -14,7 +14,7 @@ def next_pow2(x: int) -> int:
 
 
 def bucket_seqlen(max_len: int, floor: int = 16) -> int:
-    """`max_len` rounded up to a power of two that is `floor` or more; 0 where there is no token."""
+    """`max_len` rounded up to a power of two that is `floor` or more; 0 if there is no token."""
     return max(floor, next_pow2(max_len)) if max_len > 0 else 0
 
 

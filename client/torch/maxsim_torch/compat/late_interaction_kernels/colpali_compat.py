@@ -19,7 +19,7 @@ from .pylate_compat import device_path
 _COLPALI_NATIVE_MIN = "0.3.17"
 _NATIVE_NOTICE_SHOWN = False
 
-# What colpali-engine had, as long as it is replaced.
+# Colpali-engine's own functions while they are replaced.
 _ORIGINAL: Dict[str, Function] = {}
 
 

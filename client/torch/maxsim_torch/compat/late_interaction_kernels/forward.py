@@ -20,11 +20,11 @@ def _run_forward(
     kd_layout: bool = False,
 ) -> "tuple[Tensor, Optional[Tensor]]":
     """Scores of Q [Nq, Lq, d], and with `save_argmax` the matches [Nq * documents, Lq] in int32: the document token
-    that each query token matched, or -1 where none counts.
+    that each query token matched, or -1 if none counts.
 
     D is [Nd, Ld, d], and every query is scored with every document; with `kd_layout` D is [Nq * K, Ld, d], and each
     query is scored with its own K documents. Masks are [Nq, Lq] and D's shape without the last dimension. Lq is at most
-    4,096. Raises ValueError where D is not a multiple of Nq with `kd_layout`.
+    4,096. Raises ValueError if D is not a multiple of Nq with `kd_layout`.
     """
     if kd_layout and D.shape[0] % Q.shape[0] != 0:
         raise ValueError(f"there are {D.shape[0]} documents with kd_layout, no multiple of the {Q.shape[0]} queries")

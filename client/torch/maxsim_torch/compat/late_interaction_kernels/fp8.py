@@ -64,7 +64,7 @@ def maxsim_inference_fp8(
     [Ld, d] in float8_e4m3fn or float8_e5m2 and with scales: one for all [], or one a token, [Nq, Lq] and [Nd, Ld].
 
     Masks and shapes are those of maxsim. Values are converted, which rounds nothing, and a block of documents at a
-    time: on every device, and without a warning. Raises ValueError where Q and D have different numbers of columns.
+    time: on every device, and without a warning. Raises ValueError if Q and D have different numbers of columns.
     """
     if Q.shape[-1] != D.shape[-1]:
         raise ValueError(f"Q has {Q.shape[-1]} columns and D {D.shape[-1]}; they are to have the same")

@@ -75,7 +75,7 @@ def _check_lengths(
 
 
 def _offsets(lengths: Tensor) -> Tensor:
-    """Where sequences of these lengths begin, one after the other, and where the last ends: int32, [count + 1]."""
+    """Where sequences of these lengths begin, one after another, and where the last ends: int32, [count + 1]."""
     ends = lengths.reshape(-1).cumsum(0, dtype=torch.int32)
     return torch.nn.functional.pad(ends, (1, 0))
 

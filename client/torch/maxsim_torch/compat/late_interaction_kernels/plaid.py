@@ -17,9 +17,9 @@ def plaid_approx_score(query_centroid_scores: Tensor, codes: Tensor, doc_lengths
     """Scores [B] in float32 of documents that are centroids alone: the sum over query tokens of the best of the
     document's centroids. There are no gradients.
 
-    `query_centroid_scores` is [n_centroids, Lq]; `codes` [B, max_Ld] are integers, of which those outside of the
-    centroids stand for centroid 0; `doc_lengths` [B] are the tokens of each. A document without any scores 0. Raises
-    ValueError for other shapes.
+    `query_centroid_scores` is [n_centroids, Lq]. `codes` [B, max_Ld] are integers; one that is out of range counts as
+    centroid 0. `doc_lengths` [B] are the tokens of each. A document without any scores 0. Raises ValueError for other
+    shapes.
     """
     if query_centroid_scores.dim() != 2:
         raise ValueError(

@@ -26,7 +26,7 @@ _NATIVE_NOTICE_SHOWN = False
 
 
 def device_path(q: Tensor, d: Tensor) -> Optional[str]:
-    """ "cuda" where maxsim computes the scores, None where PyLate does."""
+    """ "cuda" if maxsim computes the scores, None if PyLate does."""
     if os.environ.get("LIK_DISABLE", "0") == "1" or q.device != d.device or q.shape[-1] < 8 or not q.is_cuda:
         return None
     return "cuda" if torch.cuda.get_device_capability(q.device)[0] >= 8 else None
@@ -108,7 +108,7 @@ def _scores_defining_module() -> "tuple[types.ModuleType, bool]":
 
 
 def _missed(new_layout: bool) -> "list[str]":
-    """What of PyLate's losses, which are there, does not hold the function that it is expected to."""
+    """The losses of PyLate that exist but do not hold the function that is expected."""
     wanted = {"distillation": "colbert_kd_scores"}
     if not new_layout:
         wanted.update(contrastive="colbert_scores", cached_contrastive="colbert_scores")

@@ -62,7 +62,7 @@ def maxsim_reference(
 
 
 def _score_of_pair(query: Tensor, document: Tensor) -> Tensor:
-    """The score in float32 of tokens [n, d] and [m, d]; 0 where there are none of either."""
+    """The score in float32 of tokens [n, d] and [m, d]; 0 if there are none of either."""
     if query.shape[0] == 0 or document.shape[0] == 0:
         return query.new_zeros((), dtype=torch.float32)
     return (query.float() @ document.float().T).max(-1).values.sum()

@@ -83,7 +83,7 @@ class MaxSimScorer(torch.nn.Module):
         return retrieve(Q, D, top_k, q_mask, d_mask, normalize=self.normalize, chunk=chunk)
 
     def forward_with_ids(self, Q: Tensor, D: Tensor, q_ids: Tensor, d_ids: Tensor) -> Tensor:
-        """forward with masks of the tokens whose ids are not `mask_pad_token`. Raises ValueError where that is None."""
+        """forward with masks of the tokens whose ids are not `mask_pad_token`. Raises ValueError if that is None."""
         if self.mask_pad_token is None:
             raise ValueError("forward_with_ids needs the id of padding, and mask_pad_token is None")
         result: Tensor = self(Q, D, q_mask=q_ids != self.mask_pad_token, d_mask=d_ids != self.mask_pad_token)
@@ -103,7 +103,7 @@ def retrieve(
     sorted: bool = True,
 ) -> "tuple[Tensor, Tensor]":
     """Scores and indices [Nq, min(top_k, Nd)] of the best documents of each query, without gradients; `chunk` documents
-    are scored at a time. maxsim_topk says more. Raises ValueError where top_k is not positive, and for two devices."""
+    are scored at a time. maxsim_topk says more. Raises ValueError if top_k is not positive, and for two devices."""
     if top_k <= 0:
         raise ValueError(f"top_k must be positive; it is {top_k}")
     _check_one_device(Q, D)

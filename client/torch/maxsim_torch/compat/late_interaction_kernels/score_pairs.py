@@ -51,8 +51,8 @@ def score_pairs_packed(
         if can_read(index) and (int(index.min()) < 0 or int(index.max()) > offsets.shape[0] - 2):
             explain_values(name, index, offsets.shape[0] - 2)
     cu_q, cu_d = cu_seqlens_q.to(torch.int64), cu_seqlens_d.to(torch.int64)
-    # Rows behind a query's last are another's; the lengths keep them out. The gradient of indexing adds the rows that
-    # pairs share in a fixed order.
+    # Rows after a query's last row belong to other queries; query_lengths excludes them. If pairs share a row, the
+    # gradient of indexing adds their parts in a fixed order.
     rows = cu_q[pair_q].unsqueeze(1) + torch.arange(max_query_tokens, device=Q_packed.device)
     queries = Q_packed[rows.clamp_max(Q_packed.shape[0] - 1)]
     return maxsim_scores_packed(

@@ -33,9 +33,9 @@ def maxsim_topk(
     [Nq, min(k, Nd)], or without the first dimension for one query [Lq, d]. There are no gradients.
 
     Results are in the order of their scores, whatever `sorted` says; of equal scores the documents with the smallest
-    indices come first, and are the ones that are kept. With `chunk_size` so many documents are scored at a time: memory
-    is for chunk_size + k scores a query, and with `normalize` for the vectors of so many documents. Everything else is
-    as in maxsim. Raises ValueError where k or chunk_size are not positive.
+    indices come first, and are the ones that are kept. With `chunk_size`, that many documents are scored at a time:
+    memory is for chunk_size + k scores per query, and with `normalize` for the vectors of chunk_size documents.
+    Everything else is as in maxsim. Raises ValueError if k or chunk_size is not positive.
     """
     if k <= 0:
         raise ValueError(f"k must be positive; it is {k}")

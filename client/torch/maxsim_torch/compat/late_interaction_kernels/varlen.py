@@ -11,7 +11,7 @@ from ._utils import longest_sequence
 
 
 def check_packed(Q_packed: Tensor, D_packed: Tensor) -> None:
-    """Raises a ValueError where packed tokens are not two matrices of the same number of columns."""
+    """Raises a ValueError if packed tokens are not two matrices of the same number of columns."""
     for name, rows in (("Q_packed", Q_packed), ("D_packed", D_packed)):
         if rows.dim() != 2:
             raise ValueError(f"{name} must be 2-D, [tokens, d]; it is {tuple(rows.shape)}. maxsim takes padded tensors")
