@@ -56,11 +56,11 @@ demo-notice:
 	@[ -x $(BUILD)/bin/maxsimd ] || echo 'Installing packages and building maxsimd, maxsimctl and maxsim-shard, $(JOBS) files at a' \
 	  'time. The first time this takes about 5 minutes on 2 cores; [N/M] counts the steps.'
 
-# What a first look needs.
+# Builds only the three programs that `make demo` and `make serve` run.
 demo-programs: demo-notice configure
 	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard
 
-# Builds nothing, so that it can be root's while the build is somebody else's.
+# Builds nothing, so that root can install what another user has built.
 install: ## Install the programs that `make programs` built, and a systemd unit (PREFIX=/usr/local DESTDIR=)
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
 

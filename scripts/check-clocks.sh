@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails where a program reads the wall clock, which may be set at any time: durations and deadlines want MonotonicNow()
+# Fails where a program reads the wall clock, which may be set at any time: durations and deadlines need MonotonicNow()
 # (base/monotonic_clock.h). Allowed are the lines that make a time for people to read.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

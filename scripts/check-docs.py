@@ -33,7 +33,7 @@ METRICS = "docs/reference/metrics.md"
 METRICS_BEGIN = "<!-- metrics of the code: series, type and help written by scripts/check-docs.py --fix -->\n"
 METRICS_END = "<!-- end of metrics -->\n"
 ERRORS = "docs/reference/errors.md"
-# What a reader of these pages types is to work as it stands.
+# Readers type the commands of these pages, so the commands must work exactly as they are written.
 PAGES_WITH_COMMANDS = [
     "README.md",
     "CONTRIBUTING.md",
@@ -92,7 +92,7 @@ def table_row(*cells):
 
 
 def between(name, begin, end):
-    """What stands before, between and after two marks of a page; None where they are gone."""
+    """The text of a page before, between and after two marks; None if the marks are missing."""
     text = (ROOT / name).read_text()
     first, last = text.find(begin), text.find(end)
     if first < 0 or last < first:
@@ -124,7 +124,7 @@ def check_key_table(keys, fix):
 
 
 def check_example_ranges(keys):
-    """Holds the ranges in the comments of config/maxsimd.yaml against those of the keys."""
+    """Compares the ranges in the comments of config/maxsimd.yaml with those of the keys."""
     name = "config/maxsimd.yaml"
     ranges = {}
     for key, kind, default, _ in keys:
@@ -170,7 +170,7 @@ def check_links():
                 fail(f"{path.relative_to(ROOT)}: {link} leads nowhere")
             elif section and target.suffix == ".md" and section not in anchors(target):
                 fail(f"{path.relative_to(ROOT)}: {link}: no such heading")
-    # What comments and texts name without a link.
+    # Pages that comments and texts name without a link must exist too.
     for path in tracked():
         if path.suffix in NO_TEXTS or path.is_relative_to(ROOT / "docs" / "lab"):
             continue

@@ -65,7 +65,7 @@ def paragraphs(lines):
         if ends:
             continue
         if not parts:
-            # Indented lines that go on no paragraph are code.
+            # Indented lines that continue no paragraph are code.
             if line.startswith("    ") and not LIST_ITEM.match(line):
                 continue
             start = number

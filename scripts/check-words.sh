@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails where a comment leans on what stands before it: its first line begins with one of the words below, so that a
-# reader who comes to it alone does not know what it speaks of. Only the first line of a comment counts: the line before
-# it has no comment that begins in the same column. Read are C++, CUDA, CMake, Python, shell and YAML.
+# Fails if a comment begins with one of the words below: such a comment continues the text before it and can't be
+# understood on its own. Only the first line of a comment is checked, which is one whose previous line has no comment
+# in the same column. Reads C++, CUDA, CMake, Python, shell and YAML.
 #
 #   scripts/check-words.sh [FILE...]      default: every file of the repository
 set -euo pipefail
@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 words='Likewise|The same|Of|And|As above|Nor|Or|But|Ditto'
 
-# is_read FILE: whether its comments are looked at: by its name, or a shell script by its first line.
+# is_read FILE: whether the comments of FILE are checked. Its name decides, or its first line if it is a shell script.
 is_read() {
   case "$1" in
     *.cc | *.h | *.cu | *.cuh | *.cmake | *CMakeLists.txt | *.py | *.sh | *.yaml | *.yml) return 0 ;;
@@ -24,7 +24,7 @@ if [ $# -eq 0 ]; then
   done < <(git ls-files --cached --others --exclude-standard)
 fi
 
-# A mark counts at the beginning of a line, and behind code where a space stands before it. Quotes are not looked at.
+# A comment mark counts at the beginning of a line, or after code and a space. A mark inside a string counts too.
 # shellcheck disable=SC2016 # awk's fields
 program='
   FNR == 1 {

@@ -25,7 +25,7 @@ def escaped(text):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    column = None  # of a comment behind code in the line before
+    column = None  # where the previous line's comment begins, if it follows code
     in_list = False
     in_head = True
     began = False

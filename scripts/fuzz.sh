@@ -55,7 +55,7 @@ if [ $build = 1 ]; then
 fi
 [ $run = 1 ] || exit 0
 
-# The last number behind `stat::NAME:` of a log.
+# stat LOG NAME: prints the number after `stat::NAME:` in a log.
 stat() {
   sed -n "s/^stat::$2: *//p" "$1"
 }

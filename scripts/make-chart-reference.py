@@ -51,7 +51,7 @@ def comments_of(text):
 
 
 def leaves(values, path=""):
-    """(path, value) of what has a row."""
+    """(path, value) of each key that gets a row."""
     for key, value in values.items():
         name = f"{path}.{key}" if path else key
         if isinstance(value, dict) and value and name not in WHOLE and name != "networkPolicy.clientLabels":

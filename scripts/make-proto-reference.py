@@ -72,8 +72,8 @@ def read(path):
     """The head and the blocks of a file."""
     head, blocks, pending, stack = None, [], [], []
     block = oneof = None
-    oneof_text = ""  # said of each of its fields
-    last = None  # the row that a comment below it in the column of the one behind it goes on with
+    oneof_text = ""  # the comment of a oneof, repeated for each of its fields
+    last = None  # (row, column) of a comment after code; a comment in that column of the next line continues it
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         code, mark, comment = line.partition("//")
         column = len(code)

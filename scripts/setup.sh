@@ -30,13 +30,13 @@ available() {
   grep -q '^  Candidate: [^(]' <<<"$policy"
 }
 
-# wanted SECTION...: one line a package, alternatives as "a | b".
+# wanted SECTION...: prints one line per package, with alternatives as "a | b".
 wanted() {
   local section
   for section in "$@"; do section_packages "$section" || return 1; done
 }
 
-# missing_of LINES: prints the lines of which no alternative is installed.
+# missing_of LINES: prints the lines that have no installed alternative.
 missing_of() {
   local line name
   while IFS= read -r line; do
@@ -86,8 +86,8 @@ fi
 
 missing=$(missing_of "$lines")
 [ -n "$missing" ] || exit 0
-# Tests that run side by side install what they want, and apt refuses a second one. Who waited may find nothing missing.
-# What apt starts does not get the lock.
+# Tests that run side by side may each run this script, and apt refuses to run twice at once: so take a lock. After the
+# wait for it, nothing may be missing any more. Processes that apt starts do not inherit the lock.
 lock=${TMPDIR:-/tmp}/maxsim-setup.lock
 if command -v flock >/dev/null && { true 9>>"$lock"; } 2>/dev/null; then
   exec 9>>"$lock"

@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 
-# A header of each library that is compiled into the programs and leaves no shared library behind, but for Boost, whose
-# licence asks nothing of those who give on object code alone.
+# A header of each library that is compiled into the programs and so has no shared library. Boost is left out: its
+# licence sets no conditions for passing on object code alone.
 COMPILED_IN = ["/usr/include/CLI/CLI.hpp", "/usr/include/nlohmann/json.hpp"]
 COMMON_LICENCE = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9])")
 

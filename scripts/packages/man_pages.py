@@ -15,7 +15,7 @@ import textwrap
 
 SECTIONS = {"maxsimd": 8, "maxsimctl": 1, "maxsim-shard": 1, "maxsim-loadtest": 1}
 COLUMNS = 78
-# An option with its text in a second column: what goes on on a next line goes on there.
+# An option with its text in a second column, which continues in that column on the next lines.
 TWO_COLUMNS = re.compile(r"^ {2,8}-.*?\S {2,}(?=\S)|^ {2}[a-z-]+ {2,}(?=\S)| {20,}")
 SUBCOMMAND = re.compile(r"^  ([a-z][a-z-]*) {2,}\S")
 
@@ -48,7 +48,7 @@ def verbatim(text):
 
 
 def summary(name, text):
-    """The first line of a help text, as the NAME section wants it."""
+    """The first line of a help text, in the form that the NAME section needs."""
     first = text.splitlines()[0].rstrip(".").removeprefix(f"{name}: ")
     return first[0].lower() + first[1:]
 

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-# What the wheel may expect of the machine.
+# Shared libraries that the wheel may expect the machine to have.
 FROM_THE_MACHINE = {
     "ld-linux-x86-64.so.2",
     "libc.so.6",

@@ -1,4 +1,4 @@
-"""Threads that ask a router again and again, and pools of questions of which every right answer is known."""
+"""Threads that ask a router again and again, and pools of questions whose right answers are all known."""
 
 import threading
 import time

@@ -109,7 +109,7 @@ class Chaos(Events):
         self.check_whole()
 
     def _check_lost(self, lost, request, rest, removed):
-        """Holds the answer without a group against that of the collection without its documents."""
+        """Compares the answer without a group with that of the collection without the group's documents."""
         wanted = rerank_pb2.RerankResponse()
         wanted.CopyFrom(rest)
         asks_lost = False
@@ -148,7 +148,7 @@ class Chaos(Events):
 
     @staticmethod
     def _asks_nobody_else(lost, request):
-        """Says whether all that a request names is of the lost group, so that nobody is left to answer."""
+        """Whether all documents that a request names are in the lost group, so that no server is left to answer."""
         for query in request.queries:
             candidates = query.candidates if query.HasField("candidates") else request.candidates
             kind = candidates.WhichOneof("kind")

@@ -1,4 +1,4 @@
-"""What must be equal of two servers' answers: all but the times."""
+"""Compares the answers of two servers: everything but the times must be equal."""
 
 import json
 
@@ -48,7 +48,7 @@ def bits(answer):
 
 
 def difference(wanted, got):
-    """Says how an answer or a failure differs from that of the one server; "" where it does not."""
+    """Returns how an answer or a failure differs from that of the single server; "" if it does not."""
     if isinstance(wanted, Failure) or isinstance(got, Failure):
         if not (isinstance(wanted, Failure) and isinstance(got, Failure)):
             return f"{str(got)[:600]!s} instead of {str(wanted)[:600]!s}"

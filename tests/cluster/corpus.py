@@ -1,4 +1,4 @@
-"""Collections of seeded documents, of which many tie exactly; whole, and cut into partitions."""
+"""Collections of seeded documents, many of which tie exactly; whole, and cut into partitions."""
 
 import ctypes
 import json

@@ -99,7 +99,7 @@ class Equality:
             self.counts[f"{path} {wanted[0]}"] += 1
 
     def info(self):
-        """What GetInfo says of collections is that of the one server."""
+        """GetInfo describes the collections as the single server does."""
         said = [
             {one.name: one for one in node.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=60).collections}
             for node in self.both

@@ -1,4 +1,4 @@
-"""What happens to replicas while clients ask, one thing at a time."""
+"""Events that happen to replicas while clients ask, one at a time."""
 
 import collections
 import time
@@ -19,7 +19,7 @@ class Events:
         self.hedges = 0
 
     def run(self, seconds):
-        """Each kind once at least, and then until the time is over."""
+        """Makes each kind of event happen at least once, and goes on until the time is over."""
         kinds = list(self.kinds)
         until = time.monotonic() + seconds
         time.sleep(1)  # the router learns how long answers take
@@ -43,7 +43,7 @@ class Events:
         print(what, flush=True)
 
     def one(self, what):
-        """Returns the replica that it is to happen to."""
+        """Returns the replica that the next event happens to."""
         node = self.chooser.choice(self.cluster.replicas())
         self.tell(f"{what} {node.name}")
         return node

@@ -1,6 +1,6 @@
-"""The tests of a cluster find what they are for: each way in which an answer can be wrong, and a network that is cut.
+"""The tests of a cluster find the faults they look for: each way in which an answer can be wrong, and a cut network.
 
-harness_test.py FOLDER_OF_THE_PROGRAMS        of which it takes none
+harness_test.py FOLDER_OF_THE_PROGRAMS        no program of which is used
 """
 
 import dataclasses
@@ -156,7 +156,7 @@ def message(payload, id="a", version=0, rows=None):
 
 
 class HistoryTest(unittest.TestCase):
-    """What a stream has against what was written, acknowledged and answered. Each test says what is wrong."""
+    """Compares a stream with the writes, acknowledgements and answers. Each test says what is wrong."""
 
     def setUp(self):
         base = exact.Oracle(exact.Storage("f16", 8), "string")

@@ -1,5 +1,5 @@
-"""What a live collection held at each sequence of its stream: read from the stream, and held against what writers were
-told and what readers were answered."""
+"""The contents of a live collection at each sequence of its stream: read from the stream, and compared with what
+writers were told and what readers were answered."""
 
 import bisect
 import collections
@@ -148,7 +148,7 @@ class History:
         self.changes[corpus.part_of(message.id, self.parts)].append((message.sequence, message.id))
 
     def check_acknowledged(self, writes):
-        """Holds acknowledged writes, all of before extend(), against the stream."""
+        """Compares the acknowledged writes, all from before extend(), with the stream."""
         for one in writes:
             outcome, sequence = one.result
             what = f"{one.payload or 'delete'} of {one.id!r}, acknowledged with outcome {outcome}, sequence {sequence}"

@@ -66,7 +66,7 @@ class LiveCollection:
         return [client.document(id, rows, payload, version) for id, rows, payload, version in made]
 
     def _note(self, id, outcome, result):
-        """Holds a result against the outcome, and counts the sequence of the id's group."""
+        """Compares a result with the outcome, and counts the sequence of the id's group."""
         assert result.outcome == outcome, f"{id!r:.40}: outcome {result.outcome} instead of {outcome}"
         part = corpus.part_of(id, PARTS)
         if outcome == exact.APPLIED or (outcome == exact.NOT_FOUND and result.sequence):
@@ -123,7 +123,7 @@ class LiveCollection:
         self.counts["deleted"] += outcomes.count(exact.APPLIED)
 
     def do_wrong(self):
-        """A call that is refused, and of which no group carries out anything."""
+        """A call that is refused, and that no group carries out even in part."""
         messages = self._messages(self._made(12))
         bad = messages[self.chooser.randrange(12)]
         fault = self.chooser.choice(["dim", "id", "payload", "tokens", "nan"])

@@ -1,4 +1,4 @@
-"""What is written to a live collection behind a router, and asked of it, and what is right about the answers.
+"""Writers and readers of a live collection behind a router, and checks of the answers.
 
 `world` is that of live_chaos_test.py: the cluster, the name of the collection, its ids, and the oracle of what it began
 with."""
@@ -69,7 +69,7 @@ class Writers:
                 self.ledger.acknowledge(writes, answer)
             elif answer.code not in (UNAVAILABLE, DEADLINE_EXCEEDED):
                 raise AssertionError(f"a write failed with {answer}")
-            # What could not be written in time is not made up for.
+            # A writer that is more than 0.5 s late does not catch up.
             due = max(due + len(writes) * self.count / self.rate, time.monotonic() - 0.5)
             self.ending.wait(max(0, due - time.monotonic()))
 
@@ -100,7 +100,7 @@ class Writers:
 
 
 class Questions:
-    """What readers ask. Failures are told at once; answers are kept until the stream was read, and then checked."""
+    """The questions of readers. Failures are told at once; answers are kept, and checked once the stream was read."""
 
     def __init__(self, world, ledger, seed):
         self.world, self.ledger, self.seed = world, ledger, seed
@@ -201,7 +201,7 @@ class Questions:
         return found, details
 
     def check_stored(self, one):
-        """Holds a stored document against the write that its payload names."""
+        """Compares a stored document with the write that its payload names."""
         write = self.ledger.upserts.get(one.payload)
         number = write.number if write else self.world.numbers[client.stored_id(one)]
         document = exact.Document(self.world.oracle.storage, vectors(number, self.world.ids.dim))

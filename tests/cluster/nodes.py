@@ -34,7 +34,7 @@ ROUTER = {"cluster.poll_interval": "250ms"}
 
 @contextlib.contextmanager
 def workspace(name):
-    """A folder that is removed afterwards; of a test that failed the logs are left."""
+    """A folder that is removed afterwards; if the test failed, its logs stay."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"maxsim-{name}-"))
     try:
         yield folder

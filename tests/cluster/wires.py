@@ -57,7 +57,7 @@ def why_no_switch():
 
 
 class Wires:
-    """What Switch and Relays have in common: the process, and what it is told."""
+    """The common part of Switch and Relays: the process, and the commands that it gets."""
 
     def __init__(self, *arguments, pass_fds=()):
         command = [sys.executable, "-B", __file__, *map(str, arguments)]
@@ -136,7 +136,7 @@ class Relays(Wires):
 
 
 class Several:
-    """Relays of which each has its own names."""
+    """Relays that each have their own names."""
 
     def __init__(self, *nets):
         self.net_of = {name: net for net in nets for name in net.said}
@@ -149,7 +149,7 @@ class Several:
 
 
 class Plugs:
-    """What runs in the switch's process: a frame comes from one tap, and goes on to the one of its receiver."""
+    """Runs in the switch's process: takes a frame from one tap and sends it to the tap of its receiver."""
 
     def __init__(self, seed, handles):
         self.chooser, self.handles = random.Random(seed), handles
@@ -204,7 +204,7 @@ class Plugs:
 
 
 class RelayServer:
-    """What runs in the relays' process."""
+    """Runs in the relays' process."""
 
     def __init__(self, targets):
         self.targets = targets

@@ -1,5 +1,5 @@
-"""What a page owes those who use it by keyboard, with a screen reader, or with little contrast. Each function returns a
-list of what is wrong, in words."""
+"""Checks that a page can be used by keyboard, with a screen reader, and with little sense of contrast. Each function
+returns a list of the faults, in words."""
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By

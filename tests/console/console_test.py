@@ -132,7 +132,7 @@ class ConsoleTest(ConsoleCase):
         self.wait("a line", lambda: "L" in (lines[0].get_attribute("d") or ""), 30)
         self.assertRegex(self.chart("Requests / s").find_element(By.TAG_NAME, "svg").get_attribute("aria-label"),
                          r"^Requests / s: now answered [\d.]+, failed [\d.]+\. Largest in ten minutes [\d.]+\.$")
-        # Someone who opens the page now sees what came before.
+        # A page that is opened only now shows the past too.
         self.driver.refresh()
         self.wait("the past", lambda: value("Requests / s"), 4)
         self.find("#live-table").find_element(By.XPATH, "..").find_element(By.TAG_NAME, "summary").click()
@@ -149,7 +149,7 @@ class ConsoleTest(ConsoleCase):
         self.wait("the state", lambda: self.text_of("#state") == "ready")
 
     def test_a_live_collection_shows_its_log_and_why_nothing_can_be_written(self):
-        """What the page makes of a server's answer: the browser is given the answers of one that takes writes."""
+        """How the page shows a server's answers. The browser gets the answers of a server that takes writes."""
         self.open(self.serve(self.demo))
         self.wait("the collection", lambda: "9,038" in self.text_of("#collections"))
         show = """

@@ -68,7 +68,7 @@ def documents(text):
 
 
 class Rendered:
-    """What a release consists of, for one set of values."""
+    """The objects of a release, for one set of values."""
 
     def __init__(self, chart, *arguments, release="rel"):
         done = template(chart, *arguments, release=release)
@@ -133,12 +133,12 @@ class ChartTest(unittest.TestCase):
     @classmethod
     @functools.lru_cache
     def rendered(cls, name, *arguments):
-        """What comes of a file of values, by its name, and of further arguments."""
+        """The release that helm renders from a file of values, given by its name, and further arguments."""
         return Rendered(cls.chart, "-f", VALUES / f"{name}.yaml", *arguments)
 
 
 def with_all_values(test):
-    """Calls a test with what comes of each file of values."""
+    """Calls a test with the rendered release of each file of values."""
 
     @functools.wraps(test)
     def call(self):

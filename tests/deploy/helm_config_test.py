@@ -12,7 +12,7 @@ from chart import NAMESPACE, VALUES, ChartTest, pod, server, with_all_values
 from maxsimd_keys import Maxsimd
 
 MAXSIMD = Maxsimd(pathlib.Path(sys.argv.pop(1)).resolve())
-# Keys that a build may lack; what is written of them is not held against it then.
+# Keys that a build may lack. The tests leave them out of a configuration if this build lacks them.
 CLUSTER_KEYS = ("cluster.partition",)
 NATS_KEYS = ("live.log", "nats.url", "nats.credentials_file", "nats.replicas", "nats.stream_prefix", "nats.timeout")
 TRACING_KEYS = ("tracing.endpoint", "tracing.sample_ratio")

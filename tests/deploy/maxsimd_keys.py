@@ -20,8 +20,8 @@ class Maxsimd:
         return self.keys.issuperset(keys)
 
     def problem(self, config, groups=None):
-        """What it says against a configuration, a dictionary; "" where it takes it. `groups` is put where the configuration's
-        cluster.groups_file is to be."""
+        """The error of maxsimd about a configuration, a dictionary; "" if it accepts it. `groups` becomes the contents
+        of the configuration's cluster.groups_file."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAXSIM_")}
         with tempfile.TemporaryDirectory(prefix="maxsim-config-") as folder:
             if groups is not None:

@@ -33,7 +33,7 @@ SEED = 20261126
 
 
 class EngineTest(unittest.TestCase):
-    """Has a folder, the demo's questions, and the ids of its passages."""
+    """Sets up a folder, the demo's questions, and the ids of its passages."""
 
     @classmethod
     def setUpClass(cls):

@@ -208,7 +208,7 @@ def leftover_servers():
 
 
 class InputTest(Scratch):
-    """What is refused before Ray is started."""
+    """Requests that are refused before Ray is started."""
 
     def setUp(self):
         super().setUp()

@@ -66,7 +66,8 @@ def milvus_tei(text, count):
     return every_document_once([(result["index"], result["score"]) for result in json.loads(text)], count)
 
 
-# What is sent, where to, the member with the documents, and who reads the answer.
+# For each file with a request: the path to send it to, the member with the documents, and the function that reads the
+# answer.
 CASES = {
     "opensearch_ids.json": ("/v1/rerank", "documents", opensearch),
     "opensearch_texts.json": ("/text/v1/rerank", "documents", opensearch),
@@ -128,7 +129,7 @@ class RecordedRequestsTest(unittest.TestCase):
 
 
 def text_of(passage):
-    """What demo/encode.py encodes of it."""
+    """The text that demo/encode.py encodes of it."""
     return f"{passage['title']}. {passage['text']}"
 
 

@@ -28,14 +28,14 @@ STOP_LIMIT_S = 60.0  # the server's grace is 5 s
 # After an attack the server may take this much more than before it: pools keep threads, and the C library keeps what
 # the server freed (of 600 MiB of unfinished messages 550 stay; the next 3 GiB of them add nothing).
 LEFT_MIB, LEFT_THREADS, LEFT_DESCRIPTORS = 700, 16, 8
-# Clients may make the server log some lines a second, but not what they sent.
+# Clients may make the server log a few lines per second, but must not fill the log with what they send.
 LOG_BYTES, LOG_BYTES_A_SECOND = 1 << 20, 1 << 16
-# These attacks are an administrator's, each of whose loads the operator wants to read of.
+# Attacks by an administrator. They may log more: operators want a log line for each load.
 LOGGED = ("sparse_loads",)
 
 
 class Range:
-    """Has what all attacks of a run share: stubs, collections, requests."""
+    """Holds what all attacks of a run share: stubs, collections, requests."""
 
     def __init__(self, programs, folder, seed):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)

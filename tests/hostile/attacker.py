@@ -1,4 +1,4 @@
-"""What attacks share: how long they go on, connections, and the methods that they call."""
+"""The common parts of attacks: how long they go on, connections, and the methods that they call."""
 
 import select
 import sys

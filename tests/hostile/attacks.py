@@ -1,4 +1,4 @@
-"""Has what a hostile client does, each attack for some seconds, against a server that listens on the loopback.
+"""The attacks of a hostile client, each for some seconds, against a server that listens on the loopback.
 
     attacks.py NAME JSON
 

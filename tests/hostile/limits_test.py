@@ -21,7 +21,7 @@ from maxsimd import Limits, Maxsimd
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
-# These attacks take so many times as long to show what they do.
+# Attacks that must run this many times as long before they show an effect.
 SLOWER = {"unread_answers": 3}
 MEMORY_MIB = 1024
 LIMITS = Limits(descriptors=64, threads=300)

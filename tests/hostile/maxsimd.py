@@ -106,8 +106,8 @@ def become_unused_user():
 
 
 class Limits:
-    """Says what the process may take; None: what this process may. Only root can limit threads, and gives the server a
-    user of its own."""
+    """Limits of a server process; None stands for the limit of this process. Only root can limit threads, by giving the
+    server a user of its own."""
 
     def __init__(self, descriptors=None, threads=None, address_space_bytes=None):
         self.descriptors = descriptors
@@ -197,7 +197,7 @@ class Maxsimd:
         return self.process.poll() is None
 
     def limit_threads(self, threads):
-        """Lets the running server have no more threads than that. It must have been started with a limit."""
+        """Limits the running server to this many threads. It must have been started with a limit."""
         # The server's own user may do that, and root in a container may not.
         command = ["prlimit", f"--pid={self.process.pid}", f"--nproc={threads}"]
         subprocess.run(command, check=True, preexec_fn=become_unused_user, cwd="/")

@@ -1,4 +1,4 @@
-"""Has the kinds of traffic of the hostile soak. Each is a function of (soak, random): one call, or one piece of abuse.
+"""The kinds of traffic of the hostile soak. Each is a function of (soak, random): one call, or one piece of abuse.
 
 What a kind's calls may end with is said with the kind; anything else is reported to soak.fail.
 """
@@ -9,9 +9,9 @@ import time
 
 import grpc
 
-# A valid call may end with these while others abuse the server: it may be refused, and never answered wrongly.
+# A valid call may end with these while others abuse the server: it may be refused, but never answered wrongly.
 REFUSALS = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED}
-# Bytes that are no request, or another one, may be answered with these.
+# Allowed answers to mutated bytes: they may be no request at all, or a different one.
 MUTATED = REFUSALS | {
     grpc.StatusCode.OK,
     grpc.StatusCode.FAILED_PRECONDITION,  # another generation than the collection's
@@ -143,7 +143,7 @@ def expired(soak, random):
     soak.count("expired", code.name if answer is not None or code != grpc.StatusCode.OK else "OK without a message")
     if answer is not None:
         soak.expect_right(i, answer)
-    # Where the deadline passes behind the status, gRPC's client may give that, OK, and no message.
+    # If the deadline passes just after the status OK came in, gRPC's client may return OK without a message.
     elif code not in REFUSALS | {grpc.StatusCode.OK}:
         soak.fail(f"a call with a short deadline ended with {code.name}")
 

@@ -108,7 +108,7 @@ def open_streams(attacker, path, extra=(), count=4096):
 
 
 def reflection_streams(attacker):
-    """Opens 4,096 streams of reflection, with the token that it wants."""
+    """Opens 4,096 streams of reflection, with the token that reflection needs."""
     return open_streams(attacker, REFLECTION, attacker.authorization())
 
 

@@ -1,4 +1,4 @@
-"""Holds what a server answers against the oracle."""
+"""Compares a server's answers with the oracle."""
 
 import random
 
@@ -20,7 +20,7 @@ def expect(condition, what):
 
 
 def check_extras(oracle, name, ranking, rows):
-    """Holds payloads and alignments, where there are some, against the oracle's documents."""
+    """Compares payloads and alignments, if there are any, with the oracle's documents."""
     query = oracle.storage.query(rows)
     for id, payload in zip(ranking.ids, ranking.payloads):
         expected = oracle.documents[id].payload

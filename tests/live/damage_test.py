@@ -40,7 +40,7 @@ def flipped(data, at, bit):
 
 
 def damages_of(data, chooser):
-    """Returns the contents that the file has after each damage, by its name; None: it is missing."""
+    """Returns the contents of the file after each damage, by the damage's name; None if the file is then missing."""
     size = len(data)
     found = {"missing": None, "empty": b""}
     if not data:

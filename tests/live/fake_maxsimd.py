@@ -1,4 +1,4 @@
-"""A small maxsimd in Python, for tests of the tests: the oracle behind the services that they call."""
+"""A small maxsimd in Python, for tests of the tests: the services that they call, answered by the oracle."""
 
 import concurrent.futures
 import json

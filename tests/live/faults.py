@@ -1,4 +1,4 @@
-"""What a disk and a clock do wrong to a maxsimd: the library of faults.c, and the memory by which it is told."""
+"""Faults of a disk and a clock for a maxsimd: the library of faults.c, and the memory that switches them on."""
 
 import errno
 import mmap

@@ -31,7 +31,7 @@ PROGRAMS = LIBRARIES = None
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 RECOVERY_S = 30
 NO_ROOM = re.compile(r"No space left on device|no room on the disk for the \d+ bytes")
-# What can be read of a damaged log ends before a sequence, or there is nothing.
+# An error about a damaged log says from which sequence on nothing can be read, or that none of its writes can.
 NAMES_SEQUENCE = re.compile(r"from sequence (\d+) on|none of its writes")
 
 

@@ -1,6 +1,6 @@
-"""The tests of live collections find what they are for: each fault of a small maxsimd in Python.
+"""The tests of live collections find the faults they look for: each fault of a small maxsimd in Python.
 
-harness_test.py FOLDER_OF_THE_PROGRAMS        of which it takes maxsim-shard
+harness_test.py FOLDER_OF_THE_PROGRAMS        only maxsim-shard of which is used
 """
 
 import os
@@ -84,7 +84,7 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
 
     def test_a_sequence_that_fails_is_made_short(self):
-        """The fault shows when 5 is upserted behind a kill; the rest is left out."""
+        """The fault shows when 5 is upserted after a kill; the rest is left out."""
         generator = op.Generator(1, "string")
         noise = [generator.next() for _ in range(30)]
         operations = noise[:15] + [{"op": "kill"}] + noise[15:] + [upsert((4, 1, 0, 0), (5, 1, 0, 0), (6, 1, 0, 0))]

@@ -31,7 +31,7 @@ NAME = "corpus"
 DIM, NUM_BASE, WRITERS = 16, 200, 3
 IDS_OF_A_WRITER = 60
 FRESH_EVERY = 5  # rounds
-# A kill means something where documents were written before it: so many in a round, on average of the rounds so far.
+# A kill tests something only if documents were written before it: at least this many per round, on average.
 DOCUMENTS_OF_A_ROUND = 20
 WRITING_LIMIT_S = 20  # a round is killed after this time, whatever was written
 ENDING_LIMIT_S = 120  # seconds in which a server that killed itself has ended
@@ -56,8 +56,8 @@ class Call:
         return client.upsert_request(NAME, made)
 
     def apply(self, oracle, numbers):
-        """Does it in the oracle, whose outcomes the acknowledged ones must be. Notes the sequence of each id that it
-        changed: None where there was no acknowledgement of each."""
+        """Applies the call to the oracle, whose outcomes must be the acknowledged ones. Notes the sequence of each id
+        that it changed; None if the call was not acknowledged."""
         for i, (id, rows, payload, version) in enumerate(self.documents):
             if self.kind == "delete":
                 outcome = oracle.delete(id, self.version)
@@ -150,8 +150,8 @@ class Kills:
             time.sleep(self.chooser.random() * 0.05)
 
     def _wait_for_documents(self, writers, number):
-        """Waits until the writers have the acknowledgement of a random number of documents, so that a slow machine
-        writes as much before a kill as a fast one, only later. The number is at least what the rounds before lack."""
+        """Waits until a random number of documents has been acknowledged, so that a slow machine writes as much before
+        a kill as a fast one. The number is at least what the rounds so far lack to reach DOCUMENTS_OF_A_ROUND each."""
         lacking = DOCUMENTS_OF_A_ROUND * (number + 1) - self.counts["documents"]
         wanted = max(self.chooser.randrange(4 * DOCUMENTS_OF_A_ROUND), lacking)
         until = time.monotonic() + WRITING_LIMIT_S
@@ -174,7 +174,7 @@ class Kills:
                 time.sleep(0.002)
         else:
             time.sleep(self.chooser.random() ** 2 * 0.3)
-        # A call may fail some time before the system says that a server has ended that killed itself.
+        # When a server kills itself, a call may fail some time before the system reports that the server has ended.
         problems = [one.problem for one in writers if one.problem]
         until = time.monotonic() + ENDING_LIMIT_S
         while problems and self.server.alive() and time.monotonic() < until:
@@ -276,7 +276,7 @@ class Kills:
         self.oracle.reset()
 
     def check(self, seed, fresh):
-        """Holds rankings against the oracle, and against a collection that is built of it."""
+        """Compares rankings with the oracle, and with a collection that is built from it."""
         names = [NAME]
         path = self.folder / f"fresh-{seed}"
         if fresh:

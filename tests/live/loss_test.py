@@ -1,4 +1,4 @@
-"""Writes of which i8 storage keeps too little are counted, logged and, where a key says so, refused; a compaction counts
+"""Writes that lose too much in i8 storage are counted, logged and, if a key says so, refused; a compaction counts
 them again.
 
     loss_test.py FOLDER_OF_THE_PROGRAMS

@@ -88,11 +88,11 @@ class NatsServer:
         return json.loads(self.request(f"$JS.API.{subject}", payload))
 
     def request(self, subject, payload=b"", timeout_s=2.0):
-        """Returns what somebody answers to a message."""
+        """Returns the answer to a message."""
         return next(self.requests(subject, [payload], timeout_s))
 
     def requests(self, subject, payloads, timeout_s=2.0):
-        """Yields what somebody answers to messages of one subject, one after the other."""
+        """Yields the answers to messages of one subject, one after the other."""
         with socket.create_connection((self.host, self.port), timeout_s) as connection:
             stream = connection.makefile("rwb")
             stream.readline()  # INFO
@@ -129,7 +129,7 @@ class NatsServer:
 
 
 class NatsCluster:
-    """Three servers, of which a stream with three copies has one each; otherwise as NatsServer."""
+    """Three servers, each with one copy of a stream that has three; otherwise as NatsServer."""
 
     def __init__(self, folder, max_payload=1 << 20):
         routes = [free_port() for _ in range(3)]

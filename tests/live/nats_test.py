@@ -147,7 +147,7 @@ def test_a_snapshot_begins_a_server(world, _):
     upsert(a, "behind", 1)
     purged = world.nats.ask(f"STREAM.PURGE.{STREAM}", f'{{"seq":{sequence - 10}}}'.encode())
     expect(purged.get("success"), f"purge: {purged}")
-    # The server that was away lacks what is gone; one of the snapshot does not.
+    # The server that was away lacks the messages that are gone; a server that starts from the snapshot has them.
     world.start("b")
     eventually(lambda: "snapshot" in world.live("b").error, f"b needs a snapshot: {world.live('b').error}")
     expect(len(world.ranking("b")[0]) > 0, "reads go on")

@@ -100,7 +100,7 @@ class World:
     def ranking(self, name, seed=1):
         answer = self.servers[name].rerank(client.rerank_request(NAME, rows_of([9, seed]), top_k=10_000))
         ranking = client.Ranking(answer.results[0])
-        # Codes are made by each server, of the same bits: so are what a scan of them finds and what it leaves out.
+        # Each server makes its own codes, with the same bits: a scan finds and leaves out the same documents on each.
         request = client.rerank_request(NAME, rows_of([9, seed]), top_k=5, refinement=client.proven(7))
         by_codes = client.Ranking(self.servers[name].rerank(request).results[0])
         return ranking.ids, ranking.scores, ranking.payloads, by_codes.essence(), str(by_codes.refinement)

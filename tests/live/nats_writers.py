@@ -12,8 +12,8 @@ from nats_world import APPLIED, NAME, NUM_IDS, expect, rows_of
 
 
 class Writer:
-    """Writes to one server, to ids that all writers share, until it is told to stop. Notes what became of each write;
-    None: nobody knows."""
+    """Writes to one server, to ids that all writers share, until it is told to stop. Notes the outcome of each write;
+    None if it is unknown."""
 
     def __init__(self, server, number, seed):
         self.server, self.number = server, number
@@ -65,7 +65,7 @@ class Writer:
 
 
 def check_writes(world, writers, names):
-    """Every acknowledged write is there, or one behind it is; nothing is there twice."""
+    """Every acknowledged write is there, or a later one of its id; nothing is there twice."""
     last = world.settle(*names)
     known, unknown, attempts = {}, {}, 0
     for writer in writers:

@@ -1,4 +1,4 @@
-"""What the numbers in operations stand for: vectors, queries, payloads."""
+"""The vectors, queries and payloads that the numbers in operations stand for."""
 
 import json
 

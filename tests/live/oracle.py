@@ -1,6 +1,6 @@
-"""What a live collection must hold after a sequence of writes, and the exact scores of its documents.
+"""The contents that a live collection must have after a sequence of writes, and the exact scores of its documents.
 
-The oracle keeps documents in the order of their last upsert, behind those that the collection began with. Vectors are
+The oracle keeps documents in the order of their last upsert, after those that the collection began with. Vectors are
 brought to the collection's storage as the server does it; scores are FP64, and an answer may differ from them by
 TOLERANCE of the magnitude that kernels/reference.h defines.
 """
@@ -240,7 +240,7 @@ def build_collection(programs, folder, name, storage, documents, *options):
 
 
 def check_result(result, ids, candidates, query, top_k, weights=None, ordinals=None):
-    """Holds the ranking of one query against exact scores. `ids` are those of the candidates, in order; `ordinals` is
+    """Compares the ranking of one query with exact scores. `ids` are those of the candidates, in order; `ordinals` is
     None where positions count from 0 in `ids`, or else a dictionary that learns the position of each id, which must
     grow in the order of `ids`. Returns why the ranking is wrong, or ""."""
     scores, magnitudes = candidates.scores(query, weights)

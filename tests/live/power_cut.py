@@ -16,7 +16,7 @@ MADE_IDS = (3, 4)
 
 @dataclasses.dataclass
 class State:
-    """What the server must have. `oracle` is None while the world's own collection does not exist."""
+    """The contents that the server must have. `oracle` is None while the world's own collection does not exist."""
 
     oracle: object
     made: dict  # by name of each further collection: whether its documents were written
@@ -28,7 +28,7 @@ class State:
 
 @dataclasses.dataclass
 class Step:
-    """What one operation did. `between` are states that it may have reached before it was acknowledged."""
+    """The effect of one operation. `between` are states that it may have reached before it was acknowledged."""
 
     position: int  # in the record, at the acknowledgement
     between: list

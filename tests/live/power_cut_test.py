@@ -68,7 +68,7 @@ class PowerCutTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def recorded(self, name, count=OPERATIONS):
-        """Returns a world after some operations, all of which are recorded."""
+        """Returns a world after some operations, and records them all."""
         folder = self.folder / name.replace(" ", "-")
         folder.mkdir()
         world = RecordedWorld(PROGRAMS, LIBRARY, folder, {"dim": 16, "seed": SEED, **SETUPS[name]})

@@ -260,7 +260,7 @@ def rerank_request(name, rows, ids=None, top_k=10, weights=None, **fields):
 
 
 def proven(documents):
-    """Asks for a scan of codes that refines so many documents, and more until the answer is proven."""
+    """Asks for a scan of codes that refines this many documents, and more until the answer is proven."""
     return rerank_pb2.RefinementOptions(documents=documents, require_proof=True, budget=1 << 16)
 
 

@@ -186,7 +186,7 @@ class World:
         with client.refused(grpc.StatusCode.INVALID_ARGUMENT):
             self.server.upsert(request)
 
-    # What changes nothing that a request can see.
+    # Operations that change nothing a request can see.
 
     def do_reload(self, _):
         self.server.reload(NAME)

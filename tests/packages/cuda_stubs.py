@@ -19,7 +19,7 @@ def _output(*command):
 
 
 def _symbols(library):
-    """Names that the library defines, and pairs of a name and a version that it wants others to define."""
+    """Names that the library defines, and pairs of a name and a version that it needs others to define."""
     defined, wanted = set(), set()
     for line in _output("nm", "-D", library).splitlines():
         *_, kind, symbol = line.split()

@@ -17,7 +17,7 @@ die() {
 }
 [ "$(id -u)" = 0 ] || die "debootstrap and chroot need root"
 command -v debootstrap >/dev/null || die "debootstrap is not installed"
-# Mounts that nobody else sees end with the last process, however it ends.
+# In a mount namespace of its own, the mounts end with the last process, however it ends.
 if [ "${MAXSIM_TRY_UNSHARED:-}" != 1 ]; then
   exec env MAXSIM_TRY_UNSHARED=1 unshare --mount --propagation private --fork "${BASH_SOURCE[0]}" "$@"
 fi
@@ -128,7 +128,7 @@ try_deb() {
 
   echo "-- $suite: the unit"
   apt_install "$root" systemd
-  # What it says of other packages' units is not asked for.
+  # Complaints about the units of other packages do not count.
   complaints=$(enter "$root" systemd-analyze verify --man=no "$unit" 2>&1 | grep -i maxsim || true)
   [ -z "$complaints" ] || die "systemd-analyze verify: $complaints"
   enter "$root" systemctl --quiet enable maxsimd

@@ -1,4 +1,4 @@
-"""What the tests of the wheel maxsim-torch share: it is built, installed by itself, and asked for a few results."""
+"""Common parts of the wheel maxsim-torch's tests: builds it, installs it alone, and asks it for a few results."""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ def build_wheel(build, folder):
 
 
 def build_for(case, build):
-    """Gives a test case `folder`, which goes with it, and the `wheel` that is made there out of a build."""
+    """Gives a test case a `folder`, removed at its end, and the `wheel` that is built there from a build folder."""
     temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-wheel-")
     case.addClassCleanup(temporary.cleanup)
     case.folder = pathlib.Path(temporary.name)

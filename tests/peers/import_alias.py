@@ -20,7 +20,7 @@ class _Loader(importlib.abc.Loader):
         self.target = target
 
     def create_module(self, spec):
-        # Whoever took the alias out of sys.modules wants the module anew.
+        # An alias that was removed from sys.modules is to be imported afresh, so the target must be too.
         sys.modules.pop(self.target, None)
         module = importlib.import_module(self.target)
         self.spec = module.__spec__

@@ -14,7 +14,7 @@ def _write(**line):
 
 
 def _error(report):
-    """What an error says, on one line; of an assertion not what its parts were."""
+    """The message of an error, on one line; without the values of an assertion's parts."""
     if isinstance(report.longrepr, tuple):  # of a test that was skipped: file, line and reason
         return report.longrepr[2]
     crash = getattr(report.longrepr, "reprcrash", None)

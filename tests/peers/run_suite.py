@@ -176,7 +176,7 @@ class Runner:
             return None, output.decode(errors="replace") if isinstance(output, bytes) else output
 
     def run(self, side, file):
-        """What became of the tests of a file: {test: {"outcome", "error"}}, for a program {file: ...}."""
+        """The outcomes of the tests of a file: {test: {"outcome", "error"}}, for a program {file: ...}."""
         with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as report:
             if not self.suite.has_tests(file):
                 status, output = self.start(["-c", RUN_PROGRAM, str(file), *self.modules], side, report.name)
@@ -324,9 +324,9 @@ def main():
         (folder / "source").mkdir()
         source = unpack(options.suite, options.requirement, folder / "source")
         suite = Suite(options.package, options.drop_in, source, folder, options.stand_ins)
-        # Results that are joined, and nothing more, are of the machine that they came from.
+        # A run that only joins results names the machine that they came from.
         machine = machines[0] if machines and options.only == "none" else describe_machine()
-        # What is written after each file is there when a later one takes too long.
+        # Write the summary after each file: it is then there even if a later file takes too long.
         for _ in run_all(suite, options, results):
             write_summary(suite, options, machine, results)
         summary = write_summary(suite, options, machine, results)

@@ -1,4 +1,4 @@
-"""What two runs of a suite come to: counts, differences and tables in Markdown."""
+"""The results of two runs of a suite: counts, differences and tables in Markdown."""
 
 ABSENT = {"outcome": "absent", "error": "the file ended before it, or has no such test"}
 

@@ -28,7 +28,7 @@ std::string SmallBody() {
          std::string(170, 'A') + "A=\"}}";
 }
 
-// Has a server whose backend holds every call until it is opened.
+// Runs a server whose backend holds every call until the test opens it.
 class OverloadServiceTest : public testing::Test {
  protected:
   void Serve(const std::function<void(config::Config*)>& change = nullptr) {

@@ -1,4 +1,4 @@
-"""Packages from PyPI that rerank over HTTP, each behind one call. None of them is changed: they are told a base URL.
+"""Packages from PyPI that rerank over HTTP, each wrapped in one call. The packages are unchanged: they get a base URL.
 
 A client's package is imported when the client is made, so that an environment needs those that it uses.
 """
@@ -11,7 +11,7 @@ os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false",
 # LiteLLM fetches a table of prices otherwise.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
-# What a program has in its settings that never heard of maxsimd. No collection has such a name.
+# The model in the settings of a program that was not made for maxsimd. No collection has this name.
 THEIR_MODEL = "rerank-v3.5"
 
 
@@ -21,23 +21,23 @@ def given(**arguments):
 
 
 class Client:
-    """One way to rerank with a package. `base` is the server's URL, with /text behind it or not."""
+    """One way to rerank with a package. `base` is the server's URL, with or without /text at its end."""
 
-    # Whether the server's words reach the user: what does not look at the status answers with an error of its own.
+    # Whether the user sees the server's error. A package that ignores the status fails with an error of its own.
     shows_errors = True
     # Whether the request can name a model, and so a collection.
     names_model = True
-    # Whether the request can say how many results it wants.
+    # Whether the request can limit the number of results.
     cuts = True
-    # Whether the answer has to have every document: one that is not stored is an error then, and left out otherwise.
+    # Whether the package needs every document in the answer. Then an unknown id is an error; otherwise it is left out.
     wants_all = False
 
     def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
-        """Returns [(position in documents, score)] as the package orders them. Without top_n: of all documents."""
+        """Returns [(position in documents, score)] in the package's order; all documents if `top_n` is None."""
         raise NotImplementedError
 
     def shown(self, error):
-        """Returns what the user reads of an exception that rank() raised."""
+        """Returns the text that the package shows a user for an exception of rank()."""
         return str(error)
 
 
@@ -54,7 +54,7 @@ class CohereV1(Client):
         answer = self.client(base, key).rerank(
             query=query,
             documents=documents,
-            # Without this a 503 is asked for twice more.
+            # By default the package repeats a request twice after a 503.
             request_options={"max_retries": 0},
             **given(model=model, top_n=top_n, **options),
         )
@@ -94,7 +94,7 @@ class LangChainCohere(Client):
 
 
 class LlamaIndex(Client):
-    """What LlamaIndex's postprocessors share: `make` returns one, which is given nodes."""
+    """Base of LlamaIndex's postprocessors: `make` returns one, which is given nodes."""
 
     def make(self, base, key, model, top_n):
         raise NotImplementedError

@@ -41,7 +41,7 @@ class Server(Maxsimd):
     def __init__(self, folder, collection, encoder_url, **more):
         tokens = folder.with_suffix(".tokens")
         tokens.write_text(KEY + "\n")
-        # With the breaker, answers would ask those clients to come back later that wait and do so.
+        # With the breaker, answers would tell clients to come back later, and some clients wait and do so.
         flags = {"encoder.url": encoder_url, "encoder.breaker_failures": 0, "auth.tokens_file": tokens, **more}
         super().__init__(PROGRAMS, folder, collection, **flags)
 
@@ -68,7 +68,7 @@ def encode(port, kind, texts):
 
 
 class World:
-    """What the tests share: the encoder, a server that asks it, one whose encoder is gone, texts, and right answers."""
+    """Shared by the tests: the encoder, a server that asks it, one whose encoder is gone, texts, and right answers."""
 
     def __init__(self, folder):
         subprocess.run([DEMO / "build.sh", "--bin", PROGRAMS, "--output", folder / "demo"], check=True)
@@ -131,7 +131,7 @@ class ReferenceTest(unittest.TestCase):
 
 
 class DropIn:
-    """What holds for every client. A subclass for each names it."""
+    """Tests that every client must pass. Each client has a subclass, which names it."""
 
     make = None
 
@@ -348,5 +348,5 @@ for package in PACKAGES:
         globals()[f"{name}Test"] = type(f"{name}Test", (DropIn, *more, unittest.TestCase), {"make": staticmethod(make)})
 
 if __name__ == "__main__":
-    # The clients leave connections open, of which Python would warn.
+    # The clients leave connections open, and Python would warn about each.
     unittest.main(argv=sys.argv[:1], verbosity=2, warnings="ignore")

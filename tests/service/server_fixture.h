@@ -1,5 +1,5 @@
-// Has a whole server in this process, on free ports, over a collection of random documents, and checks what its answers
-// must be.
+// Runs a whole server in this process, on free ports, with a collection of random documents, and checks its answers
+// against what they must be.
 #pragma once
 
 #include <functional>

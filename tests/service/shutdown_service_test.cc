@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 // The tests' grace is an hour, so a stop that waits for it would run into CTest's time limit.
 
-// Has an open Watch stream of the health service.
+// Keeps a Watch stream of the health service open.
 class HealthWatch {
  public:
   explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {
@@ -134,7 +134,7 @@ TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
   for (std::thread& client : clients) client.join();
 }
 
-// Has collections that load one shard after another, and a backend that stops at the first one.
+// Loads collections one shard after another, with a backend that stops at the first shard.
 class LoadShutdownTest : public testing::Test {
  protected:
   void SetUp() override {

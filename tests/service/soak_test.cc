@@ -1,6 +1,6 @@
-// Has 64 clients at once with valid, invalid, cancelled and expired requests, unary and streamed, while the collection
-// is reloaded. Every answer must be the right one or the right error. MAXSIM_SOAK_SECONDS sets how long the test runs
-// (5 s).
+// Runs 64 clients at once, whose requests are valid, invalid, cancelled or expired, unary or streamed, while the
+// collection is reloaded. Every answer must be the right one or the right error. MAXSIM_SOAK_SECONDS sets how long the
+// test runs (default: 5 s).
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -56,7 +56,7 @@ TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
   EXPECT_EQ(stored["results"].size(), 2u);
   EXPECT_EQ(stored["model"], "corpus");
   EXPECT_EQ(stored["usage"]["total_tokens"], 1);
-  // Whoever forgets /text is told so.
+  // The error tells a client that forgot /text to use it.
   const HttpAnswer forgotten = HttpPost(server_->http_port(), "/v2/rerank",
                                         json{{"query", "why"}, {"documents", texts}}.dump(), "application/json");
   EXPECT_EQ(forgotten.status, 404) << forgotten.body;

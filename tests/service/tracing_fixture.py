@@ -63,8 +63,8 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
                     raise AssertionError(f"of the spans {names} there are {sorted(found)}")
 
     def wait_for_tree(self, trace, num_spans):
-        """The spans of a trace once there are so many, and its tree: service and name of each span without a parent here,
-        and the trees of its children, sorted."""
+        """The spans of a trace once it has `num_spans`, and its tree: service and name of each span without a parent
+        here, and the trees of its children, sorted."""
         limit = time.monotonic() + PATIENCE_S
         with self._changed:
             while True:

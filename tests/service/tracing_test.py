@@ -278,7 +278,7 @@ class TracingTest(unittest.TestCase):
         try:
             self.rerank(server=server, request_id="without a parent")
         finally:
-            # What waits is sent before the server ends.
+            # The server sends the spans that wait before it ends.
             self.assertEqual(server.stop(), 0)
         ours = [s for s in self.collector.all_spans() if attributes(s).get("maxsim.request_id") == "without a parent"]
         self.assertEqual(len(ours), 1)

@@ -1,7 +1,7 @@
-// The wall clock is set while the server serves: nobody's deadline comes early or late, and no duration is wrong.
+// Sets the wall clock while the server serves: no deadline may pass early or late, and no duration may be wrong.
 //
-// This program has a clock_gettime of its own, which the C++ library, abseil and gRPC call too. It moves the wall clock
-// by what the test says and leaves every other clock alone.
+// This program replaces clock_gettime, also for the C++ library, abseil and gRPC. The replacement shifts the wall clock
+// by as much as the test says, and leaves every other clock alone.
 #include <sys/syscall.h>
 #include <unistd.h>
 

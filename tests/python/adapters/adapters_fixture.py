@@ -1,5 +1,5 @@
-"""What the adapters' tests share: the demo collection, a maxsimd that serves it and has the demo encoder, and the right
-ranking, which is computed here."""
+"""Common parts of the adapters' tests: the demo collection, a maxsimd that serves it and has the demo encoder, and the
+right ranking, which is computed here."""
 
 import contextlib
 import json

@@ -1,6 +1,6 @@
-"""What the adapters share, without a server and without a framework.
+"""Tests the code that the adapters share, without a server and without a framework.
 
-python scorer_test.py      wants grpcio, protobuf and numpy
+python scorer_test.py      needs grpcio, protobuf and numpy
 """
 
 import asyncio

@@ -30,7 +30,7 @@ class AsyncClientTest(RealServerTest):
             return {name: value for name, value in inspect.getmembers(kind) if not name.startswith("_")}
 
         mine, theirs = public(AsyncClient), public(Client)
-        # What a Client holds from its beginning, as an attribute, an AsyncClient makes when it is asked.
+        # A Client sets these three as attributes when it is made. An AsyncClient has properties that make them.
         self.assertEqual({*mine} - {"reranker", "documents", "admin"}, {*theirs})
         for name, method in {**theirs, "__init__": Client.__init__}.items():
             other = AsyncClient.__init__ if name == "__init__" else mine[name]

@@ -95,7 +95,7 @@ class RealServerTest(unittest.TestCase):
             self.assertLessEqual(abs(document.score - scores[ordinal]), 1e-5 * magnitudes[ordinal])
 
     def secured_server(self, **flags):
-        """A server of "text" that wants the token "secret" and may load what lies in the folder of the tests."""
+        """A server of "text" that requires the token "secret" and may load what lies in the folder of the tests."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         (folder / "tokens").write_text("secret\n")
         wanted = {"auth.tokens_file": folder / "tokens", "store.allowed_roots": self.folder, **flags}

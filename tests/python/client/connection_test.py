@@ -171,7 +171,7 @@ class TlsTest(RealServerTest):
         return self.secured_server(**{key: self.certificates / name for key, name in files.items()}).address
 
     def names(self, address, **options):
-        """What both clients say that the server serves; they must agree."""
+        """The collections that the server serves, as both clients report them; they must agree."""
 
         async def ask():
             async with AsyncClient(address, timeout=5, **options) as client:

@@ -1,4 +1,4 @@
-"""What failed calls of maxsim.Client raise, and when they are made again: servers in this process say what is wrong.
+"""The exceptions of failed calls of maxsim.Client, and their retries: servers in this process give the errors.
 
 python errors_test.py
 """
@@ -143,7 +143,7 @@ class CallTest(unittest.TestCase):
     """Each test runs for both clients."""
 
     def failing(self, code, times, trailers=()):
-        """A server that fails so many calls; returns its port and the list of the calls' times."""
+        """A server that fails this many calls; returns its port and the list of the calls' times."""
         calls = []
 
         def answer(request, context):

@@ -22,7 +22,7 @@ from client_fixture import TESTS, RealServerTest, main
 ROOT = TESTS.parent
 UV = pathlib.Path(sys.executable).with_name("uv")
 URL = "https://example.org/maxsim"
-# What pyproject.toml allows at least. Wheels of that NumPy and grpcio exist for Python 3.10 and 3.11.
+# The oldest versions that pyproject.toml allows. These NumPy and grpcio have wheels for Python 3.10 and 3.11.
 OLDEST = ["grpcio==1.49.1", "protobuf==4.25.0"]
 OLDEST_NUMPY = {"3.10": "numpy==1.22.0", "3.11": "numpy==1.23.2"}
 # Prints what a user of the installed package sees.
@@ -92,7 +92,7 @@ class PackagingTest(RealServerTest):
         shutil.copy(ROOT / "demo" / "projection.npy", clone / "demo")
         environment = dict(os.environ, MAXSIM_PROJECT_URL=URL)
         run(UV, "build", clone / "client" / "python", "-o", cls.folder / "dist", "-p", sys.executable, env=environment)
-        # What is installed must not need the sources.
+        # The installed package must not need the sources.
         shutil.rmtree(clone)
         (cls.sdist,) = (cls.folder / "dist").glob("*.tar.gz")
         (cls.wheel,) = (cls.folder / "dist").glob("*.whl")

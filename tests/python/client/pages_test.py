@@ -1,4 +1,4 @@
-"""Runs what docs/use/python.md and client/python/README.md show, but for what wants a model (pages_model_test.py).
+"""Runs what docs/use/python.md and client/python/README.md show, but for what needs a model (pages_model_test.py).
 
 python pages_test.py FOLDER_OF_THE_PROGRAMS
 """

@@ -148,7 +148,7 @@ class RealStreamTest(RealServerTest):
             for ask in BOTH:
                 with self.assertRaisesRegex(type(error), "mine"):
                     ask(self.server.address, broken(error))
-                # What came before is answered.
+                # The requests before the error are answered.
                 self.assertEqual(len(ask(self.server.address, broken(error), limit=1)), 1)
     def test_a_wrong_request_is_named_after_the_answers_to_those_before_it(self):
         right = Request("text", self.queries[0], top_k=1)

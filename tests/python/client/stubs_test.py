@@ -1,4 +1,4 @@
-"""What generate.py makes, beside what protoc makes of the same files.
+"""Compares the output of generate.py with what protoc makes of the same files.
 
 python stubs_test.py FOLDER_OF_THE_PROGRAMS
 """

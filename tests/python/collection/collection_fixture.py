@@ -78,7 +78,7 @@ class TemporaryFolderTest(unittest.TestCase):
         return writer.summary
 
     def assert_same_files(self, one, other):
-        """The files of two folders are the same byte for byte, but for who made the manifests and when."""
+        """The files of two folders are the same byte for byte, except for the program and the time in the manifests."""
         self.assertEqual(sorted(os.listdir(one)), sorted(os.listdir(other)))
         for name in os.listdir(one):
             texts = [(folder / name).read_bytes() for folder in (one, other)]

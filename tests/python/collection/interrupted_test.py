@@ -143,7 +143,7 @@ class InterruptedTest(TemporaryFolderTest):
         self.assertEqual(self.generation(), 2)
 
     def lose_writer(self, lose):
-        """Has a writer lost by `lose` while it stores, and waits until its folder is gone; returns what threads said
+        """Loses a writer by `lose` while it stores, and waits until its folder is gone; returns what threads said
         that had an error."""
         errors = []
         with mock.patch.object(sys, "unraisablehook", errors.append), warnings.catch_warnings():
@@ -164,7 +164,7 @@ class InterruptedTest(TemporaryFolderTest):
 
     def test_a_writer_that_is_collected_in_its_own_thread_is_ended(self):
         def lose(writer):
-            """Has the last reference dropped in the thread that stores."""
+            """Drops the last reference in the thread that stores."""
             pool = writer[0]._storing._pool
             gate = threading.Event()
             held = [writer.pop()]

@@ -1,4 +1,4 @@
-"""What CollectionWriter writes is what `maxsim-shard build` writes, byte for byte.
+"""CollectionWriter writes the same files as `maxsim-shard build`, byte for byte.
 
 python same_bytes_test.py MAXSIM_SHARD
 """
@@ -228,7 +228,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.assert_same_files(built, written)
-        # What codes were added to keeps its shards, whose names are of an older generation, and its codes.
+        # Adding codes publishes a generation whose shards keep their names, which are of an older generation. A build
+        # into the folder then makes codes again, as the generation before had them.
         for folder in (built, written):
             for planes in (2, 1):
                 self.assertEqual(run_shard("encode", folder, "--codes", planes).returncode, 0)

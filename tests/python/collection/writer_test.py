@@ -1,4 +1,4 @@
-"""What CollectionWriter refuses, and what it leaves in the folder.
+"""Tests what CollectionWriter refuses, and what it leaves in the folder.
 
 python writer_test.py MAXSIM_SHARD
 """

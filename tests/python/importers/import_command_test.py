@@ -164,7 +164,7 @@ class CommandTest(ImportTest):
             command = ("import", "--from", "pt", self.path, "--output", self.folder / output, "--quiet")
             wanted = (1, "", f"maxsim import: {self.folder / named}: Permission denied\n")
             try:
-                if is_root:  # who may write everywhere
+                if is_root:  # root may write everywhere
                     os.seteuid(65534)
                 found = [self.run_command(*command, *dry) for dry in ([], ["--dry-run"])]
             finally:

@@ -1,4 +1,4 @@
-"""What is common to all kinds: checks, payloads, reports. python importing_test.py PROGRAMS"""
+"""Tests the parts common to all kinds of import: checks, payloads, reports. python importing_test.py PROGRAMS"""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""Imports of indexes that fast-plaid makes, of whichever release the environment has: python plaid_test.py PROGRAMS"""
+"""Imports of indexes that fast-plaid makes, with the release that the environment has: python plaid_test.py PROGRAMS"""
 
 import contextlib
 import io

@@ -33,7 +33,7 @@ FLATTENED = {
 
 
 def column(type, documents):
-    """A column of documents, of which None is a null row."""
+    """A column of documents; None stands for a null row."""
     flat = not pa.types.is_nested(type.value_type)
     rows = [None if array is None else (array.reshape(-1) if flat else array).tolist() for array in documents]
     if pa.types.is_float16(type.value_type if flat else type.value_type.value_type):

@@ -1,4 +1,4 @@
-"""What the tests of maxsim_torch.compat.flash_maxsim share. Import it with LIBMAXSIM.so as the program's argument."""
+"""Shared by the tests of maxsim_torch.compat.flash_maxsim. Import it with LIBMAXSIM.so as the program's argument."""
 
 import importlib
 import itertools

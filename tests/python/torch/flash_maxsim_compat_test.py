@@ -340,7 +340,7 @@ class Int8Test(CompatTest):
 
     def test_scores_are_those_of_the_values_that_the_codes_stand_for(self):
         for name, queries, documents in self.cases():
-            # What is restored is rounded to float16 unless the query is float32.
+            # The functions round restored documents to float16 unless the query is float32.
             rounding = 2e-3 * queries.shape[1] * queries.shape[2] if queries.dtype != torch.float32 else 0
             lengths = self.lengths(documents.shape[1], 7)
             codes, scales, low = flash.quantize_int8(documents)

@@ -71,7 +71,7 @@ class GradientsTest(CompatTest):
                     got = self.gradients(flash.flash_maxsim_int8_batched_train, *arguments)
                 self.assertTrue(torch.equal(got[0], exact[0]), name)
                 self.assertTrue(torch.equal(got[2], exact[2]), name)
-                # Half a step of a code a pair, and what rounding to the inputs' type adds.
+                # Half a code's step per pair, and the rounding to the inputs' type.
                 bound = 0.02 * documents.shape[-3] + ROUNDING[queries.dtype] * exact[1].abs().max().item()
                 self.assertLess((got[1] - exact[1]).abs().max().item(), bound, name)
         frozen = queries.detach().clone().requires_grad_()

@@ -1,4 +1,4 @@
-"""What the tests of maxsim_torch.compat.late_interaction_kernels share: scores by their definition in float64, and a
+"""Shared by the tests of maxsim_torch.compat.late_interaction_kernels: scores by their definition in float64, and a
 comparison with them, gradients included."""
 
 import torch

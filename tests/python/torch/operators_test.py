@@ -1,4 +1,4 @@
-"""What PyTorch asks of operators: traces, modes, transforms and derivatives.
+"""Tests what PyTorch requires of operators: traces, modes, transforms and derivatives.
 
 python operators_test.py LIBMAXSIM.so        with torch installed
 """
@@ -44,7 +44,7 @@ class OperatorTest(SeededTest):
             torch.library.opcheck(torch.ops.maxsim_torch.scores.default, arguments)
             scores, argmax = torch.ops.maxsim_torch.scores(*arguments)
             tensors = [tensor.detach() if isinstance(tensor, torch.Tensor) else tensor for tensor in arguments]
-            # The operator of gradients takes no scales, no empty score and no wish for an argmax.
+            # The operator of gradients does not take the scales, the empty score and the flag that asks for an argmax.
             backward = [*tensors[:6], *tensors[7:10], *tensors[11:18]]
             for wanted in ((True, True, tensors[2] is not None), (True, False, False)):
                 torch.library.opcheck(

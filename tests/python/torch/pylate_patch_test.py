@@ -23,7 +23,7 @@ SKIPPED = 3
 
 
 class Model(torch.nn.Module):
-    """What PyLate's losses want of a model: vectors of tokens, here rows of a table."""
+    """A model as PyLate's losses need it: it gives vectors of tokens, here rows of a table."""
 
     skiplist = (SKIPPED,)
     do_query_expansion = False

@@ -24,7 +24,7 @@ from maxsim_torch import residual_codes_reference as plain  # noqa: E402
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
 DEVICES = ("cpu", "cuda") if maxsim_torch.device_available("cuda") else ("cpu",)
-# What rounding vectors to a type may change in a score of 33 tokens, beside FP64.
+# How far the score of a query of 33 tokens may be from FP64 because vectors are rounded to a type.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-1}
 
 

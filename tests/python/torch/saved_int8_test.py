@@ -46,7 +46,7 @@ class SavedInt8Test(TorchTest):
         return scores.detach(), argmax, {name: tensor.grad for name, tensor in made.items()}, mixture
 
     def bounds(self, tensors, more, argmax, mixture, dtype):
-        """What the docstring allows for the gradients of queries [Nq, Lq, 1] and of weights [Nq, Lq]."""
+        """The error that the docstring allows for the gradients of queries [Nq, Lq, 1] and of weights [Nq, Lq]."""
         documents = tensors["documents"].to(dtype).float()
         half = documents.abs().amax(-1).nan_to_num(0) / 254
         argmax = argmax.cpu()

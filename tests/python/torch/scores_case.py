@@ -16,7 +16,7 @@ ROUNDING = {torch.float32: 0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
 class Case:
-    """Random inputs; `ties` makes them small integers, of which many similarities are equal and all sums exact."""
+    """Random inputs; `ties` makes them small integers, whose similarities are often equal and whose sums are exact."""
 
     def __init__(self, dtype, pairing="all", ragged=False, masked=False, weighted=False, ties=False):
         random = torch.Generator().manual_seed(SEED)

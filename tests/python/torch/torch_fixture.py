@@ -1,4 +1,4 @@
-"""What the tests of maxsim_torch's families share: the library that the first argument names, a seed, and devices."""
+"""Shared by the tests of maxsim_torch's families: the library that the first argument names, a seed, and devices."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ class TorchTest(unittest.TestCase):
         self.random = torch.Generator().manual_seed(SEED)
 
     def values(self, *shape, ties=False):
-        """Random values, or small integers, of which many similarities are equal and all sums exact."""
+        """Random values, or small integers, whose similarities are often equal and whose sums are exact."""
         if ties:
             return torch.randint(-1, 2, shape, generator=self.random).float()
         return torch.randn(shape, generator=self.random)

@@ -160,7 +160,7 @@ TEST_P(CallQueueTest, AnUnusedQueueCloses) {
 INSTANTIATE_TEST_SUITE_P(Kinds, CallQueueTest, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Sessions" : "Calls"; });
 
-// Is a server whose streams answer as `answer` says.
+// A server whose streams answer as the function `answer` tells them to.
 class OddStreams : public v1::Reranker::Service {
  public:
   using Answer =

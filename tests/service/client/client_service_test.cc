@@ -108,7 +108,7 @@ TEST(ClientServiceTest, TheServerSeesTheDeadlineAndTheClientKeepsIt) {
   EXPECT_LE(left_ms, 401);
 }
 
-// Returns a port on which nobody listens, and that a server may take.
+// Returns a port that nothing listens on and that a server can take later.
 int PortOfNobody() {
   const test::FakeServer probe;
   return probe.port();

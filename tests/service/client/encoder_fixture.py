@@ -1,4 +1,4 @@
-"""What the encoder's tests share: a model that tests control, a server of it in this process, and HTTP calls."""
+"""Common parts of the encoder's tests: a model that tests control, a server of it in this process, and HTTP calls."""
 
 import base64
 import http.client

@@ -1,6 +1,6 @@
 """maxsim-encoder serving a MultiVectorEncoder: what comes over HTTP is what sentence-transformers answers.
 
-python python_encoder_models_test.py      wants sentence-transformers 6.0 or later; downloads nothing
+python python_encoder_models_test.py      needs sentence-transformers 6.0 or later; downloads nothing
 """
 
 import json

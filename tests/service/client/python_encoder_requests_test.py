@@ -1,6 +1,6 @@
 """maxsim-encoder's requests with a model that tests control: batches, limits, errors, connections.
 
-python python_encoder_requests_test.py      wants the packages of demo/requirements.txt
+python python_encoder_requests_test.py      needs the packages of demo/requirements.txt
 """
 
 import contextlib
@@ -166,7 +166,7 @@ class BatchTest(unittest.TestCase):
 
 
 class RequestTest(unittest.TestCase):
-    """What a request may say, and the errors of what it may not."""
+    """Tests which requests are valid, and the errors of those that are not."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,6 +1,6 @@
 """maxsim-encoder: the demo model against the bundled vectors, every dialect, the program's flags and its end, loaders.
 
-python python_encoder_test.py      wants the packages of demo/requirements.txt
+python python_encoder_test.py      needs the packages of demo/requirements.txt
 """
 
 import contextlib
@@ -159,7 +159,7 @@ class DemoTest(unittest.TestCase):
 
 
 class ProgramTest(unittest.TestCase):
-    """What needs a process: flags, token, TLS, its end."""
+    """Tests that need a process: flags, token, TLS, its end."""
 
     def test_sigterm_answers_what_was_accepted(self):
         program = Program("--demo", "--window-ms", "700")
@@ -205,7 +205,7 @@ class ProgramTest(unittest.TestCase):
             program = Program("--demo", "--tls-certificate", certificate, "--tls-key", key)
             self.addCleanup(program.stop)
             context = ssl.create_default_context(cafile=certificate)
-            # A peer that never shakes hands keeps nobody waiting.
+            # A peer that never begins its TLS handshake must not keep other clients waiting.
             silent = socket.create_connection(("127.0.0.1", program.port))
             self.addCleanup(silent.close)
             connection = http.client.HTTPSConnection("127.0.0.1", program.port, timeout=60, context=context)

@@ -1,4 +1,4 @@
-// Has servers of partitions of a collection in which every score comes many times.
+// Splits a collection in which every score occurs many times, and serves its partitions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ inline std::vector<RankedDocument> Ranked(const v1::QueryResult& result) {
   return hits;
 }
 
-// Returns `count` documents of which only the first seven are different: every score comes many times.
+// Returns `count` documents. Only the first seven differ and the rest repeat them, so every score occurs many times.
 inline RandomDocuments TiedDocuments(int64_t count) {
   std::vector<int64_t> lengths;
   for (int64_t document = 0; document < count; ++document) lengths.push_back(1 + document % 7);
@@ -147,7 +147,7 @@ class PartitionServiceTest : public testing::Test {
     return documents_->Upsert(&context, request, &response);
   }
 
-  // Returns "id@position" of each document, in rank order. Positions of writes are their sequences behind a "+".
+  // Returns "id@position" of each document in rank order, or "id+sequence" if the document was written live.
   std::vector<std::string> IdsAndPositions(const std::string& name) {
     std::vector<std::string> all;
     for (const RankedDocument& hit : Ranked(Result(Scan(name, 100)))) {

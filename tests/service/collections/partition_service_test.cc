@@ -30,7 +30,7 @@ using testing::StartsWith;
 class PartitionMergeTest : public PartitionServiceTest,
                            public testing::WithParamInterface<std::tuple<ScalarType, collection::IdType>> {};
 
-// What a router does: it merges the parts in rank order by score and position, and looks at nothing else.
+// Merges the parts as a router does: in rank order, by score and position alone.
 TEST_P(PartitionMergeTest, PartsInRankOrderAreTheWholeTiesIncluded) {
   const auto [storage, id_type] = GetParam();
   const std::vector<std::string> folders = MakePartitions(storage, id_type, 3);
@@ -103,7 +103,7 @@ TEST_F(PartitionServiceTest, AServerTakesItsPartitionAlone) {
   EXPECT_EQ(whole.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(whole.error_message(), HasSubstr("holds all slots, and this server is for slots 1365 .. 2729"));
 
-  // What is published in the folder later on is looked at as well, and the one before goes on.
+  // A reload checks the partition too: it refuses the new generation and keeps serving the old one.
   std::filesystem::remove_all(folders[1]);
   std::filesystem::copy(folders[2], folders[1], std::filesystem::copy_options::recursive);
   grpc::ClientContext context;

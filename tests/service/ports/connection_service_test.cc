@@ -125,7 +125,7 @@ class UnixSocketTest : public testing::Test {
     return address;
   }
 
-  // Binds the socket as another process might have left it: nobody listens yet.
+  // Binds the socket but does not listen on it, as another process might have left it.
   int BoundSocket() const {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_un address = Address();

@@ -52,7 +52,7 @@ class HeldDescriptors {
   HeldDescriptors(const HeldDescriptors&) = delete;
   HeldDescriptors& operator=(const HeldDescriptors&) = delete;
 
-  // Takes every one that the process may have.
+  // Takes every descriptor that the process may still open.
   void TakeAll() {
     for (int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC); descriptor >= 0;
          descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)) {
@@ -88,7 +88,7 @@ TEST_F(GateServiceTest, TheServerIsNotReadyWhileItsPortCannotBeReached) {
   EXPECT_TRUE(running.server().Readiness().ok());
   {
     const DescriptorsLeft none(0);
-    // What something else gives back meanwhile is taken too.
+    // Takes descriptors again and again, because other code may close some meanwhile.
     HeldDescriptors held;
     for (const auto end = std::chrono::steady_clock::now() + kTestLimit;
          running.server().Readiness().ok() && std::chrono::steady_clock::now() < end;) {

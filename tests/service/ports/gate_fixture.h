@@ -23,7 +23,7 @@
 
 namespace maxsim::test {
 
-// Has a TCP connection on which nothing is sent but what a test sends.
+// A TCP connection that sends only what a test tells it to.
 class ScriptedConnection {
  public:
   explicit ScriptedConnection(const RunningServer& running) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

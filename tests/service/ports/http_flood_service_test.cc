@@ -159,7 +159,7 @@ TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfScrapes) {
   const std::string scrape = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
   ProbeDuring([&](int) {
     std::vector<RawConnection> connections;
-    // Fewer than one address may have, also while those of the round before are being closed.
+    // Fewer connections than one address may have, even while those of the round before are being closed.
     for (int i = 0; i < 40; ++i) {
       connections.emplace_back(server_.http_port());
       connections.back().ResetOnClose();
@@ -179,7 +179,7 @@ TEST_F(HttpFloodTest, AFloodFromOneAddressClosesNoConnectionOfAnother) {
   EXPECT_THAT(quiet.ReadAnswers(1), testing::HasSubstr("\nmaxsim_http_connections "));
 }
 
-// Has the files of tls.* before a server starts. The key is of the kind that takes longest to sign with.
+// Writes the files of tls.* before a server starts. The key is of the kind that takes longest to sign with.
 class CertificateFiles {
  protected:
   CertificateFiles() {

@@ -107,7 +107,7 @@ TEST_F(HttpTlsServiceTest, CallsWantAClientCertificateWhereTheServerAsksForOneAn
   EXPECT_THAT(last_body_, HasSubstr("wants a client certificate"));
   EXPECT_EQ(CallTls("/v1/collections"), 401);
   for (const char* path : {"/livez", "/readyz", "/metrics"}) EXPECT_EQ(CallTls(path), 200) << path;
-  // A certificate of nobody whom the server trusts is worse than none.
+  // A certificate from an authority that the server does not trust is worse than none: the handshake fails.
   Write("client", own_);
   EXPECT_EQ(CallTls("/livez", "", /*certified=*/true), -1);
 }

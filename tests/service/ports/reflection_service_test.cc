@@ -39,7 +39,7 @@ using grpc::reflection::v1::ServerReflectionResponse;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Has one open stream, of either version of the service.
+// One open stream, of either version of the reflection service.
 template <typename Service = ServerReflection, typename Request = ServerReflectionRequest,
           typename Response = ServerReflectionResponse>
 class Stream {
@@ -268,7 +268,8 @@ TEST(ReflectionServiceTest, ARequestThatIsTooLongOrIsNoneEndsItsStream) {
 
 TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   RunningServer server([](config::Config* config) { config->server.shutdown_grace = absl::Hours(1); });
-  // A connection of its own: on that of the unread answers its end could wait behind them until the port closes.
+  // This stream has a connection of its own. If it shared that of the unread answers, its end could wait in line behind
+  // them until the port closes.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   Stream<> idle(grpc::CreateCustomChannel(server.grpc_address(), grpc::InsecureChannelCredentials(), own));
@@ -276,15 +277,15 @@ TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   Stream<> unread(server.channel());
   ServerReflectionRequest request;
   request.set_file_containing_symbol("maxsim.v1.Admin");
-  for (int i = 0; i < 200; ++i) ASSERT_TRUE(unread.Write(request));  // megabytes of answers, which nobody reads
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(unread.Write(request));  // megabytes of answers, which are not read
   EXPECT_EQ(server.Stop(), 0);                                       // and does not wait for the grace
-  // The port cuts off after 100 ms what is open still, which a sanitiser may have taken for writing the stream's end.
+  // After 100 ms the port cuts off whatever is still open. Under a sanitiser, writing the stream's end may take longer.
   const grpc::StatusCode ended = idle.WaitForEnd().error_code();
   if (kSanitized && ended == grpc::CANCELLED) return;
   EXPECT_EQ(ended, grpc::UNAVAILABLE);
 }
 
-// Has a gRPC server with reflection alone, whose limits a test can wait for.
+// Runs a gRPC server with the reflection service alone, and with time limits short enough to wait for.
 class ReflectionAloneTest : public testing::Test {
  protected:
   explicit ReflectionAloneTest(rpc::ReflectionLimits limits = {.max_streams = 2, .max_idle = 200ms})

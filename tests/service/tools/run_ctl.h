@@ -11,7 +11,7 @@
 
 namespace maxsim::ctl {
 
-// What a run left: its exit code, and what it printed.
+// The exit code of a run, and the text that it printed.
 struct Outcome {
   int code;
   std::string out, err;

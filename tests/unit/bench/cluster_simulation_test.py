@@ -123,7 +123,7 @@ class WorldTest(unittest.TestCase):
     def test_hedges_are_a_tenth_of_each_groups_calls_at_most(self):
         for fault in world.FAULTS:
             outcome = run(load=0.7, fault=fault, requests=3000)
-            # Calls that wait for a replica which answers nobody cost nothing.
+            # A hedge for a call whose replicas are all known to be down does not count against its group.
             self.assertGreaterEqual(outcome.hedges, sum(outcome.hedges_of_groups))
             if fault == "none":
                 self.assertEqual(outcome.hedges, sum(outcome.hedges_of_groups))

@@ -18,7 +18,7 @@ from peer_timing import processes, report_rows, row_inputs, timing_process, watc
 
 
 class Int64:
-    """What row_inputs.mix asks of a tensor of int64: sums and products wrap around, shifts keep the sign."""
+    """The int64 tensor operations that row_inputs.mix uses: sums and products wrap around, shifts keep the sign."""
 
     def __init__(self, value):
         value &= (1 << 64) - 1
@@ -121,8 +121,9 @@ class ComparePeersTest(unittest.TestCase):
         )
 
 
-# Stands in for the process that times: three methods for the second row, of which "stuck" never ends, "crash" takes the
-# process with it when it has a figure, and rows of 3 documents have no inputs. Once, it does not start behind row 2.
+# Stands in for the process that times. The second row has three methods: "stuck" never ends, and "crash" ends the
+# process after it has reported a figure. A row of 3 documents ends the process, as if it had no inputs. The first
+# attempt to start after row 2 (counted from 0) fails.
 STAND_IN = """
 import json, os, sys, time
 path, first = sys.argv[sys.argv.index("--json") + 1], int(sys.argv[sys.argv.index("--time-from") + 1])
@@ -256,7 +257,7 @@ class TimeAllTest(unittest.TestCase):
 
 
 class TimeFromTest(unittest.TestCase):
-    """The process that times, without a device: what it says of which rows."""
+    """The process that times, without a device: which rows it reports, and how."""
 
     def said(self, rows, swept, time_from=0):
         peers, tuned = unittest.mock.Mock(), []

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Has a time that passes only when somebody sleeps, or when an attempt takes a while.
+// A clock on which time passes only while Sleep waits, or when a test calls Pass for an attempt that takes a while.
 class FakeClock final : public Clock {
  public:
   absl::Time Now() override { return now_; }

@@ -62,7 +62,7 @@ TEST(StatusTest, AFieldAndItsLimitSurviveALongDescription) {
   const absl::Status status = InvalidField("f", std::string(100'000, 'p'), Limit(1, 2, "limits.x"));
   EXPECT_LT(ToGrpcStatus(status).error_details().size(), 1500);
   EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status);
-  // A second hop, behind a router, changes the field and says more.
+  // A router that passes the status on changes the field and adds to the message.
   const absl::Status changed = WithAddition(WithField(FromGrpcStatus(ToGrpcStatus(status)), "g"), " (group a)");
   const absl::Status read = FromGrpcStatus(ToGrpcStatus(changed));
   EXPECT_EQ(read, changed);

@@ -71,7 +71,7 @@ class MappedShardTest : public ::testing::TestWithParam<IdType> {
 
   // Writes over the file as `cp` and `rsync --inplace` do: the same file, other bytes.
   void Overwrite(const std::string& bytes) {
-    // The wait makes the time of the change another one: times have a granularity of some milliseconds.
+    // Waits so that the file's time changes too: times of files have a granularity of some milliseconds.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const int fd = ::open(path_.c_str(), O_WRONLY);
     ASSERT_GE(fd, 0);
@@ -240,7 +240,7 @@ TEST(FileBytesTest, AMappedRangeIsThatOfTheFileWhereverItBegins) {
   }
 }
 
-// Has a file of some pages that the test can shorten.
+// Maps a file of 16 pages, which a test can shorten.
 class GuardTest : public ::testing::Test {
  protected:
   GuardTest() { WriteBytes(path_, std::string(16 * kPage, 'x')); }

@@ -100,14 +100,14 @@ TEST_P(RoundTripTest, EverythingReadsBackAsItWasGiven) {
   EXPECT_EQ((*shard)->num_bytes(), read->shards[0].num_bytes);
 }
 
-// 9 columns x 13 tokens x 2 bytes is no multiple of 8, so that integers behind the tokens are misaligned.
+// 9 columns x 13 tokens x 2 bytes is no multiple of 8, so the integers after the tokens are misaligned.
 INSTANTIATE_TEST_SUITE_P(All, RoundTripTest,
                          ::testing::Combine(::testing::Values(ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32),
                                             ::testing::Values(IdType::kString, IdType::kInt64), ::testing::Bool(),
                                             ::testing::Values(8, 9),
                                             ::testing::Values(Access::kMapped, Access::kCopied)));
 
-// Has a small shard file in memory, at an aligned address, to be damaged.
+// Holds a small shard file in memory, at an aligned address, for tests to damage.
 class DamageTest : public ::testing::TestWithParam<IdType> {
  protected:
   void SetUp() override {
@@ -255,8 +255,8 @@ TEST(InspectTest, TextOfAManifestDoesNotReachTheTerminalAsControls) {
   EXPECT_THAT(FormatTable(*summary), HasSubstr("now? by ?]0;title? ?31m\n"));
 }
 
-// The file has the size that the manifest says, but few tokens, which leaves far more beside them to be copied into
-// memory than was planned for.
+// The file has the size that the manifest says, but few tokens. The rest, which is copied into memory, is far larger
+// than was planned for.
 TEST(ShardTest, AShardThatWantsMoreMemoryThanItsEntryIsRefusedBeforeItIsRead) {
   TemporaryFolder folder;
   absl::StatusOr<Manifest> manifest = BuildSmall({}, {.folder = folder.path(), .name = "small"});

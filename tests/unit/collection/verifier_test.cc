@@ -23,8 +23,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Has a collection of two shards whose files are changed and whose manifest is made to agree again, so that only the
-// verifier's own checks can find what is wrong.
+// Damages the files of a collection of two shards and corrects the manifest to match, so that only the verifier's own
+// checks can find the damage.
 class VerifierTest : public ::testing::Test {
  protected:
   void SetUp() override {

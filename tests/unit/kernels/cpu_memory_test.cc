@@ -51,8 +51,7 @@ namespace {
 constexpr int kNumThreads = 3;
 constexpr int32_t kNumQueries = 8;
 
-// Has 40,000 documents of one token, and queries that want 10,000 of them, so that nearly everything that is scored is
-// kept.
+// Scores 40,000 documents of one token with queries for the best 10,000, so that threads keep most of what they score.
 class CpuMemoryTest : public testing::Test {
  protected:
   CpuMemoryTest()

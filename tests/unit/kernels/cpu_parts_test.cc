@@ -27,7 +27,7 @@
 namespace maxsim::cpu {
 namespace {
 
-// Returns an instruction set of which only the shape is used.
+// Returns an instruction set with this shape. Tests use nothing else of it.
 Isa ShapeOf(size_t lanes, size_t panel_vectors) {
   Isa isa = kPortableIsa;
   isa.lanes = lanes;

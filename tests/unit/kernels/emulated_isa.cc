@@ -129,8 +129,8 @@ struct EmulatedVnni : EmulatedIntegers, cpu::Avx512VnniShape {
   }
 };
 
-// Holds the tiles of AMX: eight of sixteen rows of 64 bytes, of which each thread has its own. They exist between
-// Configure and Release.
+// Holds the AMX tiles: each thread has eight of its own, with sixteen rows of 64 bytes. They exist between Configure
+// and Release.
 struct EmulatedTiles {
   static void Configure() {
     if (configured) std::abort();

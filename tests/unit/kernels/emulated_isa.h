@@ -1,6 +1,6 @@
-// Has AVX-512 with VNNI and BF16, and AMX, in plain C++: lanes, panels, tiles and steps are the hardware's, so that
-// every machine runs the backend contract on them. What this leaves untested is the few instructions of
-// kernels/cpu/loops/isa_{avx512*,amx}.cc.
+// Emulates AVX-512 with VNNI and BF16, and AMX, in plain C++. Lanes, panels, tiles and steps are as in the hardware, so
+// that every machine can run the tests of the backend contract on them. Only the few instructions of
+// kernels/cpu/loops/isa_{avx512*,amx}.cc stay untested.
 #pragma once
 
 #include "kernels/cpu/loops/isa.h"

@@ -1,4 +1,4 @@
-// Has what the tests of the planners share: devices, storage types and widths.
+// Devices, storage types and widths that the tests of the planners share.
 #pragma once
 
 #include <cstdint>

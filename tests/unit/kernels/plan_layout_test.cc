@@ -73,7 +73,7 @@ TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(DeepShapeOf(ScoreTile::kDeep256, 2048, kA10.shared_bytes_per_block).stages, 0);
 }
 
-// The offset of a member of WideShared or DeepHead is a multiple of what its reads and writes want.
+// The offset of a member of WideShared or DeepHead is a multiple of what its reads and writes need.
 template <int32_t kHalves>
 void CheckWideShared() {
   using Shared = WideShared<kHalves>;

@@ -217,7 +217,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   EXPECT_EQ(tile(kF16, 128, {2, 8}, 14, kH200), ScoreTile::kRows64);
 }
 
-// What is left of a query group fills a half row tile, or a whole one where it has more query tiles.
+// The last row tile of a query group is a half one if the remaining query tiles fit into half a row tile.
 TEST(PlanTest, WideTilesMayBeHalfOnes) {
   const auto plan = [](const std::vector<QueryGroupShape>& groups, ScoreTile tile) {
     DeviceLimits limits = kHopper;

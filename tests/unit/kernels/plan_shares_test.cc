@@ -49,7 +49,7 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   }
 }
 
-// The test compares how many bytes of a thread block's share are left open.
+// Checks how many bytes of a thread block's share stay open, that is, are not assigned to it in advance.
 TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
@@ -66,7 +66,8 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   EXPECT_EQ(open_bytes(ScalarType::kF16, 2500, 300), 0);
   EXPECT_EQ(open_bytes(ScalarType::kI8, 5000, 300), 0);
   EXPECT_GT(open_bytes(ScalarType::kF16, grid * 16, 5000), 0);
-  // What is left open is a quarter of a share of few megabytes, then one megabyte, then a sixteenth of the share.
+  // A quarter of the share is left open if the share is a few megabytes, about one megabyte if it is larger, and a
+  // sixteenth of it if it is larger still.
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 5000, 300), share(5000, 300, 256) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kI8, 10000, 300), share(10000, 300, 128) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 10000, 300), 1000 << 10, 1000);

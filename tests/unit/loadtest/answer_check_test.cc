@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Has two queries over the ids 40, 30, 20, 10, of which the best three are wanted.
+// Makes a request of two queries for the best three of the ids 40, 30, 20, 10.
 class AnswerCheckTest : public testing::Test {
  protected:
   AnswerCheckTest() {

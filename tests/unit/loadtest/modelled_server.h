@@ -1,4 +1,4 @@
-// Has what tests prepare workloads against, and a server that is a model, whose time to answer is known.
+// Provides collection info and workloads for tests, and the model of a server whose time to answer is known.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace maxsim::loadtest {
 
-// Returns what a server says of its collection "docs": 500 documents of dimension 8, with ids of this kind.
+// Returns the GetInfo answer of a server with a collection "docs": 500 documents of dimension 8, with ids of this kind.
 inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
   v1::GetInfoResponse info;
   v1::CollectionInfo& collection = *info.add_collections();

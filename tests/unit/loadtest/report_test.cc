@@ -254,7 +254,8 @@ TEST_F(ReportTest, TheTableSaysWhatMatters) {
   EXPECT_THAT(out.str(), Not(HasSubstr("\x1b")));
 }
 
-// Checks that every element is closed in order, as XML wants it. Returns the names of all elements, or what is wrong.
+// Checks that every element is closed in order, as XML requires. Returns "" if so, else what is wrong. Adds the names
+// of all elements to `names`.
 std::string NotWellFormed(const std::string& html, std::vector<std::string>& names) {
   std::vector<std::string> open;
   for (size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {

@@ -15,8 +15,8 @@ namespace {
 
 using Stage = BuildProgress::Stage;
 
-// The lock's file goes with every holder: a process that waits must not hold a file that is gone while another one
-// holds the next.
+// Each holder removes the lock's file at its end: a process that waits must not lock a removed file while another
+// process locks the new one.
 TEST(FolderLockTest, HasOneHolderThoughItsFileComesAndGoes) {
   TemporaryFolder folder;
   std::atomic<int> holders{0}, overlaps{0}, taken{0};

@@ -160,7 +160,7 @@ TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   const uint64_t compressed = static_cast<uint64_t>((*ParseZip(good))[0].end - (*ParseZip(good))[0].begin);
   const auto claim = [&](uint64_t size) {
     std::string bytes = good;
-    // The size is in the directory entry: behind its 46 bytes, the name, and four bytes of the extra field.
+    // The directory entry has the size after its first 46 bytes, the name, and four bytes of the extra field.
     const size_t at = bytes.rfind("PK\x01\x02") + 46 + std::string_view("tokens.npy").size() + 4;
     std::memcpy(bytes.data() + at, &size, sizeof(size));
     return ParseZip(bytes).status();
@@ -173,8 +173,8 @@ TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   }
 }
 
-// Whatever a file claims, no more of it is decompressed and held than has been found good: a wrong value at the front
-// is found before damage behind it.
+// Values are checked while they are decompressed, whatever size the file claims: a wrong value at the front is reported
+// before damage further back is reached.
 TEST_F(ImportTest, ArraysAreCheckedWhileTheyAreRead) {
   constexpr size_t kCount = 1'000'000;
   std::mt19937_64 generator(1);

@@ -28,7 +28,7 @@ ino_t failing_folder = 0;
 
 }  // namespace
 
-// Replaces the C library's fsync by that of a disk that fails when a test wants it to.
+// Replaces the C library's fsync by one that fails when a test says so, as if the disk had failed.
 extern "C" int fsync(int fd) {
   struct stat info;
   if (folder_syncs_left >= 0 && ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode) && info.st_ino == failing_folder &&

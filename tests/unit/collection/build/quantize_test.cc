@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// With 9 columns, integers and scales lie behind an odd number of bytes, so that they are copied.
+// With 9 columns, an odd number of bytes comes before the integers and scales, so they are misaligned and get copied.
 TEST_F(QuantizeTest, ABuildStoresWhatTheKernelsContractSays) {
   for (const int32_t dim : {8, 9, 96}) {
     const SmallCollection collection = MadeUp(50, dim);

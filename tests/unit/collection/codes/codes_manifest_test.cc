@@ -1,4 +1,4 @@
-// What manifests say of codes.
+// Tests how manifests describe codes.
 #include <functional>
 #include <string>
 

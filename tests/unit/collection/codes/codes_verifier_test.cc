@@ -1,4 +1,4 @@
-// What verify and inspect say of codes.
+// Tests what verify and inspect report about codes.
 #include "collection/codes/codes_verifier.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Has a collection of two shards whose codes are changed and whose manifest is made to agree again.
+// Damages the codes of a collection of two shards and corrects the manifest to match.
 class CodesVerifierTest : public ::testing::TestWithParam<ScalarType> {
  protected:
   static constexpr int32_t kDim = 40;  // a word and a part of one: rows have padding

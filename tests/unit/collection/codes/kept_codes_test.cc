@@ -88,7 +88,7 @@ TEST(KeptCodesTest, AQuantizedCollectionHasCodesOfItsOwn) {
 
 class LiveCodesTest : public ::testing::TestWithParam<ScalarType> {
  protected:
-  // Encodes the collection, whose log nobody may have open meanwhile.
+  // Encodes the collection. Closes its log meanwhile, because EncodeCollection must have the log to itself.
   EncodeResult Encode(int planes) {
     model_.Close();
     const auto result = EncodeCollection({.folder = folder_.path(), .codes = {.planes = planes, .factors = true}});

@@ -256,7 +256,7 @@ TEST_F(CompactTest, LeavesOneValidStateWhereverTheProcessDies) {
   const uint64_t before = model_.log().last_sequence();
   model_.Write(60, 60, true);
   const uint64_t last = model_.log().last_sequence();
-  // What a copy holds that is made in the middle of a step is what a process leaves that dies there.
+  // Copies the folder at each step: a process that died there would leave the same files.
   std::vector<std::string> copies;
   TemporaryFolder root;
   options.observer = [&](CompactStep) {

@@ -87,7 +87,7 @@ TEST(FieldFileTest, ValuesReturn) {
   EXPECT_EQ(columns->at(5).value(2), FieldValue(int64_t{-1'000'000}));
 }
 
-// What FieldReader reads is what a file returns, whatever the number of documents modulo 8.
+// A file returns the values that FieldReader read, for every number of documents modulo 8.
 TEST(FieldFileTest, ValuesOfRandomPayloadsReturn) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

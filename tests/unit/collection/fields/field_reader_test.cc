@@ -1,4 +1,4 @@
-// What is read of payloads.
+// Tests which values FieldReader reads from payloads.
 #include "collection/fields/field_reader.h"
 
 #include <string>

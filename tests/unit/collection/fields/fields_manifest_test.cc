@@ -1,4 +1,4 @@
-// What manifests say of fields.
+// Tests how manifests describe fields.
 #include <functional>
 #include <string>
 

@@ -81,7 +81,7 @@ TEST(EvaluateTest, RandomFiltersMatchWhatTheirMeaningOverTheJsonMatches) {
   }
 }
 
-// One term that many documents have, and many that one has: of the first there is a bitmap.
+// One term that many documents have, which gets a bitmap, and many terms that one document each has.
 TEST(EvaluateTest, FrequentAndRareKeywordsAreFound) {
   constexpr int kDocuments = 70'000;  // more than the 65,536 of one container
   std::vector<std::string> payloads;

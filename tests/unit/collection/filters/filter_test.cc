@@ -1,4 +1,4 @@
-// What a filter must be, and its limits.
+// Tests which filters are valid, and their limits.
 #include "collection/filters/filter.h"
 
 #include <cmath>

@@ -58,7 +58,7 @@ class LogDamageTest : public ::testing::Test {
     return found;
   }
 
-  // Opens the log and reads it whole. The files are as they were where that fails.
+  // Opens the log and reads all of it. If it cannot be opened, no file may have changed.
   absl::StatusOr<uint64_t> OpenAndRead() {
     const auto before = Files();
     auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
@@ -118,7 +118,7 @@ TEST_F(LogDamageTest, DropsAWriteThatACrashCutOff) {
   Make(/*flushed=*/false);
   const std::string path = FindFile(".log");
   const std::string whole = ReadBytes(path);
-  // Bytes behind the last acknowledged write: the beginning of one that was never synchronised.
+  // Bytes after the last acknowledged write: the beginning of a write that was never synchronised.
   WriteBytes(path, whole + whole.substr(whole.size() - 2100, 700));
   const auto read = OpenAndRead();
   ASSERT_TRUE(read.ok()) << read.status();

@@ -75,7 +75,7 @@ inline bool SameRecord(const LogRecord& a, const LogRecord& b) {
          a.payload == b.payload;
 }
 
-// Reads everything behind `after`, and returns how far it came. Each record is what was appended.
+// Reads all records after `after` and checks that each is what was appended. Returns the sequence of the last one.
 inline absl::StatusOr<uint64_t> ReadMarked(const CollectionLog& log, uint64_t after, int32_t num_tokens) {
   uint64_t last = after;
   absl::Status status = log.Read(after, log.last_sequence(), [&](const LogRecord& record) {

@@ -25,7 +25,8 @@ TEST_F(LogSpaceTest, GivesDiskSpaceBackWhenItIsTruncated) {
   EXPECT_GT(before, 140'000'000);
   ASSERT_TRUE(log_->Truncate(195, 0).ok());
   ASSERT_TRUE(log_->ReclaimSpace().ok());
-  // What is left lies in one blob file, which is as large as a buffer. The others go in the background.
+  // The remaining writes lie in one blob file, which is as large as a write buffer. The other files are deleted in the
+  // background.
   EXPECT_TRUE(test::Eventually([&] { return log_->num_bytes() < 80'000'000; })) << log_->num_bytes();
   EXPECT_EQ(log_->first_sequence(), 195);
   EXPECT_EQ(ReadMarked(*log_, 195, kTokensPerDocument).value_or(0), 200);

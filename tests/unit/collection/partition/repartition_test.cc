@@ -102,7 +102,7 @@ class RepartitionTest : public ::testing::Test {
   absl::Status Merge(const std::vector<std::string>& folders) {
     return MergeCollections(folders, {.output = folder_.Path("merged")}).status();
   }
-  // Merges two quarters, of which the second's manifest is changed, and returns the message.
+  // Changes the manifest of the second quarter, merges it with the first, and returns the error message.
   std::string MergeChanged(const std::function<void(Manifest&)>& change) {
     const Manifest before = *ReadManifest(Quarter(1));
     Manifest manifest = before;

@@ -176,7 +176,7 @@ TEST_F(CodeBoundTest, TouchesTheScoresOfTheWorstQueries) {
             const QueryCodes codes = test::EncodedQuery(encoded.view().shape, planes, query);
             const double bound = BoundOf(encoded.view(), codes, document);
             EXPECT_GE(bound, exact);
-            // What the rounding of the query, and that to F16, allow more.
+            // The bound may exceed the score only by the rounding of the query and the rounding to F16.
             EXPECT_LE(bound, exact + 2.01 * codes.slack + 0.003 * std::sqrt(squares));
           }
         }
@@ -299,7 +299,7 @@ TEST_F(CodeBoundTest, WindowsGiveEveryBitItsWeight) {
             continue;
           }
           ASSERT_EQ(codes.weights[begin + column], weight) << "d " << dim << ", column " << column;
-          // Half a unit of 128, and what the scale found above differs from the one that was chosen.
+          // Half a unit of 128, and the difference between the scale found above and the one that was chosen.
           EXPECT_NEAR(weight, row[column] / scale, 64 + 16) << "d " << dim << ", column " << column;
         }
       }
@@ -313,7 +313,7 @@ TEST_F(CodeBoundTest, TheQuantisedQueryIsExactForI8Originals) {
   const CodeShape shape = test::ShapeFor(documents.view(), false);
   CodeShape of_floats = shape;
   of_floats.originals = ScalarType::kF32;
-  // What is left is the rounding of multipliers and of scores.
+  // For i8 originals, only the rounding of multipliers and of scores is left in the slack.
   EXPECT_LT(test::EncodedQuery(shape, 4, query).slack, 5 * 3e-5);
   EXPECT_GT(test::EncodedQuery(of_floats, 4, query).slack, 5 * 1e-3);
 }

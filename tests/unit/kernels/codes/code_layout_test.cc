@@ -49,7 +49,7 @@ TEST(CodeLayoutTest, EveryCoordinateHasItsOwnBit) {
 }
 
 // Lane t of four loads word t of a group, shifts it by r and takes the lowest bit of each byte: byte i is then operand
-// byte 16 * (r % 2) + 4 t + i of multiplication step r / 2, as the fragments of tensor cores want it.
+// byte 16 * (r % 2) + 4 t + i of multiplication step r / 2, as the fragments of tensor cores need it.
 TEST(CodeLayoutTest, AWordOfAGroupIsALanesFragment) {
   for (int32_t word = 0; word < 4; ++word) {
     for (int32_t bit = 0; bit < 32; ++bit) {

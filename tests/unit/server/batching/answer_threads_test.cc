@@ -14,7 +14,7 @@
 namespace maxsim::batching {
 namespace {
 
-// Holds whoever passes until it is opened.
+// Pass blocks the calling thread until the gate is opened.
 class Gate {
  public:
   void Open() { open_.set_value(); }

@@ -9,8 +9,7 @@ namespace {
 
 class CallerRunsTest : public SchedulerTest {
  protected:
-  // Has a job scored whose work is 4,000 times that of job 1, so that the measured rate says of job 1 that it takes
-  // next to nothing.
+  // Scores a job with 4,000 times the work of job 1, so that by the measured rate job 1 takes next to no time.
   void KnowTheRate() {
     ASSERT_TRUE(Submit(4000));
     ASSERT_TRUE(WaitFor(4000).ok());

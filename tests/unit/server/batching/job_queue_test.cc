@@ -17,8 +17,8 @@ constexpr BatchLimits kNoLimits = {UINT64_MAX / 2, 1 << 30};
 
 class JobQueueTest : public testing::Test {
  protected:
-  // Pushes a job with `queries` queries, which tests tell by its work. Jobs without a collection are all on the same
-  // one.
+  // Pushes a job with `queries` queries. Tests recognise the job by its work. Jobs without a collection of their own
+  // share one.
   void Push(uint64_t work, Priority priority = Priority::kNormal, size_t queries = 1,
             std::shared_ptr<const store::Collection> collection = nullptr) {
     auto job = std::make_unique<engine::Job>();

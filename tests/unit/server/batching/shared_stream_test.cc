@@ -155,7 +155,7 @@ TEST_F(SharedStreamTest, ClientsThatAskAgainAreAnsweredByOneStream) {
       }
       scheduler.Run(absl::Milliseconds(1));
     }
-    // 19 streams in 20 s, of which the first two are for those who were there by then.
+    // There are 19 streams in 20 s. The first two serve only the clients that have come by then.
     EXPECT_GE(scheduler.answers().size(), num_clients * 17) << num_clients << " clients";
   }
 }

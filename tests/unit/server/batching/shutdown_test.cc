@@ -17,7 +17,7 @@ TEST_F(ShutdownTest, AcceptedJobsFinishAndNewOnesAreRefused) {
   ASSERT_TRUE(Eventually([this] { return absl::IsUnavailable(Submit(MakeJob(600))); }));
   backend_.Open();
   shutdown.join();
-  // Every answer is there by now; a 600 may have slipped in before the door closed.
+  // All accepted jobs are answered by now. A job 600 may be among them, if it came before the shutdown began.
   for (int32_t number = 1; number <= 5; ++number) {
     ASSERT_TRUE(Answered(number));
     EXPECT_TRUE(WaitFor(number).ok());

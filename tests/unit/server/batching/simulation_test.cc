@@ -83,9 +83,9 @@ TEST_F(SimulationTest, PromisesHold) {
     tally.expired += one.expired;
     tally.by_callers += one.by_callers;
   }
-  // Another seed may miss something that is rare.
+  // With another seed, a rare event may not have happened.
   if (HasFailure() || tally.steps < kDefaultSteps || std::getenv("MAXSIM_TEST_SEED") != nullptr) return;
-  // The worlds had everything happen that the promises are about: otherwise they would hold by themselves.
+  // Everything that the promises are about must have happened. Otherwise the checks would have passed without a test.
   using absl::StatusCode;
   constexpr int64_t kEnough = kDefaultSteps / 10'000;
   for (const StatusCode code : {StatusCode::kOk, StatusCode::kCancelled, StatusCode::kDeadlineExceeded,

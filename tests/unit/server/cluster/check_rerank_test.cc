@@ -122,7 +122,7 @@ TEST_F(CheckRerankTest, WithAFilterThereMayBeFewerResults) {
 }
 
 TEST_F(CheckRerankTest, GroupsStandTogetherInTheOrderOfTheirBestDocuments) {
-  // Scores and groups are made anew, so that the order is known: groups a, a, b, b.
+  // Replaces the scores and groups, so that the order is known: groups a, a, b, b.
   request_.mutable_candidates()->mutable_whole_collection();
   request_.set_group_by("book");
   request_.set_group_size(2);

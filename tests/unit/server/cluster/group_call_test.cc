@@ -157,7 +157,7 @@ TEST_F(GroupCallTest, ASlowReplicaIsFollowedByAnotherAndTheFirstAnswerCounts) {
   ASSERT_TRUE(finished_.HasBeenNotified());
   EXPECT_EQ(attempt_, 1);
   EXPECT_THAT(cancelled(), testing::ElementsAre(0));
-  // What the loser says comes too late, and changes nothing.
+  // The answer of the slower attempt comes too late and changes nothing.
   End(0, absl::CancelledError(""));
   EXPECT_TRUE(status_.ok());
   for (const std::shared_ptr<Replica>& replica : group_->replicas()) EXPECT_EQ(replica->calls_in_flight(), 0);

@@ -1,4 +1,4 @@
-// Tests what a router knows of its servers, and that nothing holds that up.
+// Tests how a router learns which servers there are, and that a slow look-up does not hold it up.
 #include "server/cluster/groups/membership.h"
 
 #include <fstream>
@@ -114,7 +114,7 @@ TEST_F(MembershipTest, AFileOfGroupsThatChangesIsReadAgain) {
   write("g0=" + replica(0, 1).target() + "\n");
   ASSERT_TRUE(Eventually([&] { return membership_->view()->groups().size() == 1; }));
   EXPECT_THAT(ReplicasOf(0), testing::ElementsAre(before));
-  write("nonsense");  // What was read last stays.
+  write("nonsense");  // The last valid content stays in use.
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_THAT(membership_->view()->groups(), SizeIs(1));
   write(both);

@@ -164,7 +164,7 @@ TEST_F(MergeTest, GroupsOfOneDocumentAreAskedForOnce) {
   request_.set_group_size(3);
   ASSERT_TRUE(Merge().ok());
   EXPECT_GT(num_asked_again_, 0);
-  // There are 13 values at most: each part shows all of its groups.
+  // There are at most 13 values, so each part returns all of its groups.
   num_asked_again_ = 0;
   request_.set_top_k(14);
   ASSERT_TRUE(Merge().ok());
@@ -285,7 +285,7 @@ TEST_F(MergeTest, AnErrorOfAFieldNamesTheClientsQuery) {
   SetIds({"doc-0"});
   const size_t of_first = static_cast<size_t>(
       collection_->part_of_slot[static_cast<size_t>(collection::SlotOf(std::string_view("doc-0")))]);
-  // A part that is asked for the second query alone calls it the first.
+  // A part that gets only the second query calls it queries[0].
   const size_t other = of_first == 0 ? 1 : 0;
   const client::Limit limit(2, 3, "limits.x");
   EXPECT_EQ(Merge({other}, client::InvalidField("queries[0].tokens.dim", "is 3, not queries[0]'s", limit)).status(),
@@ -306,7 +306,7 @@ TEST_F(MergeTest, UnknownIdsFailARequestThatSaysSo) {
   EXPECT_EQ(status.message(), "candidates: 2 of 5 ids are unknown, the first is \"no-1\" (missing_policy is FAIL)");
 }
 
-// Merges refinements of the three parts; one without a value is of a part that scanned nothing.
+// Merges the refinements of the three parts. A part whose refinement is nullopt has scanned nothing.
 class MergeRefinementsTest : public MergeTest {
  protected:
   MergeRefinementsTest() {
@@ -352,7 +352,7 @@ TEST_F(MergeRefinementsTest, BoundsBelowTheMergedResultsProve) {
   ASSERT_EQ(plain.scores_size(), 5);
   const float last = plain.scores(4);
   ASSERT_GT(last, 0);
-  // No part has proven its own best: their bounds are above those, and below the merged ones.
+  // No part has proven its own results, but every part's bound is below the worst merged score.
   const v1::QueryResult proven = MergeOf({Of(4, last - 0.5F), std::nullopt, Of(2, last - 1)});
   EXPECT_EQ(proven.refinement().certificate(), v1::CERTIFICATE_PROVEN);
   EXPECT_EQ(proven.refinement().planes(), 2u);
@@ -360,11 +360,11 @@ TEST_F(MergeRefinementsTest, BoundsBelowTheMergedResultsProve) {
   EXPECT_EQ(proven.refinement().outside_score(), last - 0.5F);
   EXPECT_EQ(proven.refinement().margin(), 0.5F);
   EXPECT_EQ(proven.string_ids().ids_size(), 5);
-  // A tie proves nothing, nor does an estimate.
+  // A bound that ties with the worst score proves nothing, and neither does an estimate.
   EXPECT_EQ(MergeOf({Of(4, last), Of(4, -1.0F), Of(4, -1.0F)}).refinement().certificate(), v1::CERTIFICATE_NOT_PROVEN);
   EXPECT_EQ(MergeOf({Of(4, -1.0F, false), Of(4, -1.0F), Of(4, -1.0F)}).refinement().certificate(),
             v1::CERTIFICATE_NOT_PROVEN);
-  // A part that left nothing out does not stand against a proof.
+  // A part that left no document out does not prevent a proof.
   EXPECT_EQ(MergeOf({Of(1, std::nullopt, false), Of(4, -1.0F), std::nullopt}).refinement().certificate(),
             v1::CERTIFICATE_PROVEN);
   const v1::Refinement all = MergeOf({Of(1, std::nullopt, false), Of(1, std::nullopt), std::nullopt}).refinement();

@@ -54,7 +54,7 @@ class FakeReplica {
     return said_.collections(0);
   }
 
-  // Ends its server, so that nobody listens at its target any more.
+  // Ends the replica's server, so that nothing listens at its target any more.
   void End() { server_.reset(); }
 
   std::atomic<bool> away{false};  // it answers no poll
@@ -114,7 +114,7 @@ class RouterTest : public testing::Test {
             .timeout = absl::FromChrono(test::kTestLimit)};
   }
 
-  // Makes a call of a service, and waits for its answer: `start` is given what takes it.
+  // Makes an asynchronous call and waits for its answer. `start` gets the callback that takes the answer.
   template <typename Response, typename Start>
   static absl::StatusOr<Response> Wait(Start start) {
     struct Waiter {

@@ -64,7 +64,7 @@ class RouterScorerTest : public RouterTest {
     });
   }
 
-  // Has a replica fail every request.
+  // Makes a replica fail every request.
   static void Fail(FakeReplica& replica, const absl::Status& status) {
     replica.server().on_rerank = [status](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&) {
       return client::ToGrpcStatus(status);
@@ -225,7 +225,7 @@ TEST_F(LiveRouterScorerTest, AReplicaThatIsBehindIsNotLeftOut) {
 TEST_F(LiveRouterScorerTest, AGroupThatIsBehindIsNoLostGroup) {
   absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
-  // The one is behind and the other one away, whichever is asked first.
+  // One replica is behind and the other is draining. The result must not depend on which one is asked first.
   Fail(replica(0, 0), behind);
   Fail(replica(0, 1), absl::UnavailableError("it drains"));
   StartRouter();

@@ -1,4 +1,4 @@
-// Makes groups and views of a cluster that no server is behind.
+// Makes groups and views of a cluster that has no servers.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace maxsim::cluster {
 
-// Returns what a server says that holds one collection.
+// Returns the info of a collection as the server that holds it reports it.
 inline v1::CollectionInfo InfoOf(const std::string& name, uint64_t generation, collection::SlotRange slots,
                                  uint64_t num_documents = 10) {
   v1::CollectionInfo info;
@@ -31,7 +31,7 @@ inline v1::CollectionInfo InfoOf(const std::string& name, uint64_t generation, c
   return info;
 }
 
-// Returns a replica at a port that nobody listens on.
+// Returns a replica at this address, where nothing listens.
 inline std::shared_ptr<Replica> MakeReplica(const std::string& target) {
   client::ClientOptions options;
   options.target = target;

@@ -1,4 +1,4 @@
-// What goes into one call together, what does not, and how much may wait.
+// Tests which texts share a call to the encoder, which do not, and how much may wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

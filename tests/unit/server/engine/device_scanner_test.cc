@@ -352,7 +352,7 @@ TEST_F(DeviceScannerTest, ADeviceThatIsLostAtAnyPartIsLost) {
   }
 }
 
-// The list by parts of a group without a query that is alive is that of an earlier batch, or none.
+// If all queries of a group have failed, its list by parts is not made: it may be empty, or an earlier batch's.
 TEST_F(DeviceScannerTest, JobsThatFailedAreNotScanned) {
   Begin(changed_, {Query(List(*changed_)), Query(), Query(Ordinals({changed_->num_ordinals()}))}, 10);
   ASSERT_FALSE(batch_->StatusOf(2).ok());

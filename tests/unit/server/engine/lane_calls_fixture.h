@@ -1,4 +1,4 @@
-// Has a collection of several parts, and jobs for a lane on a backend that tests control.
+// Makes a collection of several parts, and jobs for a lane on a backend that tests control.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -195,7 +195,8 @@ TEST_P(LaneCodesChangesTest, JobsOfSeveralSnapshotsAreScannedTogether) {
   ExpectAlive(*later, results[2]->queries[0]);
 }
 
-// A batch whose first job has fewer documents than are refined is not scanned, and one whose last job has.
+// A batch is not scanned if its first job has no more documents than are refined, and it is scanned if only its last
+// job has that few.
 TEST_P(LaneCodesChangesTest, WhetherABatchIsScannedIsDecidedByDocuments) {
   const auto earlier = live_->Snapshot();
   for (int64_t n = 0; n < 30; ++n) live_->Upsert("new-" + std::to_string(n), clustered_.documents, n);
@@ -215,7 +216,7 @@ TEST_P(LaneCodesChangesTest, WhetherABatchIsScannedIsDecidedByDocuments) {
     }
   }
   for (int64_t n = 0; n < 200 && n < kNumDocuments; ++n) live_->Delete("doc-" + std::to_string(n));
-  // The first job would be scanned; of the snapshot that answers there are fewer documents than are refined.
+  // The first job's snapshot has enough documents for a scan. But the snapshot that answers has fewer than are refined.
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(later, {query}));
   jobs.push_back(MakeJob(live_->Snapshot(), {query}));

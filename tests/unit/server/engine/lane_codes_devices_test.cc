@@ -1,4 +1,4 @@
-// Tests collections with codes on several devices, one of which is lost.
+// Tests collections with codes on several devices when one device is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class LosableBackend final : public Backend {
  public:
   LosableBackend() : cpu_(MakeCpuBackend()), info_(cpu_->info()) { info_.name = "cuda"; }
 
-  // Let the device run so many more scans, or scoring calls, and then lose itself.
+  // The device is lost after `count` more scans, or after `count` more scoring calls.
   void LoseAfterScans(int count) { scans_left_ = count; }
   void LoseAfterCalls(int count) { calls_left_ = count; }
   int num_scans() const { return num_scans_; }
@@ -229,7 +229,7 @@ TEST_F(LaneCodesDevicesTest, DocumentsThatWereDeletedAreNotUnavailable) {
   const auto some = WithDeleted(*spread_, deleted);
   const auto all = WithDeleted(*spread_, on_lost);
   backends_[1]->LoseAfterScans(0);
-  // The device is lost during the scan, and then is lost already.
+  // In the first round the device is lost during the scan. In the second it is lost already.
   for (int round = 0; round < 2; ++round) {
     const JobQueryResult answer = RunOk(some, Query());
     EXPECT_EQ(answer.num_unavailable, CountOn(1) - 9);

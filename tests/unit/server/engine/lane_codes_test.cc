@@ -186,7 +186,7 @@ TEST_P(LaneCodesTest, AProofTakesFurtherCandidatesWithinItsBudget) {
     if (!enough.refinement->is_proven) continue;
     ++num_proven;
     ExpectSameResult(Exact(query), enough);
-    // Without any of the candidates that it took more there is no proof.
+    // With a budget of one candidate less, the bound of the documents that are left out must not be lower.
     const auto needed = static_cast<int32_t>(enough.refinement->num_documents);
     if (needed <= kTopK + 1) continue;
     const JobQueryResult less = ExecuteOne(lane(), coded, Proven(query, kTopK, needed - 1));

@@ -78,7 +78,7 @@ TEST_F(LaneDeviceLossTest, DocumentsThatWereDeletedAreNotUnavailable) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->queries[0].num_unavailable, on_lost.size() - 7);
   EXPECT_EQ(answer->queries[0].hits.size(), OrdinalsOn(*spread_, 0).size() - 1);
-  // Nothing that is alive is missing, which a job that wants all notices.
+  // Every document on the lost device was deleted, so even a job that fails if documents are unavailable succeeds.
   std::unique_ptr<Job> job = OneQuery(all, WholeCollection());
   job->fail_on_unavailable = true;
   const auto whole = Run(std::move(job));

@@ -28,7 +28,8 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     engine_ = MakeEngine(backend_.get());
   }
 
-  // Returns the type of the values that a collection is built from: what it stores, or for i8 what that is made of.
+  // Returns the type of the values that a collection is built from: the storage type or, for i8, the type before
+  // quantising.
   static ScalarType ValueType() { return QueryType(GetParam()); }
 
   // Builds and loads the documents in shards of at most `max_shard_bytes`.
@@ -49,7 +50,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
 
   Lane& lane() { return engine_->lane(0); }
 
-  // Checks an answer against FP64. `ordinals` are the candidates, of which the n-th has position n * gap.
+  // Checks an answer against FP64. `ordinals` are the candidates; the n-th one has position n * gap.
   void ExpectMatchesReference(const test::RandomQuery& query, const std::vector<uint64_t>& ordinals, uint32_t gap,
                               int32_t top_k, const JobQueryResult& result) {
     const std::vector<uint32_t> candidates(ordinals.begin(), ordinals.end());

@@ -27,7 +27,7 @@
 
 namespace maxsim::rpc {
 
-// What the live collection was asked to write, call by call, with the answers that are still due.
+// Keeps the calls that asked the live collection to write, until the test answers them. Thread-safe.
 class Desk {
  public:
   struct Call {
@@ -118,7 +118,7 @@ class GrpcDocumentsTest : public testing::Test {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
   }
 
-  // Has the collection's answers given by the test.
+  // Lets the test give the collection's answers.
   void AnswerByHand() {
     live_->on_submit = [this](std::vector<store::Write> writes, store::LiveDocuments::Done done) {
       desk_.Take(std::move(writes), std::move(done));

@@ -60,7 +60,7 @@ TEST_F(GrpcDocumentsTest, AnErrorCarriesWhenToComeAgain) {
   EXPECT_EQ(context.GetServerTrailingMetadata().find("grpc-retry-pushback-ms")->second, "1500");
 }
 
-// Has a token for searching and one for writing.
+// Sets up a token for searching and one for writing.
 class GrpcDocumentsTokensTest : public GrpcDocumentsTest {
  protected:
   void SetUp() override {

@@ -56,7 +56,7 @@ TEST(WorkerTest, StopLetsTheRunningTaskFinishAndTellsTheOthers) {
   EXPECT_EQ(ran, 1);
 }
 
-// Is a task that waits until it is released.
+// Makes a task that waits until it is released.
 class Blocked {
  public:
   Worker::Task Task() {

@@ -1,4 +1,4 @@
-// Has an application for tests of the transport.
+// An application for tests of the HTTP transport.
 #pragma once
 
 #include <algorithm>

@@ -113,8 +113,8 @@ class HttpMemoryTest : public testing::Test {
     return absl::StrCat("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes, "\r\n\r\n", std::string(bytes, 'b'));
   }
 
-  // Has allocations fail while connections are served. Whatever fails, the transport goes on: every request slot is
-  // free again, and the port accepts.
+  // Makes allocations fail while connections are served. Whichever of them fails, the transport goes on: every request
+  // slot is free again, and the port accepts.
   template <typename Connection>
   void ServeThroughFailures() {
     int good = 0;

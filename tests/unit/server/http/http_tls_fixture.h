@@ -1,4 +1,4 @@
-// Has the HTTP port of an application that tests control, with TLS.
+// Serves an application that tests control on an HTTP port with TLS.
 #pragma once
 
 #include <stdlib.h>

@@ -66,7 +66,7 @@ TEST_F(HttpTlsTest, SlowHandshakesAndRequestsHaveATimeLimit) {
          .body_timeout = absl::Milliseconds(300)});
   const std::string hello = ClientHello();
   {
-    // Nobody begins.
+    // The client sends nothing.
     RawConnection silent(port_);
     const Clock::time_point begin = Clock::now();
     bool closed = false;

@@ -1,4 +1,4 @@
-// Has the HTTP port of an application that tests control.
+// Serves an application that tests control on an HTTP port.
 #pragma once
 
 #include <gtest/gtest.h>

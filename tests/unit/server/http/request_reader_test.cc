@@ -60,8 +60,8 @@ std::string Get(const std::string& headers, const std::string& target = "/a") {
   return "GET " + target + " HTTP/1.1\r\n" + headers + "\r\n";
 }
 
-// RFC 9112, 3.2, wants a 400 for a request of HTTP/1.1 without Host, and for any request with several or an invalid
-// one.
+// RFC 9112, section 3.2: an HTTP/1.1 request without Host gets a 400, and so does any request with several Hosts or an
+// invalid one.
 TEST(RequestReaderTest, ARequestHasOneHost) {
   for (const char* host :
        {"x", "example.org", "example.org:8080", "127.0.0.1:7071", "[::1]", "[::1]:80", "", "a_b", "%41.org", "x:"}) {

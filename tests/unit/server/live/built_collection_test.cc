@@ -52,7 +52,7 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItWasBuiltWithoutKnowingOfTheLog) {
   Build();
   Open();
   MustWrite(List(Upsert("a", 1)));
-  // The builder refuses that by itself; this is one that does not look.
+  // The real builder refuses this itself. This stands for a builder that does not look at the log.
   collection::Manifest manifest = *collection::ReadManifest(path_);
   ++manifest.generation;
   manifest.log_sequence = std::nullopt;

@@ -107,7 +107,7 @@ TEST_F(ChangesWriterTest, ADeviceThatIsLostBetweenDocumentsAndCodesIsLeftOut) {
       EXPECT_EQ(after->sequence_of(*ordinal), sequence);
     }
 
-    // What comes next goes to the new segment.
+    // The next write goes to the new segment.
     Write(writer, Upserts(1));
     EXPECT_EQ(writer.Snapshot()->num_parts(), after->num_parts());
     EXPECT_EQ(writer.Snapshot()->part(after->num_parts() - 1).replicas[0].codes->num_documents(), 3);

@@ -88,7 +88,7 @@ TEST_F(CompactionTest, DropsTheLogOnceTheGenerationIsServed) {
   WriteSome(30);
   MustCompact();
   WriteSome(1, 30);
-  // What the log has dropped it cannot give to a generation of before: its copy says so.
+  // The log has dropped its old writes, so it cannot tell the tombstones of an older generation: it reports DATA_LOSS.
   EXPECT_TRUE(Eventually([&] {
     collection::Manifest old = Find()->manifest();
     old.log_sequence = 5;
@@ -111,7 +111,8 @@ TEST_F(CompactionTest, LeavesTheLogWhileSomebodyBuilds) {
     return absl::IsDataLoss(live().TombstonesOf(old).status());
   };
   {
-    // This build has seen that the log goes back to write 0, and may yet publish what holds the first five.
+    // A build is under way that has seen the log go back to write 0: it may still publish a generation that holds only
+    // the first five writes.
     const absl::StatusOr<FolderLock> build = FolderLock::Acquire(path_);
     ASSERT_TRUE(build.ok()) << build.status();
     collection::Manifest manifest = *collection::ReadManifest(path_);
@@ -236,7 +237,7 @@ TEST_F(CompactionTest, IsNotBegunByFullSegmentsWhereItIsOff) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("live.compact is off"));
   EXPECT_EQ(live().state().status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Now(), expected_);
-  // Nothing is written of a call that does not fit; deletes always fit.
+  // A call that does not fit writes nothing at all. Deletes always fit.
   EXPECT_FALSE(Write(List(Delete("d0"), Upsert("x", 1), Upsert("y", 2))).ok());
   EXPECT_EQ(Now(), expected_);
   Remove("d0");
@@ -268,7 +269,7 @@ TEST_F(CompactionTest, ThatWasNeverPublishedLeavesNoTombstonesBehindAStart) {
   Close();
   ++next.generation;
   {
-    // What a crash leaves right before the manifest is renamed.
+    // Leaves the log as a crash right before the renaming of the manifest would.
     const auto log = collection::CollectionLog::Open(path_, collection::LogFormat::Of(next),
                                                      collection::CollectionLog::Mode::kMustExist);
     ASSERT_TRUE(log.ok()) << log.status();
@@ -328,7 +329,7 @@ TEST_F(CompactionTest, TakesOneSegmentHoweverOftenItFailsWhileSomebodyWrites) {
     EXPECT_LE(live().state().segment_bytes, 14'000u) << "the third is as large as what the first two hold";
   }
   EXPECT_EQ(Now(), expected_);
-  // The one that succeeds holds what was written before it, and the segments what was written meanwhile.
+  // The compaction that succeeds holds the writes before it. The segments hold those made meanwhile.
   compact_while_writing(false);
   EXPECT_EQ(Now(), expected_);
   EXPECT_EQ(live().state().compacted_sequence, live().state().sequence - 1);

@@ -27,7 +27,7 @@
 namespace maxsim::live {
 namespace {
 
-// A spoilt message that ends nowhere says that it has this many bytes.
+// An endless message (Manner::kEndless) claims to have this many bytes.
 constexpr size_t kEndlessBytes = size_t{1} << 30;
 constexpr int kPollMs = 20;
 

@@ -9,7 +9,7 @@ namespace maxsim::live {
 
 class FakeNats {
  public:
-  // The message that does not come whole.
+  // The kind of message to spoil.
   enum class Part {
     kNone,
     kGreeting,      // INFO, when a client connects
@@ -18,11 +18,11 @@ class FakeNats {
     kDelivery,      // a message of the stream
     kAcknowledged,  // the answer to a message that was published
   };
-  // How its bytes come.
+  // How the bytes of a spoilt message come.
   enum class Manner {
     kStops,    // its first half, and then nothing
-    kDrips,    // one byte a millisecond
-    kEndless,  // as fast as the client takes them, and many more than a message has
+    kDrips,    // one byte per millisecond
+    kEndless,  // as fast as the client takes them, and far more than a message has
   };
 
   // `collection` names the stream, with the prefix "maxsim".

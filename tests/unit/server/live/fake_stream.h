@@ -14,15 +14,15 @@
 
 namespace maxsim::live {
 
-// What all servers see. The class is thread-safe.
+// The stream server that all servers share. Thread-safe.
 class FakeStreamServer {
  public:
   // How the server behaves from now on.
   struct Faults {
     bool away = false;          // nothing answers
-    int lose_publishes = 0;     // of the next messages, that are lost on the way
-    bool lose_answers = false;  // acknowledgements are
-    bool refuse = false;        // messages are, for want of room
+    int lose_publishes = 0;     // this many of the next messages are lost on the way
+    bool lose_answers = false;  // acknowledgements are lost
+    bool refuse = false;        // messages are refused for lack of room
     int64_t max_message_bytes = 1 << 20;
   };
 
@@ -37,7 +37,7 @@ class FakeStreamServer {
   void LoseBehind(uint64_t last);
   // Deletes a message, which leaves a gap.
   void Delete(uint64_t sequence);
-  // Adds a message of somebody else.
+  // Adds a message that none of the servers sent.
   void Add(std::string data);
 
   uint64_t num_messages() const;

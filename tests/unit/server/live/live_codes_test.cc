@@ -97,7 +97,7 @@ TEST_P(LiveCodesTest, WritesWhileACompactionRunsAreInSegmentsThatBothGenerations
   const absl::Status status = store_->Reload("c", &changed).status();
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_FALSE(changed);
-  // A generation of the same shards shares what was written since.
+  // A new generation with the same shards shares the segments that were written since.
   collection::Manifest next = before->manifest();
   ++next.generation;
   ASSERT_TRUE(collection::PublishManifest(next, path_).ok());
@@ -126,7 +126,7 @@ TEST_P(LiveCodesTest, AGenerationWithOtherCodesGetsSegmentsWithItsOwn) {
   EXPECT_NE(Find()->part(0).segment, before->part(0).segment);
   WriteSome(5, 20);
   Expect(GetParam().planes);
-  // One without codes takes the segments over, and is not scanned.
+  // A generation without codes takes the segments over and is not scanned.
   next = Find()->manifest();
   ++next.generation;
   next.codes.reset();

@@ -137,7 +137,7 @@ std::string Outcomes(const store::WriteResults& results) {
 }
 
 LiveTest::LiveTest(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {
-  // Tests ask for compactions; those of the background are asked for by smaller numbers.
+  // No compaction begins by itself. Tests of background compactions set smaller numbers.
   options_.segment_bytes = 4096;
   options_.compact_after = absl::InfiniteDuration();
   options_.compact_bytes_per_second = 0;
@@ -199,7 +199,7 @@ store::WriteResults LiveTest::MustWrite(std::vector<store::Write> writes) {
 }
 
 void LiveTest::MustCompact() {
-  // One that began by itself may have come first.
+  // A compaction that began by itself may have come first, so `changed` may be false.
   const uint64_t sequence = live_->state().sequence;
   bool changed = false;
   const absl::Status status = live_->Compact(nullptr, &changed);

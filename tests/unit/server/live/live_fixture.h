@@ -1,4 +1,4 @@
-// Has a live collection in a temporary folder, on the CPU backend, with its log and compaction.
+// Serves a live collection from a temporary folder, on the CPU backend, with its log and compaction.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class LiveTest : public testing::Test {
 
   // Makes the collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
   void Create(uint64_t remembered_bytes = collection::kRememberedBytes);
-  // Loads it, which makes a log where there is none. Reopen unloads it before, as a process that ends does.
+  // Loads the collection, and makes its log if it has none. Reopen unloads it first, as the end of a process does.
   absl::Status TryOpen(const std::string& path, bool live = true);
   void Open();
   void Close() { store_.reset(); }
@@ -76,7 +76,7 @@ class LiveTest : public testing::Test {
   store::WriteResults MustWrite(std::vector<store::Write> writes);
   // Compacts what is written.
   void MustCompact();
-  // Waits until it is so, 20 s at most.
+  // Waits until the condition holds. Returns false if it does not within kTestLimit.
   static bool Eventually(const std::function<bool()>& condition);
 
   const test::TemporaryFolder folder_;

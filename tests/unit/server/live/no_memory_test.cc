@@ -54,7 +54,7 @@ TEST_F(NoMemoryTest, ForAPlanRefusesTheGroupAndWritesNothing) {
   EXPECT_TRUE(client::RetryAfter(status).has_value());
   EXPECT_EQ(live().state().sequence, 2u);
   EXPECT_EQ(Now(), expected_);
-  // What fits goes on at once.
+  // A write that fits into the memory there is succeeds at once.
   MustWrite(List(Upsert("c", 3)));
   expected_["c"] = 3;
   EXPECT_EQ(Now(), expected_);
@@ -79,7 +79,7 @@ TEST_F(NoMemoryTest, ForAnAppendIsRecoveredFromWhateverSegmentsHadBefore) {
       EXPECT_TRUE(absl::IsUnavailable(status)) << status;
       EXPECT_TRUE(client::RetryAfter(status).has_value());
     }
-    // The log has them, so that they come to be served.
+    // The log has the writes, so they are served in the end.
     ASSERT_TRUE(Eventually([&] { return live().state().status.ok() && live().state().sequence > before + 400; }));
     EXPECT_EQ(Now(), expected_);
     MustWrite(List(Upsert("later", failing)));

@@ -15,7 +15,7 @@
 namespace maxsim::live {
 namespace {
 
-// What a collection is to hold.
+// A model of the documents and versions that a collection must hold after its writes.
 struct Model {
   struct State {
     bool exists = false;

@@ -84,7 +84,7 @@ TEST_F(SegmentAllocatorTest, PassesOverDevicesThatAreLost) {
   devices_.MarkLost(1, absl::UnavailableError("it fell off the bus"));
   EXPECT_EQ(DevicesOf(Allocate({Present({0}, 100)})), std::vector<uint32_t>{2});
   EXPECT_EQ(DevicesOf(Allocate({}, /*replicated=*/true)), (std::vector<uint32_t>{0, 2}));
-  // One whose loss shows only when its memory is taken.
+  // A device whose loss shows only when memory is allocated on it.
   backends_[2].FailAppendables(absl::UnavailableError("it fell off the bus"));
   backends_[2].SetHealth(absl::UnavailableError("it fell off the bus"));
   EXPECT_EQ(DevicesOf(Allocate({Present({0}, 100)})), std::vector<uint32_t>{0});

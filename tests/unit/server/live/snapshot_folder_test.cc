@@ -55,7 +55,7 @@ TEST_F(SnapshotFolderTest, IsMadeOnceByManyAtTheSameTime) {
   const auto log = collection::CollectionLog::Open(folder_ / "other", collection::LogFormat::Of(Find()->manifest()),
                                                    collection::CollectionLog::Mode::kCreate);
   ASSERT_TRUE(log.ok()) << log.status();
-  // Not one after another, as those of a live collection are made.
+  // Makes snapshots at the same time. A live collection would make them one after another.
   std::atomic<int> num_made{0};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -116,7 +116,7 @@ TEST_F(SnapshotFolderTest, IsWholeWhateverIsWrittenAndCompactedMeanwhile) {
     const absl::Status status = TryOpen(folder_ / absl::StrCat("copy", copy));
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(Find()->sequence(), sequences[copy]);
-    // Each write behind the first 33 brought a document.
+    // Each write after the first 33 added a document.
     EXPECT_EQ(Now().size(), sequences[copy] - 33 + 30);
   }
 }

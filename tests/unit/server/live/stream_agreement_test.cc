@@ -46,7 +46,7 @@ TEST_F(StreamAgreementTest, DecidesAboutStaleAndMissingWritesByTheOrderOfTheStre
   ASSERT_TRUE(a_.Reaches(5));
   EXPECT_EQ(a_.Now(), (Documents{{"x", 3}}));
   EXPECT_EQ(a_.live().VersionOf("none").value_or(0), 2u);
-  // What is skipped has its place in the log, before and after a start and a compaction.
+  // Skipped writes keep their sequences, also after a restart and a compaction.
   a_.Open();
   EXPECT_EQ(a_.Now(), (Documents{{"x", 3}}));
   EXPECT_EQ(a_.state().sequence, 5u);
@@ -97,7 +97,7 @@ TEST_F(StreamAgreementTest, AgreesOnEveryServerWhatIsForgotten) {
         writes.push_back(random() % 2 == 0 ? Delete(id, version) : Upsert(id, 1000 * seed + call, version));
       }
       replica.MustWrite(std::move(writes));
-      // Only one of them compacts and starts again, which drops what is forgotten there.
+      // Only one server compacts and restarts, which drops the versions that it has forgotten.
       bool changed = false;
       if (seed == 1 && call % 10 == 9) {
         EXPECT_TRUE(replica.live().Compact(nullptr, &changed).ok());

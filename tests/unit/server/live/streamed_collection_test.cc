@@ -163,7 +163,7 @@ TEST_F(StreamedCollectionTest, SaysThatItNeedsASnapshotWhereTheStreamHasDroppedW
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("up to sequence 1"), HasSubstr("begins with sequence 3"), HasSubstr("snapshot")));
   EXPECT_EQ(b_.Now(), (Documents{{"x", 1}}));
-  // A snapshot of the other server has what is gone.
+  // A snapshot of the other server has the writes that the stream has dropped.
   const auto sequence = a_.live().SnapshotTo(folder_ / "c", nullptr);
   ASSERT_EQ(sequence.value_or(0), 3u);
   Replica c(backend_.get(), folder_ / "c", &server_);
@@ -218,7 +218,7 @@ TEST_F(StreamedCollectionTest, WaitsForACompactionWhereSegmentsAreFull) {
   a_.options_.max_segment_bytes = 8192;
   a_.options_.compact = false;
   OpenBoth();
-  // b takes what a has no room for: they differ in their segments alone.
+  // b has room for writes that a has no room for: the servers differ only in how large their segments may be.
   Documents expected;
   for (int value = 0; value < 200; ++value) {
     const std::string id = absl::StrCat("id", value);
@@ -238,7 +238,7 @@ TEST_F(StreamedCollectionTest, WaitsForACompactionWhereSegmentsAreFull) {
   }));
   ASSERT_TRUE(a_.Reaches(200));
   EXPECT_EQ(a_.Now(), expected);
-  // The last of the 200 may have taken the last room.
+  // The last of the 200 writes may have filled the segments again.
   bool changed = false;
   ASSERT_TRUE(a_.live().Compact(nullptr, &changed).ok());
   EXPECT_EQ(a_.MustWrite(List(Upsert("id0", 5))).sequence, 201u);
@@ -261,7 +261,7 @@ TEST_F(StreamedCollectionTest, RefusesCallsThatWaitTooLongBehindASlowStream) {
   a_.Open();
   ASSERT_TRUE(LiveIsConnected(a_));
   server_.Set({.lose_publishes = 1'000'000, .max_message_bytes = 2 << 20});
-  // 16 MiB may be on their way to the stream, and the others wait for its answers.
+  // Up to 16 MiB may be on their way to the stream. Further writes wait until it has answered.
   std::vector<std::future<Answer>> answers;
   for (int number = 0; number < 40; ++number) {
     store::Write write = Upsert(absl::StrCat("x", number), 1);

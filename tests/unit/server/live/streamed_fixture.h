@@ -1,4 +1,4 @@
-// Has two servers of one collection, whose writes a fake stream orders.
+// Runs two servers of one collection, whose writes a fake stream orders.
 #pragma once
 
 #include <gtest/gtest.h>

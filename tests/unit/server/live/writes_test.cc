@@ -1,4 +1,4 @@
-// What one write, and many at the same time, do to a live collection.
+// Tests what one write, and many at the same time, do to a live collection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

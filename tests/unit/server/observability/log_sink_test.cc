@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// Has a pipe of the smallest size, whose reader reads when it is told to.
+// Opens a pipe of the smallest size, which is read only when a test says so.
 class Pipe {
  public:
   Pipe() {

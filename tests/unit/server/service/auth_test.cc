@@ -91,7 +91,7 @@ TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
   EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
 }
 
-// What a token of each file, and none, may do with the files that there are: bits of Scope.
+// Checks what a token of each file, and a call without a token, may do, depending on which files there are.
 class TokenScopesTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -170,7 +170,7 @@ TEST_F(TokenScopesTest, WithAFileForWritingAloneItsTokensAdministerAndEveryoneSe
   EXPECT_EQ(MayDo(search_and_write, "writer"), "SWA");
 }
 
-// Has both files, whose tokens are "searcher" and "operator" at first.
+// Starts with two files: one has the token "searcher", the other one "operator".
 class TokenFilesTest : public testing::Test {
  protected:
   void SetUp() override {

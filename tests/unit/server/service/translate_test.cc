@@ -193,7 +193,7 @@ TEST_F(TranslateTest, DefaultsAreFilledIn) {
   EXPECT_EQ(Accept(request).job->priority, engine::Priority::kLow);
 }
 
-// Lists are resolved with the request's own snapshot, so that scans beside them are to be of no other.
+// Lists are resolved with the request's own snapshot, so scans in the same request must use that snapshot too.
 TEST_F(TranslateTest, AJobOfScansAndListsIsPinned) {
   Build(collection::IdType::kString);
   v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 4), {"doc-1"}, 3);

@@ -25,7 +25,7 @@ class ChangedFilesTest : public testing::Test {
   ChangedFilesTest() : documents_(test::SmallDocuments(3, 2000)) {
     manifest_ = test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = 200'000, .payloads = true});
     EXPECT_GE(manifest_.shards.size(), 2u);
-    // The wait makes the time of the change another one: times of files have a granularity of some milliseconds.
+    // Waits so that a later change gets another time: times of files have a granularity of some milliseconds.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 

@@ -168,8 +168,8 @@ TEST_F(ChangesTest, AListOfOrdinalsGoesOnWithTheSegmentThatGrows) {
   EXPECT_TRUE(first->scan_filter(part_idx, 3).tombstones.empty());
 
   for (int64_t n = 40; n < 90; ++n) upsert(n);
-  live.Delete("new-1");   // of the list
-  live.Delete("new-80");  // of the documents behind it
+  live.Delete("new-1");   // is in the first snapshot's list
+  live.Delete("new-80");  // was written after that list was made
   const auto second = live.Snapshot();
   const test::ExpectedDocuments expected_second = live.expected();
   const ScanFilter filter = second->scan_filter(part_idx, 3);

@@ -98,7 +98,7 @@ TEST_F(DescriptorsTest, AFileThatCannotBeOpenedForWantOfThemSaysHowManyThereAre)
   const int next = dup(STDIN_FILENO);
   ASSERT_GE(next, 0);
   close(next);
-  const DescriptorLimit limit(next);  // the limit is one of the numbers, of which the least free one is taken
+  const DescriptorLimit limit(next);  // open() takes the lowest free number, and `next` is over the limit
   const absl::Status status = InputFile::Open(folder_ / "file").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("the limit of this process is"), HasSubstr("ulimit -n")));

@@ -12,7 +12,7 @@
 namespace maxsim::store {
 namespace {
 
-// Has a part of documents of these lengths. `known` is what the view says of the length of all of them.
+// A part with documents of these lengths. `known` is the length of every document if they are all equal, else 0.
 struct Part {
   explicit Part(const std::vector<int64_t>& lengths, int64_t known = 0) : document_tokens(known) {
     for (const int64_t length : lengths) offsets.push_back(offsets.back() + length);

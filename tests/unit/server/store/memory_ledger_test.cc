@@ -17,7 +17,7 @@ using testing::HasSubstr;
 // Returns a demand for memory of the first device.
 MemoryDemand Bytes(uint64_t bytes) { return {.device_bytes = {bytes}}; }
 
-// Has a ledger of one device.
+// A memory ledger of one device.
 struct OneDevice {
   OneDevice(test::FakeBackend* backend, uint64_t budget, uint64_t reserve)
       : devices(backend), ledger(&devices, {budget, reserve}, {}, nullptr) {}

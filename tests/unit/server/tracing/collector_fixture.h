@@ -142,7 +142,7 @@ class CountingObserver : public ExportObserver {
     const MutexLock lock(&mutex_);
     return states_;
   }
-  // Waits until so many spans have been exported or dropped.
+  // Waits until `num_spans` have been exported or dropped. Returns whether that happened in time.
   bool WaitFor(uint64_t num_spans) {
     const absl::Time end = MonotonicNow() + kPatience;
     MutexLock lock(&mutex_);

@@ -21,7 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Has no memory for the first call, and answers the others.
+// Runs out of memory in the first call, and answers the others.
 class StubWithoutMemory final : public OtlpExporter::Stub {
  public:
   grpc::Status Export(grpc::ClientContext*, const collector_api::ExportTraceServiceRequest&,

@@ -15,13 +15,13 @@
 
 namespace maxsim::batching {
 
-// Checks that one of two clients is served no more than about three of the largest jobs more than the other
-// (docs/internals/batching.md), in every stretch of time in which both have jobs of one priority waiting, on one
-// collection. A turn is worth less than twice the largest job that waits, and a client goes into a turn with less than
-// one such job left of the last one and out of it with as much: 2 + 2 x 1 of the largest.
+// Checks that, while two clients both have jobs of one priority waiting on one collection, neither is served more than
+// about three of the largest jobs ahead of the other (docs/internals/batching.md). The bound that never breaks is 4 of
+// the largest: a turn is worth less than two of the largest waiting jobs, and a client may enter and leave a turn with
+// less than one such job's worth of credit, which makes 2 + 2 x 1.
 //
-// Clients on different collections share by turns only, for a batch takes what fits of one collection beyond its
-// clients' turns: while a client waits unserved, no other begins batches worth more than a turn and what was left.
+// Clients on different collections share turns only, because a batch also takes jobs of its own collection beyond its
+// clients' turns: while a client waits unserved, no other begins batches worth more than a turn and the credit left.
 class FairnessCheck {
  public:
   explicit FairnessCheck(bool one_collection) : one_collection_(one_collection) {}
@@ -80,10 +80,10 @@ class FairnessCheck {
 
  private:
   struct Pair {
-    int64_t ahead = 0;  // work of the first that was served, less that of the second
+    int64_t ahead = 0;  // served work of the first client, less that of the second
     int64_t least = 0;
     int64_t most = 0;
-    uint64_t begun_first = 0;  // work of the first's jobs that batches began with since the second was served
+    uint64_t begun_first = 0;  // work of the first's jobs that began a batch since the second was served
     uint64_t begun_second = 0;
     uint64_t largest = 0;  // work of the largest job that was in the line meanwhile
   };
@@ -92,19 +92,19 @@ class FairnessCheck {
 
   const bool one_collection_;
   std::array<std::map<std::pair<uint64_t, uint64_t>, Pair>, 3> pairs_;
-  // The largest job since the line was empty counts, even one that has left: the credit of a turn may follow from it.
+  // The largest job since the line was last empty, even if it has left: the credit of a turn may depend on it.
   std::array<uint64_t, 3> largest_{};
 };
 
 // Checks that "a job of lower priority that has waited this long goes before newer ones of higher priority"
-// (SchedulerOptions), if it is the next of its priority (JobQueue). Which job was the next is known when it is served,
-// if nothing else left its line meanwhile: then no batch may have begun with a newer job of another line after it had
-// waited for the limit.
+// (SchedulerOptions), if it is the next of its priority (JobQueue). A job that is served was the next of its line for
+// as long as nothing else has left the line. In that time no batch may have begun with a newer job of another line
+// after the job had waited for the limit.
 class StarvationCheck {
  public:
   explicit StarvationCheck(absl::Duration limit) : limit_(limit) {}
 
-  // Notes that a job left the line, so that what was the next job of it is not known.
+  // Notes that a job left the line. Which job was the line's next one before that is no longer known.
   void Changed(size_t line) { begun_[line].clear(); }
 
   // Notes that a batch began with job `number` of `line`, which came at `enqueued`. Returns "", or which promise is
@@ -130,7 +130,7 @@ class StarvationCheck {
   };
 
   const absl::Duration limit_;
-  std::array<std::vector<Begun>, 3> begun_;  // by line: with what batches of other lines began since it last changed
+  std::array<std::vector<Begun>, 3> begun_;  // by line: other lines' jobs that began batches since it last changed
 };
 
 }  // namespace maxsim::batching

@@ -11,12 +11,12 @@ namespace {
 
 using State = JobRecord::State;
 
-// A dead job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler). The bound is a sweep each
-// 10 ms, and what the simulated threads take to wake up, 2 ms at most, before and after it.
+// A dead job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler). There is a sweep every
+// 10 ms, and simulated threads take up to 2 ms to wake up, before and after it.
 constexpr absl::Duration kMaxDead = absl::Milliseconds(15);
 
-// The reaper is woken for what has left the queue unscored. It may be answering other jobs then, and takes 2 ms at most
-// to wake up, and as long to answer.
+// The reaper is woken for jobs that have left the queue unscored. It may be answering other jobs then. Waking up takes
+// it up to 2 ms, and so does answering.
 constexpr absl::Duration kMaxUnanswered = absl::Milliseconds(7);
 
 uint64_t JobsOf(const QueueSize& amount) { return static_cast<uint64_t>(amount.jobs); }
@@ -88,8 +88,8 @@ void Ledger::Refused(JobRecord& record, const absl::Status& status, absl::Time n
   }
   if (!status.GetPayload(kQueueFullMark).has_value()) return reason(false);
   if (status.message().find("would wait for about") != std::string::npos) return reason(total_.jobs > 0);
-  // "At a hard bound": an empty queue takes any job, and one below its client's share of what it breaks, "the bound
-  // over the number of clients", is let in, unless all that could give way for it has a higher priority.
+  // "At a hard bound": an empty queue takes any job. A job that breaks a bound is let in if its client stays within its
+  // share of that bound, "the bound over the number of clients", unless jobs of higher priority wait.
   if (total_.jobs == 0) return reason(false);
   const QueueSize bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
   const QueueSize more = {1, record.work, record.bytes};
@@ -118,8 +118,8 @@ void Ledger::ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now) 
 }
 
 void Ledger::Compare(const SchedulerStats& stats) {
-  // The lines from which jobs were dropped are told once more: a job that was dropped while a batch was formed may have
-  // been the next of its line when the batch began.
+  // Tell the starvation check once more which lines dropped jobs: a job that was dropped while a batch was formed may
+  // have been the next of its line when the batch began.
   for (size_t line = 0; line < dropped_from_.size(); ++line) {
     if (std::exchange(dropped_from_[line], false)) starvation_.Changed(line);
   }
@@ -139,8 +139,9 @@ void Ledger::Compare(const SchedulerStats& stats) {
   }
 }
 
-// Checks that "the newest job of who holds most" gave way, of the client's lowest priority, which is not above the
-// newcomer's. Whoever holds most holds at least the average of what is full.
+// Checks that the right job was displaced by the newcomer. The rule takes it from the client that holds most: this must
+// be another client than the newcomer's, and holds at least the average of some quantity. Of its jobs the newest one of
+// the lowest priority goes, which must not be above the newcomer's priority.
 void Ledger::CheckDisplaced(const JobRecord& record) {
   const JobRecord& newest = records_[static_cast<size_t>(*waiting_[record.line].at(record.client).rbegin())];
   bool lower_waits = false;

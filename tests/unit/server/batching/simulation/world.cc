@@ -137,7 +137,7 @@ void World::StepAnswerer(Thread& answerer) {
   answerer.state = State::kIdle;
 }
 
-// Does a step of a caller that has taken a batch, as Scheduler::Impl::SubmitOrScore does behind SubmitOrTakeBatch.
+// Does one step of a caller that has taken a batch, as Scheduler::Impl::SubmitOrScore does after SubmitOrTakeBatch.
 void World::StepCaller() {
   Note(3);
   if (caller_.state == State::kScoring) {

@@ -82,7 +82,7 @@ class World {
     std::vector<DroppedJob> dropped = {};
   };
 
-  // Lets happen what is next. Returns false when nothing is to come.
+  // Makes the next event happen. Returns false if there is none.
   bool Step();
   void StepLane(Thread& lane);
   void StepCaller();

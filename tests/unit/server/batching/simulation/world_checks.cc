@@ -10,8 +10,8 @@
 
 namespace maxsim::batching {
 
-// Checks that no lane stands idle while jobs wait: where there is a free lane and no other thread that will soon look
-// at the queue, a thread that sleeps is woken or is about to be.
+// Checks that no lane stands idle while jobs wait: if a lane is free and no other thread is about to look at the queue,
+// a sleeping lane thread must have been woken or have its wake-up on the way.
 void World::CheckProgress() {
   if (!ledger_.has_waiting()) return;
   int busy = caller_.state == State::kScoring ? 1 : 0;

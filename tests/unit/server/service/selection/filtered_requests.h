@@ -33,7 +33,7 @@ struct FilteredCollection {
   std::vector<FilteredDocument> documents;
 };
 
-// Adds the id of a document, or one that is unknown for a number behind them.
+// Adds the id of document number `document`, or an unknown id if the collection has fewer documents.
 inline void AddId(const FilteredCollection& collection, uint64_t document, v1::Candidates& candidates) {
   const bool is_known = document < collection.documents.size();
   if (collection.collection->manifest().id_type == collection::IdType::kString) {

@@ -87,7 +87,7 @@ class GroupedRequests {
     return request;
   }
 
-  // Answers in rounds, the first of which rank few candidates: that takes many rounds.
+  // Answers in rounds. The first rounds rank few candidates, so that many rounds are needed.
   v1::RerankResponse Answer(const FilteredCollection& known, const v1::RerankRequest& request) {
     EXPECT_TRUE(CheckEnvelope(request, {}).ok()) << CheckEnvelope(request, {});
     absl::StatusOr<Translated> translated = Translate(request, known.collection, {});
