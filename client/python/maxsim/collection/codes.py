@@ -14,10 +14,9 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import aligned_empty
 from .limits import PLANE_COUNTS
 from .quantize import Rotation, padded_columns
-from .values import to_float32
+from .values import aligned_empty, to_float32
 
 MAX_FACTOR = 255
 MIN_NOMINAL_NORM = 1e-28

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import vectors as token_arrays
-from .arrays import aligned_empty
 from .batch import Batch, Layout
 from .codebook import Codebook
 from .errors import CollectionError, quote_id
@@ -20,7 +19,7 @@ from .limits import MAX_ABS_VALUE, MAX_DOCUMENT_TOKENS, MAX_INT8_SCALE
 from .loss import QuantizationLoss, lossy_rows
 from .payloads import encode_payload
 from .quantize import MAX_INT8, Quantizer
-from .values import SOURCE_TYPES, convert, describe_unusable, find_unusable, to_float32
+from .values import SOURCE_TYPES, aligned_empty, convert, describe_unusable, find_unusable, to_float32
 from .workers import Workers
 
 # Batches are large against what a call costs, and small against a cache.

@@ -16,8 +16,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import LINE_BYTES, aligned_empty
-from .values import widen_f16
+from .values import LINE_BYTES, aligned_empty, widen_f16
 from .workers import Workers
 
 MAX_INT8 = 127

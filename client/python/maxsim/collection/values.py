@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bfloat16 import widen_bfloat16
-from .arrays import aligned_empty
 from .limits import MAX_ABS_VALUE, MAX_F16
 from .workers import Workers
+
+# Bytes of a cache line. Vector instructions take twice as long if they cross the end of a line.
+LINE_BYTES = 64
 
 # BF16 has no type in NumPy; its values are held as the upper halves of F32 ones.
 SOURCE_TYPES: dict[str, np.dtype[Any]] = {
@@ -26,6 +28,14 @@ SOURCE_TYPES: dict[str, np.dtype[Any]] = {
 _BLOCK_VALUES = 1 << 16
 
 _MAX_F32_BITS = int(np.float32(MAX_ABS_VALUE).view(np.uint32))
+
+
+def aligned_empty(count: int, dtype: Any) -> NDArray[Any]:
+    """Returns an array of `count` values, with any content, which begins at a cache line."""
+    dtype = np.dtype(dtype)
+    room = np.empty(count * dtype.itemsize + LINE_BYTES, dtype=np.uint8)
+    begin = -room.ctypes.data % LINE_BYTES
+    return room[begin : begin + count * dtype.itemsize].view(dtype)
 
 
 def to_float32(values: NDArray[Any], data_type: str) -> NDArray[Any]:
