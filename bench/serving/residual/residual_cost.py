@@ -11,7 +11,6 @@ import datetime
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
@@ -19,8 +18,10 @@ import numpy as np
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
+sys.path.insert(0, str(REPOSITORY / "bench/serving/live"))
 sys.path.insert(0, str(REPOSITORY / "client/python"))
 
+from live_server import loadtest  # noqa: E402
 from maxsim.collection import Codebook, CollectionWriter  # noqa: E402
 from servers import Maxsimd, gpu_query, has_gpu, server_commit  # noqa: E402
 
@@ -53,17 +54,6 @@ def make_collection(options, storage, folder):
             writer.add_packed(ids, vectors, np.full(len(ids), options.tokens))
 
 
-def load(options, address, storage, candidates, *further):
-    report = options.scratch / "report.json"
-    command = [
-        options.bin / "maxsim-loadtest", "--target", address, "--collection", storage, "--candidates", candidates,
-        "--concurrency", 1, "--query-tokens", 32, "--top-k", 100, "--duration", f"{options.seconds}s", "--warmup", "500ms",
-        "--pool-requests", 64, "--timeout", "60s", "--json", report, *further,
-    ]  # fmt: skip
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
-    return json.loads(report.read_text())["latency_us"]["p50"]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
@@ -82,15 +72,19 @@ def main():
         folders = {storage: options.scratch / storage for storage in storages}
         for storage, folder in folders.items():
             make_collection(options, storage, folder)
-        cases = {"whole_collection": ("all",), "list": (LIST, "--int-ids", options.documents)}
+        cases = {"whole_collection": "all", "list": LIST}
         turns = {case: {storage: [] for storage in storages} for case in cases}
         keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
         residency = "gpu" if has_gpu() else "host"
         with Maxsimd(options.bin, options.scratch, "server", folders, residency, keys, 400, True) as server:
             for _ in range(options.turns):
-                for case, arguments in cases.items():
+                for case, candidates in cases.items():
                     for storage in storages:
-                        turns[case][storage].append(load(options, server.unix_target, storage, *arguments))
+                        report = loadtest(
+                            options.bin, options.scratch, server, collection=storage, candidates=candidates,
+                            num_ids=options.documents, seconds=options.seconds, warmup=1,
+                        )  # fmt: skip
+                        turns[case][storage].append(report["latency_us"]["p50"])
         result = {
             "command": " ".join(sys.argv),
             "commit": server_commit(options.bin),
