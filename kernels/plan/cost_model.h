@@ -20,8 +20,8 @@ double EstimatedReads(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroupShape> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms);
 
-// Returns whether documents differ so much in length, and each of `grid` thread blocks has so many of them, that up to
-// half of a thread block's share should be left to be claimed.
+// Returns whether thread blocks should claim up to half of their share while they run: the documents' lengths differ
+// much, and each of `grid` thread blocks has many documents.
 bool IsUnequal(const ScorePlan& plan, const StreamCandidates& candidates, int64_t grid);
 
 // Returns whether teams of thread blocks finish sooner than thread blocks that take whole documents. The latter finish

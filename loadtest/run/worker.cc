@@ -166,8 +166,8 @@ void Worker::SendScheduled(int64_t due_ns) {
     now_ns = NowNs();
     if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed)) break;
   }
-  // After the end of the run, a thread that lags behind its schedule still sends for up to one timeout. One that waited
-  // at max_in_flight does not.
+  // A thread that is late still sends for up to one timeout after the end of the run. A thread that waited at
+  // max_in_flight stops at the end.
   if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed) + (at_limit ? 0 : timeout_ns)) {
     if (measured) stats_.unsent.Add();
     return;

@@ -268,8 +268,8 @@ TEST(ReflectionServiceTest, ARequestThatIsTooLongOrIsNoneEndsItsStream) {
 
 TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   RunningServer server([](config::Config* config) { config->server.shutdown_grace = absl::Hours(1); });
-  // This stream has a connection of its own. If it shared that of the unread answers, its end could wait in line behind
-  // them until the port closes.
+  // This stream needs its own connection. On the connection of the unread answers, gRPC could send the stream's end
+  // only after those answers, and so not until the port closes.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   Stream<> idle(grpc::CreateCustomChannel(server.grpc_address(), grpc::InsecureChannelCredentials(), own));

@@ -1,5 +1,5 @@
-// Says which candidates of which row tile a thread block scores. Work units are claimed from one counter per row tile,
-// so that thread blocks that are done early help the others.
+// Hands out work: a thread block claims a unit, which is some candidates of one row tile, and scores them. Each row
+// tile has one counter of claimed units, so that thread blocks that finish early help the others.
 #pragma once
 
 #include <cstdint>

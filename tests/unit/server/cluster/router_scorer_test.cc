@@ -225,7 +225,7 @@ TEST_F(LiveRouterScorerTest, AReplicaThatIsBehindIsNotLeftOut) {
 TEST_F(LiveRouterScorerTest, AGroupThatIsBehindIsNoLostGroup) {
   absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
-  // One replica is behind and the other is draining. The result must not depend on which one is asked first.
+  // One replica lacks the latest writes, and the other drains. The result must not depend on which is asked first.
   Fail(replica(0, 0), behind);
   Fail(replica(0, 1), absl::UnavailableError("it drains"));
   StartRouter();
