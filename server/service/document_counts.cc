@@ -36,13 +36,6 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> MatchingOf(const
   return FilterError(request, matching.status());
 }
 
-// Says whether a collection has come as far as the request asks for, and is of the generation.
-template <typename Request>
-absl::Status CheckSnapshotFor(const Request& request, const store::Collection& collection) {
-  if (absl::Status status = CheckSequence(request.min_sequence(), collection); !status.ok()) return status;
-  return CheckGeneration(request.generation(), collection);
-}
-
 template <typename Response>
 void SetSnapshot(const store::Collection& collection, Response& response) {
   response.set_generation(static_cast<uint64_t>(collection.manifest().generation));

@@ -66,8 +66,7 @@ void LocalScorer::Drain(absl::Time deadline) {
 absl::StatusOr<TextTarget> LocalScorer::TargetOf(const v1::RerankRequest& request) const {
   const auto collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();
-  if (absl::Status status = CheckSequence(request.min_sequence(), **collection); !status.ok()) return status;
-  if (absl::Status status = CheckGeneration(request.generation(), **collection); !status.ok()) return status;
+  if (absl::Status status = CheckSnapshotFor(request, **collection); !status.ok()) return status;
   return TextTarget::Of(**collection);
 }
 

@@ -311,8 +311,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits,
                                      const StopCheck& check) {
-  if (absl::Status status = CheckSequence(request.min_sequence(), *collection); !status.ok()) return status;
-  if (absl::Status status = CheckGeneration(request.generation(), *collection); !status.ok()) return status;
+  if (absl::Status status = CheckSnapshotFor(request, *collection); !status.ok()) return status;
   const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
                                .dim = collection->dim(),
                                .dim_is_of_collection = !collection->name().empty(),

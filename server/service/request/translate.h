@@ -31,6 +31,13 @@ absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& colle
 absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection);
 absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served);
 
+// Checks both for a request that names a sequence and a generation.
+template <typename Request>
+absl::Status CheckSnapshotFor(const Request& request, const store::Collection& collection) {
+  if (absl::Status status = CheckSequence(request.min_sequence(), collection); !status.ok()) return status;
+  return CheckGeneration(request.generation(), collection);
+}
+
 // Returns the candidates of a query in the request: its own, or else the request's.
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
 
