@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the latency and the throughput of two builds of maxsimd, which are asked in turns.
+"""Compares the latency and the throughput of two builds of maxsimd, which are asked in turns. The first build runs twice:
+what its two servers differ by is noise.
 
     compare_builds.py --base before/bin --bin build/release/bin --out two_builds.json
 
@@ -9,6 +10,7 @@ README.md in this folder says what the figures are. Needs NumPy.
 import argparse
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -75,19 +77,30 @@ def load(options, server, collection, concurrency, further):
     return {"p50_us": result["latency_us"]["p50"], "qps": result["qps"]}
 
 
+def order_of_turn(builds, turn):
+    """Returns the builds in the order of the turn: each is the first, the second and the last one equally often."""
+    orders = list(itertools.permutations(builds))
+    return orders[turn % len(orders)]
+
+
 def compare(options, servers):
     rows = {}
     for name, (collection, concurrency, further) in cases(options).items():
         figure = "p50_us" if concurrency == 1 else "qps"
         turns = {build: [] for build in servers}
         for turn in range(options.turns):
-            # Every other turn begins with the other build.
-            for build in sorted(servers, reverse=turn % 2 == 1):
+            for build in order_of_turn(servers, turn):
                 report = load(options, servers[build], collection, concurrency, further)
                 turns[build].append(round(report[figure], 1))
         medians = {build: statistics.median(turns[build]) for build in turns}
-        rows[name] = {"figure": figure, **medians, "ratio": medians["bin"] / medians["base"], "turns": turns}
-        print(name, json.dumps({key: rows[name][key] for key in ("figure", "base", "bin", "ratio")}), flush=True)
+        rows[name] = {
+            "figure": figure,
+            **medians,
+            "ratio": medians["bin"] / statistics.mean([medians["base"], medians["base_again"]]),
+            "ratio_of_base_to_itself": medians["base_again"] / medians["base"],
+            "turns": turns,
+        }
+        print(name, json.dumps({key: value for key, value in rows[name].items() if key != "turns"}), flush=True)
     return rows
 
 
@@ -98,7 +111,7 @@ def main():
     parser.add_argument("--documents", type=int, default=100_000, help="documents of each collection (default: 100000)")
     parser.add_argument("--tokens", type=int, default=180, help="tokens of a document (default: 180)")
     parser.add_argument("--concurrency", type=int, default=96, help="queries under way where many are (default: 96)")
-    parser.add_argument("--turns", type=int, default=5, help="turns of each case (default: 5)")
+    parser.add_argument("--turns", type=int, default=6, help="turns of each case (default: 6, each order of the three servers once)")
     parser.add_argument("--seconds", type=int, default=2, help="seconds of each measurement (default: 2)")
     parser.add_argument("--server-cpus", help="processors of the servers, such as 0-7 (default: all)")
     parser.add_argument("--client-cpus", help="processors of the load tester (default: all)")
@@ -112,9 +125,9 @@ def main():
         for storage, folder in folders.items():
             make_collection(options, storage, folder)
         servers = {}
-        for build in ("base", "bin"):
+        for build, binaries in (("base", options.base), ("bin", options.bin), ("base_again", options.base)):
             residency = "gpu" if has_gpu() else "host"
-            server = Maxsimd(getattr(options, build), options.scratch, build, folders, residency, {}, 180, True)
+            server = Maxsimd(binaries, options.scratch, build, folders, residency, {}, 180, True)
             servers[build] = stack.enter_context(server)
             if options.server_cpus:
                 command = ["taskset", "-a", "-c", "-p", options.server_cpus, str(server.process.pid)]
