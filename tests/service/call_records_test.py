@@ -184,29 +184,41 @@ class CallRecordsTest(unittest.TestCase):
         lines += [(m, c, v) for c, m, v in re.findall(r'^maxsim_requests_total\{code="(\w+)",method="(\w+)"\} (\S+)$', text, re.MULTILINE)]
         return {(method, code): int(float(value)) for method, code, value in lines}
 
+    def setUp(self):
+        self.calls = []  # name of the span, trace, method and code of each call whose span tearDown checks
+        self.logged = []  # method and code of further lines of the log
+        self.num_lines = len(self.get_request_lines())
+
     def check(self, method, code, span_name, make_call):
-        """Makes a call in its own trace, and checks everything that is recorded about it."""
+        """Makes a call in its own trace, and checks its count. tearDown checks its span and its line in the log: a
+        server sends its spans a second later."""
         type(self).num_traces += 1
         trace = f"{0xC0000 + self.num_traces:032x}"
         before = self.get_counts()
-        num_lines = len(self.get_request_lines())
         make_call(trace)
         limit = time.monotonic() + PATIENCE_S
         # The text of the metrics may be some milliseconds old.
         while sum((after := self.get_counts()).values()) == sum(before.values()) and time.monotonic() < limit:
-            pass
+            time.sleep(0.002)
         self.assertEqual({k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)}, {(method, code): 1})
-        if span_name is None:
-            return
-        span = self.collector.wait_for([f"maxsim.v1.{span_name}"], trace)[f"maxsim.v1.{span_name}"]
-        error = trace_pb2.Status.STATUS_CODE_UNSET if code == "OK" else trace_pb2.Status.STATUS_CODE_ERROR
-        self.assertEqual(span.status.code, error, span.status.message)
-        if code != "OK":
-            self.assertTrue(span.status.message.startswith(code + ": "), span.status.message)
-        # Calls that could not be parsed have no log line.
-        if span_name == RERANK and "maxsim.method" in attributes(span):
-            lines = self.get_request_lines()[num_lines:]
-            self.assertEqual([(line["method"], line["code"]) for line in lines], [(method, code)])
+        if span_name is not None:
+            self.calls.append((f"maxsim.v1.{span_name}", trace, method, code))
+
+    def tearDown(self):
+        for name, trace, method, code in self.calls:
+            with self.subTest(span=name, method=method, code=code):
+                span = self.collector.wait_for([name], trace)[name]
+                error = trace_pb2.Status.STATUS_CODE_UNSET if code == "OK" else trace_pb2.Status.STATUS_CODE_ERROR
+                self.assertEqual(span.status.code, error, span.status.message)
+                if code != "OK":
+                    self.assertTrue(span.status.message.startswith(code + ": "), span.status.message)
+                # Calls that could not be parsed have no log line.
+                if name.startswith(f"maxsim.v1.{RERANK}") and "maxsim.method" in attributes(span):
+                    self.logged.append((method, code))
+        limit = time.monotonic() + PATIENCE_S
+        while len(lines := self.get_request_lines()[self.num_lines :]) < len(self.logged) and time.monotonic() < limit:
+            time.sleep(0.01)
+        self.assertEqual(sorted((line["method"], line["code"]) for line in lines), sorted(self.logged))
 
     def get_request_lines(self):
         lines = [json.loads(line) for line in self.server.log().splitlines() if line.startswith("{")]
@@ -291,6 +303,7 @@ class CallRecordsTest(unittest.TestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(answers, [(200, "OK")] * 2)
+        self.logged += [("http", "OK")] * 2
         # The next check must not find these two, because the text of the metrics may be some milliseconds old.
         limit = time.monotonic() + PATIENCE_S
         while self.get_counts().get(("http", "OK"), 0) < num_answered + 2 and time.monotonic() < limit:
@@ -298,6 +311,7 @@ class CallRecordsTest(unittest.TestCase):
 
     def test_a_deadline(self):
         self.server = self.start(f"{type(self).__name__}-late", http__request_timeout="1s", **self.recorded)
+        self.num_lines = 0
         self.encoder.gate.clear()
         self.addCleanup(self.encoder.gate.set)
         body = {"query": "a slow question", "documents": ["a text"]}
