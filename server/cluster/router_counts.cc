@@ -87,7 +87,6 @@ void RouterDocuments::Ask(std::shared_ptr<Counting<Request, Response>> counting)
   if (!status.ok()) return call.Finish(std::move(status));
   const GroupCallOptions options{.deadline = DeadlineOf(call.context),
                                  .may_hedge = !kHasFacets,  // Few calls of Facets run at a time.
-                                 .full_for_all = !kHasFacets,
                                  .cancelled = call.context.cancelled,
                                  .span = call.context.span.AsParent()};
   const Rpc<Request, Response> rpc = counting->rpc;

@@ -45,9 +45,10 @@ absl::StatusOr<service::TextTarget> RouterScorer::TargetOf(const v1::RerankReque
   return target;
 }
 
-GroupCallOptions RouterScorer::OptionsOf(const service::CallContext& context, bool may_hedge) const {
+GroupCallOptions RouterScorer::OptionsOf(const service::CallContext& context, bool is_rerank) const {
   return {.deadline = DeadlineOfGroups(context.deadline, MonotonicNow(), deps_.timeout),
-          .may_hedge = may_hedge,
+          .may_hedge = is_rerank,
+          .full_for_all = is_rerank,
           .cancelled = context.cancelled,
           .span = context.span.AsParent()};
 }
@@ -98,7 +99,7 @@ void RouterScorer::Ask(std::shared_ptr<Scoring> scoring) {
   if (!status.ok()) return call.Refuse(RejectionOf(status), status);
   Scatter<v1::RerankRequest, v1::RerankResponse>(
       deps_.environment, std::move(targets), std::move(requests), std::move(checks),
-      OptionsOf(call.context, /*may_hedge=*/true), kRerankRpc,
+      OptionsOf(call.context, /*is_rerank=*/true), kRerankRpc,
       [this, scoring = std::move(scoring)](std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
         Gather(scoring, std::move(answers));
       });
@@ -171,7 +172,7 @@ bool RouterScorer::AskForMembers(const std::shared_ptr<Scoring>& scoring,
   scoring->answers = std::move(answers);
   Scatter<v1::RerankRequest, v1::RerankResponse>(
       deps_.environment, std::move(targets), std::move(requests), std::move(checks),
-      OptionsOf(call.context, /*may_hedge=*/true), kRerankRpc,
+      OptionsOf(call.context, /*is_rerank=*/true), kRerankRpc,
       [this, scoring](std::vector<absl::StatusOr<v1::RerankResponse>> members) {
         absl::Status replaced = Guarded([&] {
           ReplaceResults(scoring->members, std::move(members), scoring->answers);
@@ -209,7 +210,7 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(std::move(status));
-  const GroupCallOptions options = OptionsOf(call->context, /*may_hedge=*/false);
+  const GroupCallOptions options = OptionsOf(call->context, /*is_rerank=*/false);
   CallGroup<v1::RerankRequest, v1::ExplainResponse>(
       deps_.environment, std::move(target), options, kExplainRpc, request,
       [request](const v1::ExplainResponse& answer) { return CheckExplainAnswer(*request, answer); },

@@ -51,7 +51,7 @@ class RouterScorer : public service::Scorer {
   // to be asked; else takes `answers`, and finishes the call.
   bool AskForMembers(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
-  GroupCallOptions OptionsOf(const service::CallContext& context, bool may_hedge) const;
+  GroupCallOptions OptionsOf(const service::CallContext& context, bool is_rerank) const;
 
   const RouterDependencies deps_;
   std::atomic<uint64_t> turn_{0};

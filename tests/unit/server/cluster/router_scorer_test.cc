@@ -163,6 +163,35 @@ TEST_F(RouterScorerTest, AGroupWhoseAnswersAreAllWrongIsLost) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("results[0].alignments has 1 elements, and 0 belong"));
 }
 
+// A server scores few explanations at a time. One that refuses another is not full for Rerank.
+TEST_F(RouterScorerTest, AReplicaThatRefusesAnExplanationStillGetsRerankCalls) {
+  absl::Status full = absl::ResourceExhaustedError("too many calls of Explain");
+  client::SetRetryAfter(absl::Hours(1), full);
+  for (int index : {0, 1}) {
+    replica(1, index).server().on_explain = [full](auto&&...) { return client::ToGrpcStatus(full); };
+  }
+  StartRouter();
+  const auto explanation = Wait<v1::ExplainResponse>([&](service::Done<v1::ExplainResponse> done) {
+    front_->Explain(RequestFor({IdOf(1, 2)}), {.method = "Explain"}, std::move(done));
+  });
+  EXPECT_TRUE(absl::IsResourceExhausted(explanation.status())) << explanation.status();
+  const auto answer = Rerank(RequestFor({IdOf(1, 2)}));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(Asked(1), 1);
+}
+
+// Its queue is full, and all Rerank calls wait in it.
+TEST_F(RouterScorerTest, AReplicaWhoseQueueIsFullGetsNoCallsForAWhile) {
+  absl::Status full = absl::ResourceExhaustedError("the queue is full");
+  client::SetRetryAfter(absl::Hours(1), full);
+  for (int index : {0, 1}) Fail(replica(1, index), full);
+  StartRouter();
+  for (int call = 0; call < 2; ++call) {
+    EXPECT_TRUE(absl::IsResourceExhausted(Rerank(RequestFor({IdOf(1, 2)})).status()));
+  }
+  EXPECT_EQ(Asked(1), 2);
+}
+
 TEST_F(RouterScorerTest, AnErrorOfTheRequestIsNotAskedTwice) {
   for (int index : {0, 1}) Fail(replica(1, index), absl::InvalidArgumentError("queries[0].tokens: is wrong"));
   StartRouter();
