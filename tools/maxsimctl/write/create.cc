@@ -97,8 +97,8 @@ void AddCreate(CLI::App& app, Context& context) {
   command->add_flag("--replicate", options->replicate, "Copy it to every device of the server");
   command->footer(
       "The folder lies under store.allowed_roots of the server, which is empty by default: then nothing can be made.\n"
-      "After a restart the server serves the collection only if its configuration names it under collections:,\n"
-      "or after maxsimctl load NAME PATH.\n\n"
+      "After a restart the server serves the collection again, until maxsimctl unload NAME; with\n"
+      "live.restore_created: false it does not.\n\n"
       "Example: maxsimctl create notes --dim 128 && maxsimctl upsert notes --documents notes.jsonl");
   command->callback([options, &context] { context.result = RunCreate(*options, context); });
 }
