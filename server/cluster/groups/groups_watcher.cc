@@ -24,6 +24,39 @@ struct GroupsWatcher::State {
   std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> found ABSL_GUARDED_BY(mutex);
 };
 
+namespace {
+
+using Found = absl::StatusOr<std::vector<ResolvedGroup>>;
+
+// Returns the addresses of a target in a list of groups; null if the list does not have the target.
+const std::vector<std::string>* AddressesIn(const std::vector<ResolvedGroup>& groups, const std::string& group_name,
+                                            const std::string& target_name) {
+  for (const ResolvedGroup& group : groups) {
+    if (group.name != group_name) continue;
+    for (const ResolvedGroup::Target& target : group.targets) {
+      if (target.name == target_name && target.addresses.ok()) return &*target.addresses;
+    }
+  }
+  return nullptr;
+}
+
+// Merges two results, of which nobody has taken the first. What could be read or looked up the first time and not the
+// second is as it was the first time.
+Found Merge(Found first, Found second) {
+  if (!first.ok()) return second;
+  if (!second.ok()) return first;
+  for (ResolvedGroup& group : *second) {
+    for (ResolvedGroup::Target& target : group.targets) {
+      if (target.addresses.ok()) continue;
+      const std::vector<std::string>* known = AddressesIn(*first, group.name, target.name);
+      if (known != nullptr) target.addresses = *known;
+    }
+  }
+  return second;
+}
+
+}  // namespace
+
 bool IsName(const std::string& target) { return absl::StartsWith(target, "dns:///"); }
 
 GroupsWatcher::GroupsWatcher(Read read, Resolve resolve, absl::Duration interval, std::function<void()> changed)
@@ -66,7 +99,7 @@ void GroupsWatcher::Run(const std::shared_ptr<State>& state) {
     });
     lock.Lock();
     if (state->stopped) return;
-    state->found = std::move(found);
+    state->found = state->found.has_value() ? Merge(*std::move(state->found), std::move(found)) : std::move(found);
     state->changed();
     const absl::Time next = MonotonicNow() + state->interval;
     while (!state->stopped) {

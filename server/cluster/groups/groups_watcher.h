@@ -49,7 +49,8 @@ class GroupsWatcher {
   GroupsWatcher(const GroupsWatcher&) = delete;
   GroupsWatcher& operator=(const GroupsWatcher&) = delete;
 
-  // Returns the newest list, or why it could not be read; nullopt if nothing was read since the last call.
+  // Returns the newest list, or why it could not be read; nullopt if nothing was read since the last call. Where the
+  // newest round failed to read the list or to look up a name, an earlier round since the last call counts.
   std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> Take();
 
  private:
