@@ -3,6 +3,8 @@
 # A compiler process of the gRPC sources takes about a gigabyte.
 JOBS ?= $(shell awk -v cores="$$(nproc)" '/MemAvailable/ { n = int($$2 / 1200000) } \
           END { print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
+# Tests that run at a time. Many wait: for packages, for deadlines, for servers that start.
+TEST_JOBS = $(shell expr $(JOBS) + $(JOBS) / 2)
 # auto: with the CUDA backend where nvcc is, or where scripts/fetch-cuda.sh can bring it for an NVIDIA driver that is
 # there. 1: bring nvcc if it is missing, and fail without it. 0: CPU only.
 CUDA ?= auto
@@ -73,11 +75,11 @@ serve: demo-programs ## Serve the bundled collection until Ctrl-C (TEXT=1 with a
 
 test: build ## Run every test; installs what they need (ARGS=flags of CTest)
 	@scripts/setup.sh test bundle wheels deb
-	@scripts/run-tests.py release --jobs $(JOBS) $(ARGS)
+	@scripts/run-tests.py release --jobs $(TEST_JOBS) $(ARGS)
 
 test-integrations: build ## Run the tests against PyTorch, frameworks and Ray: gigabytes of packages from PyPI
 	@scripts/setup.sh test bundle wheels deb
-	@scripts/run-tests.py release --integrations --jobs $(JOBS) $(ARGS)
+	@scripts/run-tests.py release --integrations --jobs $(TEST_JOBS) $(ARGS)
 
 bench: configure ## Time the CPU kernels beside plain loops (ARGS=flags of maxsim_bench_cpu)
 	@cmake --build --preset release -j $(JOBS) --target maxsim_bench_cpu

@@ -151,13 +151,13 @@ class HttpApiTest(unittest.TestCase):
 
     def test_requests_that_schemathesis_makes_up_are_answered_as_described(self):
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{self.server.url}/openapi.json"]
-        command += ["--checks", ",".join(CHECKS), "--max-examples", "6", "--seed", "1", "--no-color"]
+        command += ["--checks", ",".join(CHECKS), "--max-examples", "3", "--seed", "1", "--no-color"]
         with tempfile.TemporaryDirectory() as scratch:
             done = subprocess.run(command, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout[-6000:])
         found = re.search(r"(\d+) generated, (\d+) passed", done.stdout)
         self.assertIsNotNone(found, done.stdout[-2000:])
-        self.assertGreater(int(found[1]), 250)
+        self.assertGreater(int(found[1]), 125)
         self.assertEqual(self.server.process.poll(), None, "the server lives")
 
 
