@@ -86,6 +86,8 @@ def order_of_turn(builds, turn):
 def compare(options, servers):
     rows = {}
     for name, (collection, concurrency, further) in cases(options).items():
+        if options.cases not in name:
+            continue
         figure = "p50_us" if concurrency == 1 else "qps"
         turns = {build: [] for build in servers}
         for turn in range(options.turns):
@@ -113,6 +115,7 @@ def main():
     parser.add_argument("--concurrency", type=int, default=96, help="queries under way where many are (default: 96)")
     parser.add_argument("--turns", type=int, default=6, help="turns of each case (default: 6, each order of the three servers once)")
     parser.add_argument("--seconds", type=int, default=2, help="seconds of each measurement (default: 2)")
+    parser.add_argument("--cases", default="", help="only the cases with this text in their name, such as latency (default: all)")
     parser.add_argument("--server-cpus", help="processors of the servers, such as 0-7 (default: all)")
     parser.add_argument("--client-cpus", help="processors of the load tester (default: all)")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
