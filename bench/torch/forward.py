@@ -9,12 +9,11 @@ As in maxsim_bench_gpu, times are medians on the device, and the cache is flushe
 starts. Prints a line per shape, and writes one JSON file.
 """
 
-import argparse
 import json
 import pathlib
 import statistics
 
-from runs import describe_run, event_ms, require
+from runs import Report, event_ms, parser_of, require
 
 import torch
 
@@ -70,19 +69,12 @@ def service_times(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = parser_of(__doc__)
     parser.add_argument("--service", type=pathlib.Path, help="what maxsim_bench_gpu --json wrote on the same machine")
-    parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
     require("cuda")
     service = service_times(options.service)
-    rows = []
-    result = {
-        **describe_run(options.commit),
-        "dim": DIM,
-        "rows": rows,
-    }
+    report = Report(options, dim=DIM)
     flushed = torch.zeros(FLUSHED_VALUES, device="cuda")
     for shape in SHAPES:
         torch.manual_seed(0)
@@ -97,9 +89,7 @@ def main():
         }
         if row["shape"] in service:
             row["service_ms"] = service[row["shape"]]
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+        report.add(row)
 
 
 if __name__ == "__main__":

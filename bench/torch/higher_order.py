@@ -9,13 +9,10 @@ Prints a line a shape, and writes one JSON file. Where plain PyTorch runs out of
 the attention follows names no number of columns; 64 is that of an ordinary attention's head.
 """
 
-import argparse
 import gc
-import json
-import pathlib
 import statistics
 
-from runs import describe_run, event_ms, require
+from runs import Report, event_ms, parser_of, require, step_figures
 
 import torch
 
@@ -46,28 +43,10 @@ def milliseconds(work, limit_ms):
 def measure(function, tensors, limit_ms):
     """Returns the figures of one way to compute, or says that memory was too little."""
 
-    def step():
-        for tensor in tensors:
-            tensor.grad = None
-        function(*tensors).square().sum().backward()
+    def time_ms(work):
+        return milliseconds(work, limit_ms)
 
-    try:
-        with torch.no_grad():
-            forward_ms = milliseconds(lambda: function(*tensors), limit_ms)
-        for tensor in tensors:
-            tensor.grad = None
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        step_ms = milliseconds(step, limit_ms)
-        peak_mib = (torch.cuda.max_memory_allocated() - before) / 2**20
-        return {"forward_ms": forward_ms, "step_ms": step_ms, "peak_mib": peak_mib}
-    except torch.OutOfMemoryError:
-        return {"error": "out of memory"}
-    finally:
-        for tensor in tensors:
-            tensor.grad = None
-        gc.collect()  # the frames of an error hold tensors
-        torch.cuda.empty_cache()
+    return step_figures(function, tensors, lambda found: found.square().sum(), time_ms, time_ms)
 
 
 def chamfer_error(x, y):
@@ -143,29 +122,22 @@ def bench_attention(dtype, limit_ms):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--types", nargs="+", default=["bfloat16", "float32"], choices=["bfloat16", "float16", "float32"],
         help="of the attention; points are float32",
     )  # fmt: skip
     parser.add_argument("--limit-ms", type=float, default=4_000, help="the time for the runs of one figure")
     parser.add_argument("--largest", type=int, default=8_192, help="the most tokens")
-    parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
     require("cuda")
     TOKENS[:] = [count for count in TOKENS if count <= options.largest]
-    result = {
-        **describe_run(options.commit),
-        "rows": [],
-    }
+    report = Report(options)
     benches = [bench_chamfer(torch.float32, options.limit_ms)]
     benches += [bench_attention(getattr(torch, name), options.limit_ms) for name in options.types]
     for bench in benches:
         for row in bench:
-            result["rows"].append(row)
-            print(json.dumps(row), flush=True)
-            options.out.write_text(json.dumps(result, indent=1) + "\n")  # keeps the figures if a later one fails
+            report.add(row)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,11 @@ Prints a line a call in microseconds, and writes one JSON file. Where other prog
 says more than `median_us`.
 """
 
-import argparse
 import json
-import pathlib
 import statistics
 import timeit
 
-from runs import describe_run, require
+from runs import describe_run, parser_of, require
 
 import torch
 
@@ -66,18 +64,13 @@ def measure(work, device):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, help="the JSON file")
+    parser = parser_of(__doc__, needs_out=False)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
     require(options.device)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    result = {
-        **describe_run(options.commit, options.device),
-        "calls": {},
-    }
+    result = {**describe_run(options.commit, options.device), "calls": {}}
     for name, work in calls(options.device).items():
         result["calls"][name] = measure(work, options.device)
         print(json.dumps({name: result["calls"][name]}), flush=True)

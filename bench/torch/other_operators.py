@@ -7,13 +7,10 @@ beside what one would write without it.
 Prints a line a case, and writes one JSON file. `peak_mib` is what a call takes beyond its inputs.
 """
 
-import argparse
-import json
-import pathlib
 import statistics
 import time
 
-from runs import describe_run, require
+from runs import Report, parser_of, require
 from training_steps import median_ms
 
 import torch
@@ -148,23 +145,14 @@ def wall_ms(work, repeats=3):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
-    parser.add_argument("--commit", default="", help="which commit the library was built of")
+    parser = parser_of(__doc__)
     options = parser.parse_args()
     require("cuda")
     torch.manual_seed(0)
-    rows = []
+    report = Report(options, dim=DIM)
     for cases in (heads, saved_int8, float8, retrievals):
         for row in cases():
-            rows.append(row)
-            print(json.dumps(row), flush=True)
-    result = {
-        **describe_run(options.commit),
-        "dim": DIM,
-        "rows": rows,
-    }
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+            report.add(row)
 
 
 if __name__ == "__main__":

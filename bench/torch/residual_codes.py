@@ -8,14 +8,11 @@ call takes beyond its inputs.
 Prints a line for each way and number of bits, and writes one JSON file.
 """
 
-import argparse
 import importlib
-import json
-import pathlib
 import statistics
 import time
 
-from runs import describe_run, require
+from runs import Report, parser_of, require
 
 import torch
 
@@ -108,8 +105,7 @@ def measure(work, device, repeats):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = parser_of(__doc__)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--type", default="float16", choices=["float16", "bfloat16", "float32"])
     parser.add_argument("--documents", type=int, default=100_000)
@@ -117,10 +113,10 @@ def main():
     parser.add_argument("--query-tokens", type=int, default=32)
     parser.add_argument("--centroids", type=int, default=65_536)
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
     require(options.device)
-    rows = []
+    shape = [1, options.documents, options.query_tokens, options.document_tokens, DIM]
+    report = Report(options, options.device, shape=shape, centroids=options.centroids, type=options.type)
     for nbits in (2, 4):
         index = Index(options, nbits)
         ways = {"maxsim_torch": index.ours, "maxsim_torch packed": index.ours_packed, "plain": index.plain}
@@ -131,16 +127,7 @@ def main():
             row = {"way": name, "nbits": nbits, **measure(work, options.device, options.repeats)}
             if "error" not in row:
                 row["largest_difference_from_plain"] = (work().float() - expected).abs().max().item()
-            rows.append(row)
-            print(json.dumps(row), flush=True)
-    result = {
-        **describe_run(options.commit, options.device),
-        "shape": [1, options.documents, options.query_tokens, options.document_tokens, DIM],
-        "centroids": options.centroids,
-        "type": options.type,
-        "rows": rows,
-    }
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+            report.add(row)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,11 @@ and the memory that a step takes beyond its inputs.
 Prints a line a shape, and writes one JSON file, anew after each.
 """
 
-import argparse
 import contextlib
 import importlib
-import json
-import pathlib
 import statistics
 
-from runs import describe_run, event_ms, require
+from runs import Report, event_ms, parser_of, require, step_figures
 
 import torch
 
@@ -46,29 +43,6 @@ def median_ms(work, repeats):
     return statistics.median(times[len(times) // 4 :])
 
 
-def measure(score, queries, documents):
-    """Returns the figures of one way to score, or says that memory was too little."""
-
-    def step():
-        queries.grad = documents.grad = None
-        score(queries, documents).sum().backward()
-
-    try:
-        with torch.no_grad():
-            forward_ms = median_ms(lambda: score(queries, documents), 7)
-        queries.grad = documents.grad = None
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        step_ms = median_ms(step, 3)
-        peak_mib = (torch.cuda.max_memory_allocated() - before) / 2**20
-        return {"forward_ms": forward_ms, "step_ms": step_ms, "peak_mib": peak_mib}
-    except torch.OutOfMemoryError:
-        return {"error": "out of memory"}
-    finally:
-        queries.grad = documents.grad = None
-        torch.cuda.empty_cache()
-
-
 def plain(queries, documents):
     """Scores as one writes them without a kernel for it. The matrix of similarities and its gradient exist."""
     return torch.einsum("qid,kjd->qkij", queries, documents).max(-1).values.sum(-1)
@@ -89,30 +63,23 @@ def ways_to_score():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = parser_of(__doc__)
     parser.add_argument("--type", default="bfloat16", choices=["bfloat16", "float16", "float32"])
-    parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
     require("cuda")
     dtype = getattr(torch, options.type)
     ways = ways_to_score()
-    rows = []
-    result = {
-        **describe_run(options.commit),
-        "dim": DIM,
-        "rows": rows,
-    }
+    report = Report(options, dim=DIM)
     for num_queries, num_documents, query_tokens, document_tokens in SHAPES:
         torch.manual_seed(0)
         queries = torch.randn(num_queries, query_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
         documents = torch.randn(num_documents, document_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
         row = {"shape": [num_queries, num_documents, query_tokens, document_tokens]}
         for name, score in ways.items():
-            row[name] = measure(score, queries, documents)
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+            row[name] = step_figures(
+                score, (queries, documents), torch.sum, lambda work: median_ms(work, 7), lambda work: median_ms(work, 3)
+            )
+        report.add(row)
 
 
 if __name__ == "__main__":
