@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import time
 
+from loadtest import loadtest_command
 from servers import Baseline, Maxsimd, ThreadTimes
 
 KERNEL_SECONDS = "maxsim_batch_kernel_duration_seconds_sum"
@@ -62,6 +63,7 @@ class Run:
         report = self.out / f"{name.replace(':', '-')}.json"
         report.unlink(missing_ok=True)
         arguments = {
+            "quiet": True,
             "target": server.target,
             "collection": collection,
             "candidates": candidates,
@@ -82,10 +84,7 @@ class Run:
         elif isinstance(server, Maxsimd):
             arguments["metrics"] = server.metrics_url
         arguments.update(flags)
-        command = [str(pathlib.Path(self.options.bin) / "maxsim-loadtest"), "--quiet"]
-        for flag, value in arguments.items():
-            if value is not None:
-                command += [f"--{flag.replace('_', '-')}", str(value)]
+        command = loadtest_command(self.options.bin, report, arguments)
         before, begin = self._metrics(server), time.monotonic()
         warmup, duration = (float(str(arguments[name])[:-1]) for name in ("warmup", "duration"))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tester:

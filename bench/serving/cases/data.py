@@ -4,9 +4,10 @@ import concurrent.futures
 import dataclasses
 import os
 import pathlib
-import subprocess
 
 import numpy as np
+
+from servers import run_shard
 
 BLOCK_ROWS = 1 << 16
 SHARDS = 16  # of the collections many-*, about
@@ -87,14 +88,9 @@ class Data:
         self.scale = SCALES[scale_name]
         self.folder = pathlib.Path(folder) / f"{scale_name}-{seed}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.shard_program = str(pathlib.Path(binaries) / "maxsim-shard")
+        self.binaries = binaries
         self.seed = seed
         self.threads = threads or os.cpu_count() or 1
-
-    def _run(self, *arguments):
-        result = subprocess.run([self.shard_program, *map(str, arguments)], capture_output=True, text=True)
-        if result.returncode != 0:
-            raise RuntimeError(f"{' '.join(map(str, arguments))}: {(result.stderr or result.stdout).strip()[-400:]}")
 
     def _tokens(self, rows):
         path = self.folder / f"tokens-{rows}.npy"
@@ -130,7 +126,8 @@ class Data:
             return folder
         kind, _, storage = name.partition("-")
         if storage == "i8":
-            self._run("quantize", self.collection(f"{kind}-f16"), folder, "--no-comparison", "--quiet", "--name", name)
+            source = self.collection(f"{kind}-f16")
+            run_shard(self.binaries, "quantize", source, folder, "--no-comparison", "--quiet", "--name", name)
         else:
             lengths = self._lengths(kind)
             rows = int(lengths.sum())
@@ -138,7 +135,7 @@ class Data:
             np.save(path, lengths)
             # A collection has one shard, so that a request is one call, unless it is to be spread over devices.
             most = rows * self.scale.dim * 2 // SHARDS if kind == "many" else 16 << 30
-            self._run("build", "--tokens", self._tokens(rows), "--lengths", path, "--output", folder,
+            run_shard(self.binaries, "build", "--tokens", self._tokens(rows), "--lengths", path, "--output", folder,
                       "--name", name, "--max-shard-bytes", max(most, 1 << 20), "--quiet")  # fmt: skip
         return folder
 
@@ -146,8 +143,8 @@ class Data:
         """Makes the next generation of a collection, of the same documents."""
         lengths = self.folder / f"{name}.lengths.npy"
         rows = int(np.load(lengths).sum())
-        self._run("build", "--tokens", self._tokens(rows), "--lengths", lengths, "--output", self.folder / name,
-                  "--name", name, "--quiet")  # fmt: skip
+        run_shard(self.binaries, "build", "--tokens", self._tokens(rows), "--lengths", lengths,
+                  "--output", self.folder / name, "--name", name, "--quiet")  # fmt: skip
 
     def make(self, names):
         """Makes several collections at a time, since each build is one thread that reads and hashes."""

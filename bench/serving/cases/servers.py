@@ -1,6 +1,11 @@
-"""Starts and stops what is measured: maxsimd, the baseline, the bare wire; and reads what they say of themselves."""
+"""Starts and stops what is measured: maxsimd, the baseline, the bare wire; and reads what they say of themselves.
 
+Importing it makes the Python package maxsim of this tree importable.
+"""
+
+import argparse
 import collections
+import datetime
 import json
 import os
 import pathlib
@@ -14,6 +19,8 @@ import tempfile
 import threading
 import time
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "client/python"))
 
 
 def free_port():
@@ -43,6 +50,12 @@ def gpu_query(fields):
     return [[cell.strip() for cell in line.split(",")] for line in result.stdout.splitlines() if line.strip()]
 
 
+def gpu_bytes():
+    """Returns the bytes in use of all GPUs that programs see; None without a GPU."""
+    used = [int(row[0]) for row in gpu_query("memory.used") if row[0].isdigit()]
+    return sum(used) << 20 if used else None
+
+
 class Watcher:
     """Runs `_watch` of its subclass beside a block, and asks it to end with the block by `_stop`."""
 
@@ -69,9 +82,9 @@ class DeviceMemory(Watcher):
 
     def _watch(self):
         while True:
-            used = [int(row[0]) for row in gpu_query("memory.used") if row[0].isdigit()]
-            if used:
-                total = sum(used)
+            used = gpu_bytes()
+            if used is not None:
+                total = used >> 20
                 self.least = total if self.least is None else min(self.least, total)
                 self.most = total if self.most is None else max(self.most, total)
             if self._stop.wait(self._seconds):
@@ -255,3 +268,40 @@ def server_keys(binaries):
 def server_commit(binaries):
     result = subprocess.run([str(pathlib.Path(binaries) / "maxsimd"), "--version"], capture_output=True, text=True)
     return (result.stdout or result.stderr).strip()
+
+
+def provenance(binaries):
+    """Returns what a result says of where it comes from."""
+    return {
+        "command": " ".join(sys.argv),
+        "commit": server_commit(binaries),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "device": gpu_query("name,driver_version") or f"no GPU, {os.cpu_count()} processors",
+    }
+
+
+def benchmark_parser(description):
+    """Returns a parser of the arguments --bin and --out."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
+    return parser
+
+
+def run_shard(binaries, *arguments):
+    """Runs maxsim-shard to its end."""
+    command = [str(part) for part in (pathlib.Path(binaries) / "maxsim-shard", *arguments)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[1:])}: {(result.stderr or result.stdout).strip()[-400:]}")
+
+
+def build_collection(binaries, vectors, folder, name, storage, *further, ids="ids.txt", planes=0):
+    """Builds a collection, with codes of that many planes, out of the folder `vectors`: it has tokens.npy, lengths.npy,
+    a file `ids` of integer ids, and scales.npy if tokens are INT8. `further` are more arguments of maxsim-shard build."""
+    scales = vectors / "scales.npy"
+    run_shard(
+        binaries, "build", "--tokens", vectors / "tokens.npy", *(["--scales", scales] if scales.exists() else []),
+        "--lengths", vectors / "lengths.npy", "--ids", vectors / ids, "--id-type", "int64", "--storage", storage,
+        "--output", folder, "--name", name, "--quiet", *(["--codes", planes] if planes else []), *further,
+    )  # fmt: skip

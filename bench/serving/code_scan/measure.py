@@ -7,12 +7,10 @@ Every document consists of spans of the demo's token vectors, with noise. A sear
 document tells how many of the best ones the scan found. The originals are INT8. Needs a CUDA GPU, PyTorch, NumPy and grpcio.
 """
 
-import argparse
-import datetime
+import concurrent.futures
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,11 +20,11 @@ import torch
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
-sys.path.insert(0, str(REPOSITORY / "client/python"))
 
+from loadtest import loadtest  # noqa: E402
+from servers import Maxsimd, benchmark_parser, build_collection, gpu_bytes, provenance  # noqa: E402
 from maxsim import Client, token_matrix  # noqa: E402
 from maxsim.v1 import rerank_pb2  # noqa: E402
-from servers import Maxsimd, gpu_query, server_commit  # noqa: E402
 
 SPANS = 4  # of the demo's rows, in every document
 NOISE = 0.05
@@ -65,13 +63,9 @@ def make_documents(folder, first, num_documents, num_tokens):
 
 
 def build(options, vectors, folder):
-    """Starts to build a collection of what make_documents wrote, in one shard: a GPU spends 50 us on each of them."""
-    command = [
-        options.bin / "maxsim-shard", "build", "--tokens", vectors / "tokens.npy", "--scales", vectors / "scales.npy",
-        "--lengths", vectors / "lengths.npy", "--ids", vectors / "ids.txt", "--id-type", "int64", "--storage", "i8",
-        "--output", folder, "--name", "documents", "--quiet", "--max-shard-bytes", "64GiB", *(["--codes", options.planes] if options.planes else []),
-    ]  # fmt: skip
-    return subprocess.Popen([str(part) for part in command])
+    """Builds a collection of what make_documents wrote, in one shard: a GPU spends 50 us on each of them."""
+    one_shard = ("--max-shard-bytes", "64GiB")
+    build_collection(options.bin, vectors, folder, "documents", "i8", *one_shard, planes=options.planes)
 
 
 def join(folders, folder):
@@ -99,21 +93,21 @@ def make_collection(options, folder):
     parts, building = [], []
 
     def finish():
-        vectors, part, process = building.pop(0)
-        if process.wait() != 0:
-            sys.exit("maxsim-shard build failed")
+        vectors, part, built = building.pop(0)
+        built.result()
         shutil.rmtree(vectors)
         parts.append(part)
 
-    for first in range(0, options.documents, options.part):
-        number = first // options.part
-        vectors, part = options.scratch / f"vectors-{number}", options.scratch / f"part-{number}"
-        make_documents(vectors, first, min(options.part, options.documents - first), options.tokens)
-        building.append((vectors, part, build(options, vectors, part)))
-        if len(building) == 3:
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for first in range(0, options.documents, options.part):
+            number = first // options.part
+            vectors, part = options.scratch / f"vectors-{number}", options.scratch / f"part-{number}"
+            make_documents(vectors, first, min(options.part, options.documents - first), options.tokens)
+            building.append((vectors, part, pool.submit(build, options, vectors, part)))
+            if len(building) == 3:
+                finish()
+        while building:
             finish()
-    while building:
-        finish()
     torch.cuda.empty_cache()
     join(parts, folder)
 
@@ -137,16 +131,13 @@ def request(queries, refined):
     return message
 
 
-def load(options, address, report, queries_per_request, clients=1):
+def load(options, address, queries_per_request, clients=1):
     """Runs maxsim-loadtest with as many requests under way as there are clients."""
-    command = [
-        options.bin / "maxsim-loadtest", "--target", address, "--collection", "documents", "--candidates", "all",
-        "--concurrency", clients, "--queries", options.scratch / "queries.npy", "--query-lengths", options.scratch / "query_lengths.npy",
-        "--queries-per-request", queries_per_request, "--top-k", TOP_K, "--duration", f"{options.seconds}s", "--warmup", "1s",
-        "--pool-requests", 64, "--timeout", "60s", "--json", report,
-    ]  # fmt: skip
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
-    result = json.loads(report.read_text())
+    result = loadtest(
+        options.bin, options.scratch, address, "documents", "all", seconds=options.seconds, concurrency=clients,
+        query_tokens=None, queries=options.scratch / "queries.npy", query_lengths=options.scratch / "query_lengths.npy",
+        queries_per_request=queries_per_request, top_k=TOP_K, pool_requests=64, timeout="60s", quiet=None,
+    )  # fmt: skip
     return {key: result[key] for key in ("command", "requests", "qps", "latency_us", "server_us", "errors")}
 
 
@@ -174,10 +165,6 @@ def ask(address, queries, num_documents):
     }
 
 
-def gpu_bytes():
-    return int(gpu_query("memory.used")[0][0]) << 20
-
-
 def measure(options, folder, residency, queries):
     before = gpu_bytes()
     # A batch of scans of the whole collection is more work than a server queues by default.
@@ -187,15 +174,14 @@ def measure(options, folder, residency, queries):
         address = server.unix_target
         if options.planes:
             yield {"answers": ask(address, queries[: options.compare], options.documents)}
-        yield {"one_query": load(options, address, options.scratch / "one.json", 1)}
-        yield {"batch_of_32": load(options, address, options.scratch / "batch.json", 32)}
+        yield {"one_query": load(options, address, 1)}
+        yield {"batch_of_32": load(options, address, 32)}
         for clients in options.clients:
-            yield {f"clients_{clients}": load(options, address, options.scratch / "clients.json", 1, clients)}
+            yield {f"clients_{clients}": load(options, address, 1, clients)}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
     parser.add_argument("--tokens", type=int, default=72, help="tokens of a document (default: 72)")
     parser.add_argument("--part", type=int, default=1_000_000, help="documents that are made at once (default: 1000000)")
@@ -208,18 +194,12 @@ def main():
     parser.add_argument("--compare", type=int, default=20, help="queries that are compared with exact ones (default: 20)")
     parser.add_argument("--collection", type=pathlib.Path, help="folder of the collection, kept if given, and used if there")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the vectors' files, on the file system of --collection (default: the system's)")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(dir=options.scratch, prefix="code-scan-") as name:
         options.scratch = pathlib.Path(name)
         folder = options.collection or options.scratch / "collection"
-        result = {
-            "command": " ".join(sys.argv),
-            "commit": server_commit(options.bin),
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "device": gpu_query("name,driver_version"),
-        }
+        result = provenance(options.bin)
 
         def keep(row, values):
             row.update(values)

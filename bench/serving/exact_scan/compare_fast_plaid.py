@@ -8,12 +8,9 @@ FP32 ranking, computed by PyTorch, is what recall is counted against. maxsimd is
 with messages that are made before the clock starts; fast-plaid in process, as its users do.
 """
 
-import argparse
 import concurrent.futures
-import datetime
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,11 +21,11 @@ import torch
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
-sys.path.insert(0, str(REPOSITORY / "client/python"))
 
+from servers import Maxsimd as Server  # noqa: E402
+from servers import benchmark_parser, provenance, run_shard  # noqa: E402
 from maxsim import Client, token_matrix  # noqa: E402
 from maxsim.v1 import rerank_pb2  # noqa: E402
-from servers import gpu_query, server_commit  # noqa: E402
 
 TOP_K = 100
 SPANS = 4  # of the pool's rows, in every document
@@ -128,39 +125,17 @@ class Maxsimd:
         with open(folder / "ids.jsonl", "w", encoding="ascii") as ids:
             ids.writelines(f'{{"id": {ordinal}}}\n' for ordinal in range(corpus.num_documents))
         _, self.build_s = timed(
-            self._shard, "build", "--tokens", tokens_path, "--lengths", folder / "lengths.npy", "--ids",
+            run_shard, programs, "build", "--tokens", tokens_path, "--lengths", folder / "lengths.npy", "--ids",
             folder / "ids.jsonl", "--output", folder / "f16", "--name", "f16", "--storage", "f16",
         )  # fmt: skip
-        _, self.quantize_s = timed(self._shard, "quantize", folder / "f16", folder / "i8")
-
-    def _shard(self, *arguments):
-        command = [str(part) for part in (self.programs / "maxsim-shard", *arguments)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        _, self.quantize_s = timed(run_shard, programs, "quantize", folder / "f16", folder / "i8")
 
     def measure(self, storage, queries, truth):
-        socket, ports = self.folder / "socket", self.folder / "ports"
-        for stale in (socket, ports):
-            stale.unlink(missing_ok=True)
-        command = [
-            self.programs / "maxsimd", "--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0",
-            "--grpc.unix_socket", socket, "--collection", f"{storage}={self.folder / storage}",
-            "--server.port_file", ports, "--server.shutdown_delay", "0",
-            # CLIENTS whole scans wait at once, of any number of documents.
-            "--batching.max_queue_work", 1 << 42, "--batching.max_queue_time", 0,
-        ]  # fmt: skip
-        begin = time.perf_counter()
-        with open(self.folder / "log", "wb") as log:
-            server = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log)
-        try:
-            while not ports.exists():
-                if server.poll() is not None:
-                    raise RuntimeError((self.folder / "log").read_text()[-2000:])
-                time.sleep(0.02)
-            start_s = time.perf_counter() - begin
-            return {"start_s": start_s, **self._ask(f"unix:{socket}", storage, queries, truth)}
-        finally:
-            server.terminate()
-            server.wait()
+        # CLIENTS whole scans wait at once, of any number of documents.
+        keys = {"batching.max_queue_work": 1 << 42, "batching.max_queue_time": "0s"}
+        collections = {storage: self.folder / storage}
+        with Server(self.programs, self.folder, "server", collections, "auto", keys, 600, True) as server:
+            return {"start_s": server.start_seconds, **self._ask(server.unix_target, storage, queries, truth)}
 
     def _ask(self, address, storage, queries, truth):
         single = [request(storage, [query]) for query in queries]
@@ -231,15 +206,13 @@ def read_pool(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and maxsim-shard")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--pool", type=pathlib.Path, default=REPOSITORY / "demo",
                         help="folder with tokens.npy, query_tokens.npy and query_lengths.npy (default: demo)")  # fmt: skip
     parser.add_argument("--documents", type=int, default=100_000, help="documents to make (default: 100000)")
     parser.add_argument("--nbits", type=int, nargs="*", default=[4], help="bits of fast-plaid's codes (default: 4)")
     parser.add_argument("--work", type=pathlib.Path, help="folder for collections and indexes (default: the system's)")
     parser.add_argument("--tokens-in", type=pathlib.Path, help="folder for the vectors' file (default: --work)")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
     options = parser.parse_args()
 
     pool, queries = read_pool(options.pool)
@@ -248,10 +221,7 @@ def main():
         tokens_path = (options.tokens_in or folder) / "exact-scan-tokens.npy"
         corpus = Corpus(pool, options.documents, tokens_path, seed=5)
         result = {
-            "command": " ".join(sys.argv),
-            "commit": server_commit(options.bin),
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "device": gpu_query("name,driver_version"),
+            **provenance(options.bin),
             "documents": options.documents,
             "tokens": int(corpus.offsets[-1]),
             "queries": len(queries),

@@ -6,12 +6,9 @@
 README.md in this folder says what is compared. Needs NumPy and grpcio.
 """
 
-import argparse
-import datetime
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,14 +17,12 @@ import numpy as np
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
-sys.path.insert(0, str(REPOSITORY / "client/python"))
 
+from loadtest import loadtest  # noqa: E402
+from servers import Maxsimd, benchmark_parser, build_collection, has_gpu, provenance  # noqa: E402
 from maxsim import Client, token_matrix  # noqa: E402
 from maxsim.v1 import rerank_pb2  # noqa: E402
-from servers import Maxsimd, gpu_query, has_gpu, server_commit  # noqa: E402
 
-TOP_K = 100
-QUERY_TOKENS = 32
 BLOCK = 100_000  # documents that are made at once
 LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
 FIELDS = "percent:integer,half:boolean,lang:keyword,year:integer,price:number"
@@ -55,24 +50,18 @@ def make_collection(options, folder):
                     f'{{"id":{begin + i},"percent":{percent[i]},"half":{"true" if half[i] else "false"},'
                     f'"lang":"{LANGUAGES[lang[i]]}","year":{year[i]},"price":{price[i]}}}\n'
                 )
-    command = [
-        options.bin / "maxsim-shard", "build", "--tokens", options.scratch / "tokens.npy", "--scales", options.scratch / "scales.npy",
-        "--lengths", options.scratch / "lengths.npy", "--ids", options.scratch / "docs.jsonl", "--id-type", "int64",
-        "--storage", "i8", "--fields", FIELDS, "--output", folder, "--name", "documents", "--quiet", "--max-shard-bytes", "64GiB",
-        *(["--codes", options.planes] if options.planes else []),
-    ]  # fmt: skip
-    subprocess.run([str(part) for part in command], check=True)
+    build_collection(
+        options.bin, options.scratch, folder, "documents", "i8", "--fields", FIELDS, "--max-shard-bytes", "64GiB",
+        ids="docs.jsonl", planes=options.planes,
+    )  # fmt: skip
 
 
-def load(options, address, candidates, *further):
-    report = options.scratch / "report.json"
-    command = [
-        options.bin / "maxsim-loadtest", "--target", address, "--collection", "documents", "--candidates", candidates,
-        "--concurrency", 1, "--query-tokens", QUERY_TOKENS, "--top-k", TOP_K, "--duration", f"{options.seconds}s", "--warmup", "1s",
-        "--pool-requests", 64, "--timeout", "60s", "--json", report, *further,
-    ]  # fmt: skip
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
-    result = json.loads(report.read_text())
+def load(options, address, candidates, text=None):
+    """Runs the load tester with the filter `text`; None: without a filter."""
+    result = loadtest(
+        options.bin, options.scratch, address, "documents", candidates, num_ids=options.documents, filter=text,
+        seconds=options.seconds, pool_requests=64, timeout="60s", quiet=None,
+    )  # fmt: skip
     return {key: result[key] for key in ("command", "requests", "latency_us", "server_us", "errors")}
 
 
@@ -81,9 +70,9 @@ def compare(options, address):
     percent = options.documents // 100
     cases = {
         "whole_collection": ("all",),
-        "half_of_it": ("all", "--filter", "half = true"),
-        "list_of_1_percent": (percent, "--int-ids", options.documents),
-        "filter_of_1_percent": ("all", "--filter", "percent = 7"),
+        "half_of_it": ("all", "half = true"),
+        "list_of_1_percent": (percent,),
+        "filter_of_1_percent": ("all", "percent = 7"),
     }
     reports = {name: [] for name in cases}
     for _ in range(options.turns):
@@ -135,8 +124,7 @@ def time_new_filters(options, address):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
     parser.add_argument("--tokens", type=int, default=72, help="tokens of a document (default: 72)")
     parser.add_argument("--dim", type=int, default=128, help="values of a token (default: 128)")
@@ -146,19 +134,13 @@ def main():
     parser.add_argument("--turns", type=int, default=3, help="turns of the comparison (default: 3)")
     parser.add_argument("--seconds", type=int, default=4, help="seconds of each measurement (default: 4)")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(dir=options.scratch, prefix="filter-cost-") as name:
         options.scratch = pathlib.Path(name)
         folder = options.scratch / "collection"
         make_collection(options, folder)
-        result = {
-            "command": " ".join(sys.argv),
-            "commit": server_commit(options.bin),
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "device": gpu_query("name,driver_version") if has_gpu() else "no GPU",
-        }
+        result = provenance(options.bin)
         residency = "gpu" if has_gpu() else "host"
         keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
         with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:

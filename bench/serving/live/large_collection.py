@@ -7,7 +7,6 @@
 not fit the disk, or the GPU, is refused before anything is written.
 """
 
-import argparse
 import json
 import pathlib
 import shutil
@@ -20,7 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import numpy as np  # noqa: E402
 
 from live_server import LiveServer, describe, documents_pb2, gpu_query, need, rerank_pb2  # noqa: E402
-from synthetic import write_collection  # noqa: E402
+from servers import benchmark_parser  # noqa: E402
+from synthetic import make_collection  # noqa: E402
 from writer import Writers, percentiles  # noqa: E402
 from writes import milliseconds, rows_message  # noqa: E402
 
@@ -85,9 +85,7 @@ def scan_times(server, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--work", type=pathlib.Path, help="a folder for the collection")
     parser.add_argument("--documents", type=int, default=10_000_000)
     parser.add_argument("--tokens", type=int, default=32)
@@ -109,10 +107,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="maxsim-live-", dir=options.work) as folder:
         folder = pathlib.Path(folder)
         begin = time.perf_counter()
-        real = write_collection(
-            folder / NAME, NAME, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
-            storage="i8", shard_documents=max(1, options.documents // 16),
-        )  # fmt: skip
+        real = make_collection(options, folder, NAME, "i8", 16)
         note(generate_seconds=time.perf_counter() - begin, checksums=real)
         keys = {"store.verify_checksums": real, "store.load_threads": 8, "live.compact": False}
         begin = time.perf_counter()

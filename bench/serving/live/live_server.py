@@ -1,19 +1,15 @@
 """A maxsimd with one live collection, for the benchmarks of this folder."""
 
-import datetime
-import json
 import os
 import pathlib
-import subprocess
 import sys
 
 import grpc
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
-sys.path.insert(0, str(REPOSITORY / "client/python"))
 
-from servers import Maxsimd, gpu_query, server_commit  # noqa: E402
+from servers import Maxsimd, gpu_bytes, gpu_query, provenance  # noqa: E402
 
 try:
     from maxsim.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc, rerank_pb2, rerank_pb2_grpc
@@ -64,39 +60,13 @@ class LiveServer(Maxsimd):
         """Returns the bytes that the server takes of the host, and those in use of all GPUs."""
         with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
             resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        used = [int(row[0]) for row in gpu_query("memory.used") if row[0].isdigit()]
-        return {"host_bytes": resident, "gpu_bytes": sum(used) << 20 if used else None}
-
-
-def loadtest(binaries, folder, server, *, collection, candidates, num_ids, seconds, warmup, query_tokens=32,
-             concurrency=1, rate=None, threads=1):  # fmt: skip
-    """Runs maxsim-loadtest and returns its report. Answers may change while documents are written, so that their bits
-    are not compared."""
-    report = pathlib.Path(folder) / "loadtest.json"
-    report.unlink(missing_ok=True)
-    command = [pathlib.Path(binaries) / "maxsim-loadtest", "--quiet", "--target", server.unix_target, "--collection"]
-    command += [collection, "--candidates", candidates, "--query-tokens", query_tokens, "--check", "order"]
-    command += ["--top-k", 100, "--queries-per-request", 1]
-    command += ["--int-ids", num_ids] if candidates != "all" else []
-    command += ["--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json", report, "--threads", threads]
-    command += ["--mode", "open", "--rate", rate] if rate else ["--mode", "closed", "--concurrency", concurrency]
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=seconds + warmup + 120
-    )
-    if not report.exists():
-        raise RuntimeError(f"maxsim-loadtest wrote no report: {(done.stderr or done.stdout).strip()[-500:]}")
-    return json.loads(report.read_text())
+        return {"host_bytes": resident, "gpu_bytes": gpu_bytes()}
 
 
 def describe(binaries):
-    gpus = gpu_query("name,driver_version")
-    return {
-        "device": gpus[0][0] if gpus else "CPU",
-        "cores": len(os.sched_getaffinity(0)),
-        "commit": server_commit(binaries),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": " ".join(sys.argv),
-    }
+    gpus = gpu_query("name")
+    cores = len(os.sched_getaffinity(0))
+    return {**provenance(binaries), "device": gpus[0][0] if gpus else "CPU", "cores": cores}
 
 
 def need(binaries, *names):

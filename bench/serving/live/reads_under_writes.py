@@ -9,11 +9,9 @@ replaced, in calls of --batch; and while the collection is compacted, too. With 
 many planes, and score exactly the documents that these choose.
 """
 
-import argparse
 import contextlib
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,8 +20,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import numpy as np  # noqa: E402
 
-from live_server import LiveServer, describe, loadtest, need  # noqa: E402
-from synthetic import disk_rate, write_collection  # noqa: E402
+from live_server import LiveServer, describe, need  # noqa: E402
+from loadtest import loadtest  # noqa: E402
+from servers import benchmark_parser, run_shard  # noqa: E402
+from synthetic import disk_rate, make_collection  # noqa: E402
 from writer import Writers  # noqa: E402
 
 NAME = "passages"
@@ -49,7 +49,6 @@ def compacting(server, wanted):
 
 
 def turn(options, server, state, kind, concurrency, folder):
-    seconds, warmup = options.seconds, 1
     writers = None
     if state != "idle":
         writers = Writers(
@@ -59,8 +58,9 @@ def turn(options, server, state, kind, concurrency, folder):
         )  # fmt: skip
     with compacting(server, state == "compacting") as compactions:
         report = loadtest(
-            options.bin, folder, server, collection=NAME, candidates=options.candidates if kind == "list" else "all",
-            num_ids=options.documents, seconds=seconds, warmup=warmup, concurrency=concurrency,
+            options.bin, folder, server.unix_target, NAME, options.candidates if kind == "list" else "all",
+            num_ids=options.documents, seconds=options.seconds, concurrency=concurrency, exits=(0, 1, 3),
+            check="order",  # answers may change while documents are written
         )  # fmt: skip
     latency = report["latency_us"]
     row = {
@@ -92,9 +92,7 @@ def summary(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--work", type=pathlib.Path, help="a folder for the collection, 3.5 GB by default")
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--tokens", type=int, default=120)
@@ -115,13 +113,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="maxsim-live-", dir=options.work) as folder:
         folder = pathlib.Path(folder)
         result["disk"] = disk_rate(folder, num_bytes=256 << 20)
-        real = write_collection(
-            folder / NAME, NAME, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
-            storage="f16", shard_documents=max(1, options.documents // 8),
-        )  # fmt: skip
+        real = make_collection(options, folder, NAME, "f16", 8)
         if options.codes:
-            command = [options.bin / "maxsim-shard", "encode", folder / NAME, "--codes", str(options.codes), "--quiet"]
-            subprocess.run(command, check=True)
+            run_shard(options.bin, "encode", folder / NAME, "--codes", options.codes, "--quiet")
         keys = {"store.verify_checksums": real, "live.compact": False, "live.max_segment_bytes": "32GiB"}
         with LiveServer(options.bin, folder, NAME, folder / NAME, keys) as server:
             result["start_seconds"] = server.start_seconds

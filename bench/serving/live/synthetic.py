@@ -145,6 +145,14 @@ def write_collection(folder, name, binaries, *, documents, tokens, dim, storage,
     return checksums.found
 
 
+def make_collection(options, folder, name, storage, shards):
+    """Writes a collection of options.documents below `folder`, for the programs in options.bin, as write_collection."""
+    return write_collection(
+        folder / name, name, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
+        storage=storage, shard_documents=max(1, options.documents // shards),
+    )  # fmt: skip
+
+
 def disk_rate(folder, num_bytes=1 << 30, block_bytes=8 << 20, small_writes=100, small_bytes=32 << 10):
     """Measures what the disk under `folder` does: bytes a second that are written and synced block by block, and the
     milliseconds of one small write with its sync."""

@@ -7,7 +7,6 @@ Documents are --tokens x --dim F16, and go into an empty live collection. What t
 measured beside: a single write cannot be faster than one synced write, and batches cannot pass its rate.
 """
 
-import argparse
 import json
 import pathlib
 import sys
@@ -19,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import numpy as np  # noqa: E402
 
 from live_server import LiveServer, describe, documents_pb2, need, rerank_pb2  # noqa: E402
+from servers import benchmark_parser  # noqa: E402
 from synthetic import disk_rate  # noqa: E402
 from writer import Writers, percentiles  # noqa: E402
 
@@ -64,9 +64,7 @@ def visibility(server, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--work", type=pathlib.Path, help="a folder for the collection and its log")
     parser.add_argument("--tokens", type=int, default=120)
     parser.add_argument("--dim", type=int, default=128)

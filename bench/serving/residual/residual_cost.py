@@ -6,8 +6,6 @@
 README.md in this folder says what is compared. Needs NumPy and grpcio.
 """
 
-import argparse
-import datetime
 import json
 import pathlib
 import statistics
@@ -18,12 +16,10 @@ import numpy as np
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
-sys.path.insert(0, str(REPOSITORY / "bench/serving/live"))
-sys.path.insert(0, str(REPOSITORY / "client/python"))
 
-from live_server import loadtest  # noqa: E402
+from loadtest import loadtest  # noqa: E402
+from servers import Maxsimd, benchmark_parser, has_gpu, provenance  # noqa: E402
 from maxsim.collection import Codebook, CollectionWriter  # noqa: E402
-from servers import Maxsimd, gpu_query, has_gpu, server_commit  # noqa: E402
 
 DIM = 128
 CENTROIDS = 65_536  # what ColBERT takes for some 10 million tokens
@@ -55,15 +51,13 @@ def make_collection(options, storage, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--documents", type=int, default=300_000, help="documents to make (default: 300000)")
     parser.add_argument("--tokens", type=int, default=72, help="tokens of a document (default: 72)")
     parser.add_argument("--storages", default="f16,i8,residual4,residual2", help="storage types (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=3, help="turns of the comparison (default: 3)")
     parser.add_argument("--seconds", type=int, default=2, help="seconds of each measurement (default: 2)")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
     options = parser.parse_args()
 
     storages = options.storages.split(",")
@@ -81,15 +75,12 @@ def main():
                 for case, candidates in cases.items():
                     for storage in storages:
                         report = loadtest(
-                            options.bin, options.scratch, server, collection=storage, candidates=candidates,
-                            num_ids=options.documents, seconds=options.seconds, warmup=1,
+                            options.bin, options.scratch, server.unix_target, storage, candidates,
+                            num_ids=options.documents, seconds=options.seconds, check="order", exits=(0, 1, 3),
                         )  # fmt: skip
                         turns[case][storage].append(report["latency_us"]["p50"])
         result = {
-            "command": " ".join(sys.argv),
-            "commit": server_commit(options.bin),
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "device": gpu_query("name,driver_version") if has_gpu() else "no GPU",
+            **provenance(options.bin),
             "p50_us": {case: {s: statistics.median(p50) for s, p50 in rows.items()} for case, rows in turns.items()},
             "turns": turns,
         }

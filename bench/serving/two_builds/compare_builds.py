@@ -7,12 +7,9 @@ what its two servers differ by is noise.
 README.md in this folder says what the figures are. Needs NumPy.
 """
 
-import argparse
 import contextlib
-import datetime
 import itertools
 import json
-import os
 import pathlib
 import statistics
 import subprocess
@@ -24,7 +21,8 @@ import numpy as np
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
 
-from servers import Maxsimd, gpu_query, has_gpu, server_commit  # noqa: E402
+from loadtest import loadtest  # noqa: E402
+from servers import Maxsimd, benchmark_parser, build_collection, has_gpu, provenance, server_commit  # noqa: E402
 
 DIM = 128
 BLOCK = 1 << 20  # values of vectors that are made at once
@@ -43,37 +41,28 @@ def make_collection(options, storage, folder):
     del tokens
     np.save(options.scratch / "lengths.npy", np.full(options.documents, options.tokens, np.int32))
     (options.scratch / "ids.txt").write_text("\n".join(map(str, range(options.documents))) + "\n")
-    command = [
-        options.base / "maxsim-shard", "build", "--tokens", options.scratch / "tokens.npy", "--lengths", options.scratch / "lengths.npy",
-        "--ids", options.scratch / "ids.txt", "--id-type", "int64", "--storage", storage, "--output", folder, "--name", storage, "--quiet",
-    ]  # fmt: skip
-    subprocess.run([str(part) for part in command], check=True)
+    build_collection(options.base, options.scratch, folder, storage, storage)
 
 
 def cases(options):
-    """Returns each case's collection, concurrency and further flags of the load tester."""
-    ids = ("--candidates", min(1000, options.documents), "--int-ids", options.documents)
+    """Returns each case's collection, candidates, concurrency and further flags of the load tester."""
+    ids = min(1000, options.documents)
     return {
-        "latency i8": ("i8", 1, ids),
-        "latency f16": ("f16", 1, ids),
-        "whole collection f16": ("f16", 1, ("--candidates", "all")),
-        "saturated i8": ("i8", options.concurrency, (*ids, "--threads", 4, "--channels", 8)),
-        "32 queries a request f16": ("f16", 8, ("--candidates", "all", "--queries-per-request", 32)),
+        "latency i8": ("i8", ids, 1, {}),
+        "latency f16": ("f16", ids, 1, {}),
+        "whole collection f16": ("f16", "all", 1, {}),
+        "saturated i8": ("i8", ids, options.concurrency, {"threads": 4, "channels": 8}),
+        "32 queries a request f16": ("f16", "all", 8, {"queries_per_request": 32}),
     }
 
 
-def load(options, server, collection, concurrency, further):
-    report = options.scratch / "report.json"
-    pinned = ["taskset", "-c", options.client_cpus] if options.client_cpus else []
-    command = [
-        *pinned, options.base / "maxsim-loadtest", "--target", server.unix_target, "--collection", collection,
-        "--concurrency", concurrency, "--query-tokens", 32, "--top-k", 100, "--warmup", "500ms", "--duration", f"{options.seconds}s",
-        "--pool-requests", 128, "--timeout", "60s", "--quiet", "--json", report, *further,
-    ]  # fmt: skip
-    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
-    result = json.loads(report.read_text())
-    if result["errors"]:
-        sys.exit(f"{server.target}: {result['errors']} {result['error_messages']}")
+def load(options, server, collection, candidates, concurrency, further):
+    """Runs the load tester of the earlier build."""
+    result = loadtest(
+        options.base, options.scratch, server.unix_target, collection, candidates, num_ids=options.documents,
+        seconds=options.seconds, warmup="500ms", concurrency=concurrency, pool_requests=128, timeout="60s",
+        prefix=["taskset", "-c", options.client_cpus] if options.client_cpus else [], **further,
+    )  # fmt: skip
     return {"p50_us": result["latency_us"]["p50"], "qps": result["qps"]}
 
 
@@ -85,14 +74,14 @@ def order_of_turn(builds, turn):
 
 def compare(options, servers):
     rows = {}
-    for name, (collection, concurrency, further) in cases(options).items():
+    for name, (collection, candidates, concurrency, further) in cases(options).items():
         if options.cases not in name:
             continue
         figure = "p50_us" if concurrency == 1 else "qps"
         turns = {build: [] for build in servers}
         for turn in range(options.turns):
             for build in order_of_turn(servers, turn):
-                report = load(options, servers[build], collection, concurrency, further)
+                report = load(options, servers[build], collection, candidates, concurrency, further)
                 turns[build].append(round(report[figure], 1))
         medians = {build: statistics.median(turns[build]) for build in turns}
         rows[name] = {
@@ -107,9 +96,8 @@ def compare(options, servers):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--base", type=pathlib.Path, required=True, help="folder with the earlier maxsimd, maxsim-shard and maxsim-loadtest")
-    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with the maxsimd that is compared with it")
     parser.add_argument("--documents", type=int, default=100_000, help="documents of each collection (default: 100000)")
     parser.add_argument("--tokens", type=int, default=180, help="tokens of a document (default: 180)")
     parser.add_argument("--concurrency", type=int, default=96, help="queries under way where many are (default: 96)")
@@ -119,7 +107,6 @@ def main():
     parser.add_argument("--server-cpus", help="processors of the servers, such as 0-7 (default: all)")
     parser.add_argument("--client-cpus", help="processors of the load tester (default: all)")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(dir=options.scratch, prefix="two-builds-") as name, contextlib.ExitStack() as stack:
@@ -135,14 +122,9 @@ def main():
             if options.server_cpus:
                 command = ["taskset", "-a", "-c", "-p", options.server_cpus, str(server.process.pid)]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        result = {
-            "command": " ".join(sys.argv),
-            "base": server_commit(options.base),
-            "bin": server_commit(options.bin),
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "device": gpu_query("name,driver_version") if has_gpu() else f"no GPU, {os.cpu_count()} processors",
-            "cases": compare(options, servers),
-        }
+        result = {"base": server_commit(options.base), **provenance(options.bin)}
+        result["bin"] = result.pop("commit")
+        result["cases"] = compare(options, servers)
         options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
