@@ -12,12 +12,10 @@ server did before: the processors that the router takes are counted, so that the
 router and server share few of them.
 """
 
-import argparse
 import contextlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -26,8 +24,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serving/li
 import numpy as np  # noqa: E402
 
 from live_server import describe, need  # noqa: E402
-from servers import Maxsimd, Wire  # noqa: E402
-from synthetic import write_collection  # noqa: E402
+from loadtest import loadtest as run_loadtest  # noqa: E402
+from servers import Maxsimd, Wire, benchmark_parser, run_shard  # noqa: E402
+from synthetic import make_collection  # noqa: E402
 
 NAME = "passages"
 
@@ -38,19 +37,13 @@ def router_over(options, folder, name, targets):
 
 
 def loadtest(options, folder, target, concurrency, queries):
-    """Runs maxsim-loadtest and returns its report."""
-    report = pathlib.Path(folder) / "loadtest.json"
-    report.unlink(missing_ok=True)
-    command = [pathlib.Path(options.bin) / "maxsim-loadtest", "--quiet", "--target", target, "--collection", NAME]
-    command += ["--candidates", options.candidates, "--int-ids", options.documents, "--query-tokens", 32]
-    command += ["--top-k", 10, "--pool-requests", queries, "--check", "exact", "--concurrency", concurrency]
-    command += ["--duration", f"{options.seconds}s", "--warmup", "1s", "--json", report]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600)
-    if not report.exists():
-        raise RuntimeError(f"maxsim-loadtest wrote no report: {(done.stderr or done.stdout).strip()[-500:]}")
-    found = json.loads(report.read_text())
-    if found["errors"] or found["rejected"]:
-        raise RuntimeError(f"{found['errors']} errors and {found['rejected']} rejections at {target}")
+    """Runs the load tester, and returns its report of answers that are all right."""
+    found = run_loadtest(
+        options.bin, folder, target, NAME, options.candidates, num_ids=options.documents, seconds=options.seconds,
+        top_k=10, pool_requests=queries, concurrency=concurrency, exits=(0, 3),
+    )  # fmt: skip
+    if found["rejected"]:
+        raise RuntimeError(f"{found['rejected']} rejections at {target}")
     return found
 
 
@@ -103,8 +96,7 @@ def measure_throughput(options, folder, router, num_groups):
 def wires(options, folder, keys):
     """Starts the servers of all partitions, each behind a wire, and gives the wires' targets."""
     parts = folder / "parts"
-    command = [options.bin / "maxsim-shard", "split", folder / NAME, "--into", options.groups, "--output", parts]
-    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    run_shard(options.bin, "split", folder / NAME, "--into", options.groups, "--output", parts)
     with contextlib.ExitStack() as running:
         targets = []
         for number, path in enumerate(sorted(parts.iterdir())):
@@ -115,9 +107,7 @@ def wires(options, folder, keys):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--dim", type=int, default=128)
@@ -132,10 +122,7 @@ def main():
     result["shape"] = {name: getattr(options, name) for name in ("documents", "tokens", "dim", "candidates")}
     with tempfile.TemporaryDirectory(prefix="maxsim-router-") as folder:
         folder = pathlib.Path(folder)
-        real = write_collection(
-            folder / NAME, NAME, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
-            storage="f16", shard_documents=max(1, options.documents // 4),
-        )  # fmt: skip
+        real = make_collection(options, folder, NAME, "f16", 4)
         keys = {"backend.kind": "cpu", "store.verify_checksums": real}
         with Maxsimd(options.bin, folder, "server", {NAME: folder / NAME}, "auto", keys) as server:
             with router_over(options, folder, "router", [server.target]) as router:

@@ -10,23 +10,20 @@ each time), to the server and to the router in turns. The report has medians ove
 rankings of both are compared.
 """
 
-import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "serving/live"))
-sys.path.insert(0, str(HERE.parents[1] / "client/python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serving/live"))
 
 import numpy as np  # noqa: E402
 
 from live_server import describe, gpu_query, need  # noqa: E402
+from loadtest import loadtest as run_loadtest  # noqa: E402
 from maxsim import Client  # noqa: E402
-from servers import Maxsimd  # noqa: E402
-from synthetic import write_collection  # noqa: E402
+from servers import Maxsimd, benchmark_parser, run_shard  # noqa: E402
+from synthetic import make_collection  # noqa: E402
 
 NAME = "passages"
 # Scans of the whole collection may wait and share a batch, however large it is.
@@ -38,18 +35,12 @@ COMPARED = 20  # rankings
 
 def loadtest(options, folder, target, concurrency):
     """Returns maxsim-loadtest's report of scans of the whole collection."""
-    report = pathlib.Path(folder) / "loadtest.json"
-    report.unlink(missing_ok=True)
-    command = [options.bin / "maxsim-loadtest", "--quiet", "--target", target, "--collection", NAME]
-    command += ["--candidates", "all", "--query-tokens", 32, "--top-k", 100, "--pool-requests", 256]
-    command += ["--check", "exact", "--concurrency", concurrency, "--duration", f"{options.seconds}s"]
-    command += ["--warmup", "2s", "--threads", 4, "--json", report]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
-    if not report.exists():
-        raise RuntimeError(f"maxsim-loadtest wrote no report: {(done.stderr or done.stdout).strip()[-500:]}")
-    found = json.loads(report.read_text())
-    if found["errors"] or found["rejected"]:
-        raise RuntimeError(f"{found['errors']} errors and {found['rejected']} rejections at {target}")
+    found = run_loadtest(
+        options.bin, folder, target, NAME, "all", seconds=options.seconds, warmup="2s", pool_requests=256,
+        concurrency=concurrency, threads=4, exits=(0, 3),
+    )  # fmt: skip
+    if found["rejected"]:
+        raise RuntimeError(f"{found['rejected']} rejections at {target}")
     return found
 
 
@@ -86,9 +77,7 @@ def measure(options, folder, targets):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--documents", type=int, default=400_000)
     parser.add_argument("--tokens", type=int, default=120)
     parser.add_argument("--dim", type=int, default=128)
@@ -104,12 +93,8 @@ def main():
     result["shape"] = {name: getattr(options, name) for name in ("documents", "tokens", "dim")}
     with tempfile.TemporaryDirectory(prefix="maxsim-two-gpus-") as folder:
         folder = pathlib.Path(folder)
-        real = write_collection(
-            folder / NAME, NAME, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
-            storage="f16", shard_documents=max(1, options.documents // 8),
-        )  # fmt: skip
-        command = [options.bin / "maxsim-shard", "split", folder / NAME, "--into", "2", "--output", folder / "parts"]
-        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        real = make_collection(options, folder, NAME, "f16", 8)
+        run_shard(options.bin, "split", folder / NAME, "--into", 2, "--output", folder / "parts")
         parts = sorted((folder / "parts").glob("partition-*"))
         def serve(name, path, device, partition=None):
             keys = BATCHING | {"store.verify_checksums": real}
