@@ -29,13 +29,13 @@ from systems.system import Setup, System
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(REPOSITORY / "bench" / "serving" / "cases"))
 
-from servers import gpu_query  # noqa: E402
+from servers import gpu_bytes  # noqa: E402
 
 COMPLETE = "complete.json"  # in an index that was built to its end
 
 
 def gpu_mib() -> int:
-    return sum(int(row[0]) for row in gpu_query("memory.used") if row[0].isdigit())
+    return (gpu_bytes() or 0) >> 20
 
 
 def build(system: System, options: argparse.Namespace) -> float:

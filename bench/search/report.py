@@ -1,6 +1,5 @@
 """The report of a benchmark: one JSON file, which every measurement is added to as it comes."""
 
-import datetime
 import json
 import os
 import pathlib
@@ -49,10 +48,9 @@ class Report:
 
     def begin_run(self, what: Row) -> None:
         """Says where the next measurements come from."""
-        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
         def change(report: Dict[str, Any]) -> None:
-            report["runs"].append({"date": date, **what})
+            report["runs"].append(what)
 
         self._change(change)
 

@@ -32,7 +32,7 @@ from scale import scale
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "serving" / "cases"))
 
-from servers import gpu_query, server_commit  # noqa: E402
+from servers import gpu_query, provenance  # noqa: E402
 
 
 def default_device() -> str:
@@ -148,8 +148,7 @@ def main() -> None:
     end = time.monotonic() + options.limit_seconds
     report = Report(options.out)
     report.begin_run({
-        "command": " ".join(sys.argv),
-        "commit": server_commit(options.bin),
+        **provenance(options.bin),
         "gpu": gpu_query("name,driver_version"),
         "device": options.device,
         "cpu_threads": options.threads,

@@ -2,9 +2,8 @@
 
 import concurrent.futures
 import pathlib
-import subprocess
 import sys
-from typing import Any, Dict, List, Sequence
+from typing import Dict, List, Sequence
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from .system import Answer, Options, System, folder_bytes
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.append(str(REPOSITORY / "bench" / "serving" / "cases"))
-sys.path.append(str(REPOSITORY / "client" / "python"))
 
+from servers import Maxsimd as Server  # noqa: E402
+from servers import run_shard  # noqa: E402
 from maxsim import Client, token_matrix  # noqa: E402
 from maxsim.v1 import rerank_pb2  # noqa: E402
-from servers import Maxsimd as Server  # noqa: E402
 
 NAME = "documents"  # of the collection
 CLIENTS, QUESTIONS_PER_REQUEST = 8, 32  # of search_many
@@ -48,24 +47,17 @@ class Maxsimd(System):
     def build(self, documents: Documents) -> None:
         if documents.folder is None:
             raise ValueError("maxsim-shard reads files: these documents are in no folder")
-        self._shard(
-            "build", "--tokens", documents.folder / "tokens.npy", "--lengths", documents.folder / "lengths.npy",
-            "--output", self._collection, "--name", NAME, "--storage", self.options["storage"], "--quiet",
+        run_shard(
+            self.setup.programs, "build", "--tokens", documents.folder / "tokens.npy",
+            "--lengths", documents.folder / "lengths.npy", "--output", self._collection, "--name", NAME,
+            "--storage", self.options["storage"], "--quiet",
         )  # fmt: skip
         if self.options["codes"]:
-            self._shard("encode", self._collection, "--codes", self.options["codes"], "--quiet")
+            run_shard(self.setup.programs, "encode", self._collection, "--codes", self.options["codes"], "--quiet")
 
     def open(self) -> None:
-        self._server = Server(
-            self.setup.programs,
-            self.setup.folder,
-            "server",
-            {NAME: self._collection},
-            "auto",
-            KEYS,
-            START_SECONDS,
-            True,
-        )
+        self._server = Server(self.setup.programs, self.setup.folder, "server", {NAME: self._collection}, "auto",
+                              KEYS, START_SECONDS, True)  # fmt: skip
         try:
             self._clients = [Client(self._server.unix_target) for _ in range(CLIENTS)]
             self._pool = concurrent.futures.ThreadPoolExecutor(CLIENTS)
@@ -104,12 +96,6 @@ class Maxsimd(System):
     @property
     def _collection(self) -> pathlib.Path:
         return self.setup.folder / "collection"
-
-    def _shard(self, *arguments: Any) -> None:
-        command = [str(part) for part in (self.setup.programs / "maxsim-shard", *arguments)]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            raise RuntimeError(f"maxsim-shard {arguments[0]}: {result.stderr.strip()[-400:]}")
 
     def _check_codes(self) -> None:
         [served] = self._clients[0].info().collections
