@@ -112,6 +112,7 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/check-scripts.sh
 	@scripts/check-clocks.sh
 	@scripts/check-words.sh
+	@scripts/check-comments.py
 	@scripts/check-dependencies.py
 	@scripts/check-docs.py $(BUILD)
 	@scripts/check-pages.py
