@@ -50,6 +50,7 @@ SLASH_TOKEN = re.compile(
     r"|/\*(?P<block>.*?)\*/",
     re.DOTALL,
 )
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 HASH_LINE = re.compile(r"(?:^|(?<=\s))#(?P<line>.*)$")
 
 
@@ -80,7 +81,7 @@ def python_comments(text):
         if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
             yield *token.start, token.string.lstrip("#").strip()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
             docstring = node.body[0].value
             # A column that no comment has, so that a comment above the docstring does not seem to go on in it.
             yield docstring.lineno, -1, ast.get_docstring(node).split("\n")[0]
