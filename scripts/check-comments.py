@@ -148,7 +148,9 @@ def check(names):
 def summary(found):
     """The sum of the signs, and the count of each."""
     counts = {sign: sum(place[2] == sign for place in found) for sign in SIGNS}
-    by_sign = ", ".join(f"{sign} {count}" for sign, count in sorted(counts.items(), key=lambda item: -item[1]) if count)
+    by_sign = ", ".join(
+        f"{sign} {count}" for sign, count in sorted(counts.items(), key=lambda item: -item[1]) if count
+    )
     return f"{len(found)} signs of unclear English" + (f" ({by_sign})" if by_sign else "")
 
 
