@@ -55,7 +55,7 @@ class UnaryQueue final : public CallQueue {
     answer.tag = call->tag;
     answer.status = FromGrpcStatus(call->status);
     if (answer.status.ok() && !ParseMessage(call->response, answer.response)) {
-      answer.status = absl::InternalError("the answer is no RerankResponse");
+      answer.status = absl::InternalError("the answer is not a RerankResponse");
     }
     return Event::kAnswer;
   }

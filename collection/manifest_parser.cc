@@ -49,7 +49,7 @@ absl::Status CheckFile(const std::string& where, int64_t num_bytes, int64_t max_
 absl::Status ManifestEvents::CheckFormatVersion() const {
   if (!top_[0].seen || format_ != kManifestFormat) {
     // The file may be anything, so the error must not quote its text to a caller who only named the folder.
-    return Invalid("format: is not \"", kManifestFormat, "\": this is no manifest");
+    return Invalid("format: is not \"", kManifestFormat, "\": this is not a manifest");
   }
   if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kFieldsFormatVersion) {
     return Invalid("format_version: ", format_version_, "; this version reads ", kManifestFormatVersion, " to ",

@@ -86,7 +86,7 @@ absl::Status ValidateCodebook(const DocumentsView& documents) {
 absl::Status ValidateRoom(absl::string_view what, int64_t present, int64_t more, int64_t limit) {
   if (more <= limit - present) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("there is no room for ", more, " ", what, " behind ", present, ": max_", what, " is ", limit));
+      absl::StrCat("there is no room for ", more, " ", what, " after ", present, ": max_", what, " is ", limit));
 }
 
 }  // namespace

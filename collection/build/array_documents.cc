@@ -145,7 +145,7 @@ class ArrayDocuments : public DocumentInput {
     absl::StatusOr<std::vector<int32_t>> read = ReadLengths(lengths, tokens->shape[0]);
     if (!read.ok()) return read.status();
     lengths_ = *std::move(read);
-    if (lengths_.empty()) return Invalid(tokens->origin, ": no document in it");
+    if (lengths_.empty()) return Invalid(tokens->origin, ": it holds no document");
     scales_ = std::move(scales);
     dim_ = tokens->shape[1];
     tokens_ = *std::move(tokens);

@@ -26,7 +26,7 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
                         const PayloadSource* payloads) {
   if (IsResidual(options.storage)) {
     return Invalid("storage: ", Name(options.storage),
-                   " comes out of an index alone, by maxsim import; choose another");
+                   " can only be imported from an index, by maxsim import; choose another storage");
   }
   if (options.storage == ScalarType::kI8 && options.rotation_seed > static_cast<uint64_t>(kMaxRotationSeed)) {
     return Invalid("seed: ", options.rotation_seed, ", the limits are 0 .. ", kMaxRotationSeed);

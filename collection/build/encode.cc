@@ -54,7 +54,7 @@ absl::Status Encoding::Open() {
   before_ = *std::move(manifest);
   if (IsResidual(before_.storage)) {
     return absl::FailedPreconditionError(Cat(options_.folder, ": is stored as ", Name(before_.storage),
-                                             ", which has no codes for scans; --storage i8 of ", "maxsim import has"));
+                                             ", which has no codes for scans; use --storage i8 of maxsim import"));
   }
   if (!HasLog(options_.folder)) return CheckLogIsThere(options_.folder, before_);
   absl::StatusOr<std::unique_ptr<CollectionLog>> log =

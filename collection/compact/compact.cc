@@ -84,7 +84,7 @@ absl::Status Compaction::Check() const {
   if (!before_.log_sequence.has_value()) {
     return absl::FailedPreconditionError(
         Cat(folder_,
-            ": the manifest names no log_sequence, so that nobody can say which writes its shards hold; "
+            ": the manifest names no log_sequence, so it is not known which writes its shards hold; "
             "maxsim-shard build --log-sequence says it"));
   }
   if (through_ > log_.last_sequence()) {

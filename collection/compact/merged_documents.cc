@@ -110,7 +110,7 @@ absl::StatusOr<const void*> MergedTokens::Next(int64_t num_rows) {
     if (rest_.empty()) {
       absl::StatusOr<bool> found = walk_.Next();
       if (!found.ok()) return found.status();
-      if (!*found) return absl::OutOfRangeError("more token vectors are wanted than there are");
+      if (!*found) return absl::OutOfRangeError("the read asks for more token vectors than there are");
       rest_ = walk_.rows();
       if (run_.manifest->storage == ScalarType::kI8) scales_.push_back(walk_.scale());
     }
@@ -124,7 +124,7 @@ absl::StatusOr<const void*> MergedTokens::Next(int64_t num_rows) {
 }
 
 absl::StatusOr<float> MergedTokens::NextStoredScale() {
-  if (scales_.empty()) return absl::OutOfRangeError("more scales are wanted than there are documents");
+  if (scales_.empty()) return absl::OutOfRangeError("the read asks for more scales than there are documents");
   const float scale = scales_.front();
   scales_.pop_front();
   return scale;
@@ -133,7 +133,7 @@ absl::StatusOr<float> MergedTokens::NextStoredScale() {
 absl::StatusOr<std::string_view> MergedPayloads::Next() {
   absl::StatusOr<bool> found = walk_.Next();
   if (!found.ok()) return found.status();
-  if (!*found) return absl::OutOfRangeError("more payloads are wanted than there are");
+  if (!*found) return absl::OutOfRangeError("the read asks for more payloads than there are");
   return walk_.payload();
 }
 

@@ -73,7 +73,7 @@ absl::StatusOr<QuerySet> QuerySet::Read(const std::string& tokens_path, const st
                    "; with lengths it must be [tokens, dim]");
   }
   if (file->num_elements() == 0)
-    return Invalid(tokens_path, ": shape is ", collection::FormatShape(shape), "; it is empty");
+    return Invalid(tokens_path, ": shape is ", collection::FormatShape(shape), "; it must not be empty");
   if (shape.back() > kMaxDim) {
     return Invalid(tokens_path, ": the dimension is ", shape.back(), "; at most ", kMaxDim, " is allowed");
   }

@@ -107,7 +107,7 @@ class Canonizer {
       case Filter::Kind::kExists:
         return MakeComparison(filter);
     }
-    return absl::InternalError("a kind of filter that is none");
+    return absl::InternalError("unknown kind of filter");
   }
 
  private:

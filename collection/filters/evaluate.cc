@@ -101,7 +101,7 @@ absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const Sha
     case FieldKind::kNumber:
       return EvaluateSorted(filter, *field, field->numbers(), index.num_documents());
   }
-  return absl::InternalError("a kind of field that is none");
+  return absl::InternalError("unknown kind of field");
 }
 
 // Takes what does not match away from what does, so that no complement is made but where all children are negations.
@@ -153,7 +153,7 @@ absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIn
     case Filter::Kind::kExists:
       return EvaluateComparison(filter, index, check);
   }
-  return absl::InternalError("a kind of filter that is none");
+  return absl::InternalError("unknown kind of filter");
 }
 
 }  // namespace maxsim::collection

@@ -100,7 +100,7 @@ absl::Status HeaderScanner::Scan() {
     if (seen == &seen_descr) {
       const std::optional<std::string_view> value = TakeString();
       if (!value.has_value()) {
-        return Invalid("the array's element type is no plain number (a structured array?); a plain one is expected");
+        return Invalid("the array's element type is not a plain number (a structured array?)");
       }
       descr = *value;
     } else if (seen == &seen_order) {

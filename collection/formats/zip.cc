@@ -70,7 +70,7 @@ absl::StatusOr<Directory> FindDirectory(std::string_view bytes) {
   if (in_64) {
     const auto at = LoadAt<uint64_t>(bytes, *end - kEnd64LocatorBytes + 8);
     if (!Inside(bytes, at, kEnd64Bytes) || LoadAt<uint32_t>(bytes, at) != kEnd64Signature) {
-      return Invalid("damaged ZIP archive: its 64-bit end record is not where it should be");
+      return Invalid("damaged ZIP archive: its 64-bit end record is not where its locator says");
     }
     directory = {LoadAt<uint64_t>(bytes, at + 32), LoadAt<uint64_t>(bytes, at + 48), LoadAt<uint64_t>(bytes, at + 40)};
   }

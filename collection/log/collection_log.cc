@@ -208,7 +208,7 @@ absl::Status CollectionLog::Read(uint64_t after, uint64_t through, const Visitor
     if (after >= through) return absl::OkStatus();
     if (after < state_->first) {
       return absl::DataLossError(Cat(state_->Where(), "the write with sequence ", after + 1,
-                                     " was dropped; it begins behind ", state_->first.load()));
+                                     " was dropped; the log begins after sequence ", state_->first.load()));
     }
     absl::Status of_visitor;
     uint64_t next = after + 1;

@@ -77,7 +77,7 @@ absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
 
 absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch, std::optional<uint64_t> last_sequence) {
   if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
-  if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and it has not been recovered"));
+  if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and the log has not recovered"));
   const std::lock_guard lock(write_mutex);
   if (absl::Status status = KeepRoomForStart(batch.GetDataSize()); !status.ok()) return status;
   FailedUnlessDone attempt(failed);
@@ -121,7 +121,7 @@ absl::Status CollectionLog::State::AddRecord(const LogRecord& record, rocksdb::W
 absl::Status CollectionLog::State::Append(absl::Span<const LogRecord> records) {
   if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
   if (needs_upgrade) {
-    return absl::FailedPreconditionError(Cat(Where(), "is one of an earlier version, and was not upgraded"));
+    return absl::FailedPreconditionError(Cat(Where(), "has an earlier version, and was not upgraded"));
   }
   constexpr size_t kBytesBeside = 64 + 1024;  // of a record: two keys with an id, the head, the batch's own
   size_t num_bytes = kBytesBeside;

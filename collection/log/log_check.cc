@@ -113,7 +113,7 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
     if (!stream.ok()) return stream.status();
     contents.stream = *std::move(stream);
   }
-  if (*first > *last) return absl::DataLossError(Cat("it begins behind sequence ", *first, " and ends with ", *last));
+  if (*first > *last) return absl::DataLossError(Cat("it begins after sequence ", *first, " and ends with ", *last));
   contents.format = *std::move(format);
   contents.first_sequence = *first;
   contents.last_sequence = *last;
@@ -218,7 +218,8 @@ absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& for
   const absl::StatusOr<uint64_t> first = database.GetMetaNumber(kFirstKey);
   if (!first.ok()) return first.status();
   if (*first <= after) return absl::OkStatus();
-  return absl::DataLossError(Cat("the write with sequence ", after + 1, " was dropped; it begins behind ", *first));
+  return absl::DataLossError(
+      Cat("the write with sequence ", after + 1, " was dropped; the log begins after sequence ", *first));
 }
 
 }  // namespace maxsim::collection

@@ -151,7 +151,7 @@ absl::StatusOr<const void*> StoredTokens::Next(int64_t num_rows) {
     if (rest_.empty()) {
       const absl::StatusOr<bool> found = walk_.Next();
       if (!found.ok()) return found.status();
-      if (!*found) return absl::OutOfRangeError("more token vectors are wanted than there are");
+      if (!*found) return absl::OutOfRangeError("the read asks for more token vectors than there are");
       rest_ = walk_.rows();
       if (manifest_.storage == ScalarType::kI8) scales_.push_back(walk_.scale());
     }
@@ -165,7 +165,7 @@ absl::StatusOr<const void*> StoredTokens::Next(int64_t num_rows) {
 }
 
 absl::StatusOr<float> StoredTokens::NextStoredScale() {
-  if (scales_.empty()) return absl::OutOfRangeError("more scales are wanted than there are documents");
+  if (scales_.empty()) return absl::OutOfRangeError("the read asks for more scales than there are documents");
   const float scale = scales_.front();
   scales_.pop_front();
   return scale;
@@ -174,7 +174,7 @@ absl::StatusOr<float> StoredTokens::NextStoredScale() {
 absl::StatusOr<std::string_view> StoredPayloads::Next() {
   const absl::StatusOr<bool> found = walk_.Next();
   if (!found.ok()) return found.status();
-  if (!*found) return absl::OutOfRangeError("more payloads are wanted than there are");
+  if (!*found) return absl::OutOfRangeError("the read asks for more payloads than there are");
   return walk_.payload();
 }
 

@@ -109,7 +109,7 @@ absl::Status CheckQuery(const CodeShape& shape, int planes, absl::Span<const flo
   }
   if (!weights.empty() && weights.size() != num_tokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("weights has ", weights.size(), " elements; must have none or ", num_tokens, ", one a token"));
+        absl::StrCat("weights has ", weights.size(), " elements; must have none or ", num_tokens, ", one per token"));
   }
   for (size_t token = 0; token < weights.size(); ++token) {
     if (!(std::fabs(weights[token]) <= kMaxAbsWeight)) {

@@ -37,7 +37,7 @@ absl::Status CudaExecutor::Allocate() {
 absl::StatusOr<const LoadedDocuments*> CudaExecutor::LoadedHere(const Documents& documents) const {
   const LoadedDocuments* const loaded = LoadedDocuments::From(documents);
   if (loaded != nullptr && loaded->device() == device_) return loaded;
-  return absl::InvalidArgumentError("documents were loaded by another backend than this executor's");
+  return absl::InvalidArgumentError("the documents were loaded by a backend other than this executor's");
 }
 
 // A backend without document batches loads host documents only where there are none to score.

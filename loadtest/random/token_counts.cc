@@ -39,9 +39,9 @@ absl::StatusOr<TokenCounts> TokenCounts::Parse(std::string_view text) {
     counts.log_mean_ = std::log(mean) - kSigma * kSigma / 2;
     return counts;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", view, "\" is no token count: must be N, uniform:MIN:MAX or lognormal:MEAN:MIN:MAX, from 1 to ",
-                   kMaxTokens, ", with MIN <= MEAN <= MAX"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", view, "\" is not a token count: must be N, uniform:MIN:MAX or lognormal:MEAN:MIN:MAX, from 1 to ",
+      kMaxTokens, ", with MIN <= MEAN <= MAX"));
 }
 
 uint32_t TokenCounts::Sample(Random& random) const {

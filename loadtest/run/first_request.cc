@@ -46,7 +46,7 @@ FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const Pr
     }
     for (absl::Time now = MonotonicNow(); now < next; now = MonotonicNow()) {
       if (stop.load(std::memory_order_relaxed)) {
-        result.status = absl::CancelledError("ended while the server was busy");
+        result.status = absl::CancelledError("stopped while the server was busy");
         return result;
       }
       absl::SleepFor(std::min(next - now, kLongestSleep));

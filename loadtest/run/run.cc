@@ -51,7 +51,7 @@ class Run {
       clock_.end_ns = NowNs();
     }
     for (std::thread& thread : threads) thread.join();
-    if (!begun) return absl::CancelledError("the run was ended in its warm-up");
+    if (!begun) return absl::CancelledError("the run was stopped during its warm-up");
     Conclude();
     return std::move(result_);
   }

@@ -45,7 +45,7 @@ absl::Status ValidateEncoder(const Config& config) {
   const bool has_tls = !http.tls_ca_file.empty() || !http.tls_cert_file.empty() || !http.tls_server_name.empty();
   if (has_tls && !absl::StartsWith(http.url, "https://")) {
     return absl::InvalidArgumentError(
-        absl::StrCat("encoder.tls_ca_file, encoder.tls_cert_file and encoder.tls_server_name want an encoder.url of "
+        absl::StrCat("encoder.tls_ca_file, encoder.tls_cert_file and encoder.tls_server_name need an encoder.url of "
                      "https://, and it is ",
                      http.url));
   }
@@ -62,7 +62,8 @@ absl::Status ValidateEncoder(const Config& config) {
                                                    "\" is only sent in encoder.dialect tei, and it is ",
                                                    std::string(encoder::Name(http.dialect))));
   }
-  if (http.timeout == absl::ZeroDuration()) return absl::InvalidArgumentError("encoder.timeout: \"0\" is no time");
+  if (http.timeout == absl::ZeroDuration())
+    return absl::InvalidArgumentError("encoder.timeout: \"0\" must be more than 0");
   if (http.identity.dim != 0 && http.identity.dim < kMinDim) {
     return absl::InvalidArgumentError(
         absl::StrCat("encoder.dim: \"", http.identity.dim, "\" is neither 0 nor ", kMinDim, " to ", kMaxDim));
@@ -115,7 +116,7 @@ bool IsLoopback(const std::string& text) {
 absl::Status ValidateCluster(const Config& config) {
   const cluster::ClusterOptions& cluster = config.cluster;
   if (!cluster.groups.empty() && !cluster.groups_file.empty()) {
-    return absl::InvalidArgumentError("cluster.groups and cluster.groups_file are both set; one of them is wanted");
+    return absl::InvalidArgumentError("cluster.groups and cluster.groups_file are both set; set only one of them");
   }
   if (cluster::IsRouter(cluster) && !config.collections.empty()) {
     return absl::InvalidArgumentError(

@@ -165,7 +165,7 @@ class MatrixEvents : public JsonEvents {
     if (dim_ == 0) return Refuse("matrices are in base64, and encoder.dim is not set");
     const size_t row_bytes = static_cast<size_t>(dim_) * sizeof(float);
     if (bytes.size() % row_bytes != 0) {
-      return Refuse(Cat("a matrix has ", bytes.size(), " bytes, which are no rows of ", dim_, " values of f32"));
+      return Refuse(Cat("a matrix has ", bytes.size(), " bytes, which are not whole rows of ", dim_, " values of f32"));
     }
     static_assert(std::endian::native == std::endian::little);
     text_.values.resize(bytes.size() / sizeof(float));

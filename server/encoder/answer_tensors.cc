@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor
   if (type != ElementType::kI64 && type != ElementType::kI32) {
     return absl::UnavailableError(Cat("\"lengths\" is ", Quote(tensor.dtype), ", not I64 or I32"));
   }
-  if (tensor.shape.size() != 1) return absl::UnavailableError("\"lengths\" has not one dimension");
+  if (tensor.shape.size() != 1) return absl::UnavailableError("\"lengths\" does not have one dimension");
   if (tensor.shape[0] != static_cast<int64_t>(num_texts)) {
     return absl::InternalError(Cat("it has ", tensor.shape[0], " matrices for ", num_texts, " texts"));
   }
@@ -84,7 +84,7 @@ absl::StatusOr<Answer> ParseTensors(std::string_view body, size_t num_texts) {
   const SafetensorsTensor* const tokens = header->Find("tokens");
   const SafetensorsTensor* const lengths = header->Find("lengths");
   if (tokens == nullptr || lengths == nullptr) {
-    return absl::UnavailableError("it has not the tensors \"tokens\" and \"lengths\"");
+    return absl::UnavailableError("it lacks the tensors \"tokens\" and \"lengths\"");
   }
   const std::optional<ElementType> element = collection::ElementTypeFromSafetensors(tokens->dtype);
   const std::optional<ScalarType> type =
@@ -92,7 +92,7 @@ absl::StatusOr<Answer> ParseTensors(std::string_view body, size_t num_texts) {
   if (!type.has_value() || *type == ScalarType::kI8) {
     return absl::UnavailableError(Cat("\"tokens\" is ", Quote(tokens->dtype), ", not F16, BF16 or F32"));
   }
-  if (tokens->shape.size() != 2) return absl::UnavailableError("\"tokens\" has not two dimensions");
+  if (tokens->shape.size() != 2) return absl::UnavailableError("\"tokens\" does not have two dimensions");
   const int64_t dim = tokens->shape[1];
   if (dim < 1 || dim > INT32_MAX) return absl::InternalError(Cat("vectors of ", dim, " values"));
   const auto counts = ReadLengths(*lengths, body, num_texts, tokens->shape[0]);

@@ -74,7 +74,7 @@ absl::StatusOr<HttpPeer> MakePeer(const HttpEncoderOptions& options) {
   if (!peer.url.is_tls) {
     if (options.tls_ca_file.empty() && options.tls_cert_file.empty() && options.tls_server_name.empty()) return peer;
     return absl::InvalidArgumentError(
-        "encoder.tls_ca_file, encoder.tls_cert_file and encoder.tls_server_name want an encoder.url of https://");
+        "encoder.tls_ca_file, encoder.tls_cert_file and encoder.tls_server_name need an encoder.url of https://");
   }
   peer.server_name = options.tls_server_name.empty() ? peer.url.host : options.tls_server_name;
   peer.tls = std::make_unique<ssl::context>(ssl::context::tls_client);

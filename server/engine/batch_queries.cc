@@ -73,7 +73,7 @@ absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptio
 void BatchQueries::AddJob(size_t job_idx, const ExecutorOptions& limits) {
   const Job& job = *jobs_[job_idx];
   if (job.collection != collection_ && (job.pinned || !job.collection->SharesDocumentsWith(*collection_))) {
-    Fail(job_idx, absl::InternalError("a batch mixes generations of collections"));
+    Fail(job_idx, absl::InternalError("a batch mixes generations of a collection"));
   }
   for (size_t query_idx = 0; query_idx < job.queries.size() && alive_[job_idx]; ++query_idx) {
     const absl::Status status = CheckQuery(job.queries[query_idx], limits);

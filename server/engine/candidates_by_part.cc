@@ -37,7 +37,7 @@ absl::Status Check(const store::Collection& collection, const CandidateSet& set)
     }
     if (idx != 0 && set.positions[idx] <= set.positions[idx - 1]) {
       return absl::InvalidArgumentError(absl::StrCat("candidate ", idx, " has position ", set.positions[idx],
-                                                     " behind position ", set.positions[idx - 1]));
+                                                     " after position ", set.positions[idx - 1]));
     }
   }
   return absl::OkStatus();

@@ -120,7 +120,7 @@ absl::Status GrpcPort::Start(const config::Config& config) {
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat(
-        "grpc.address: gRPC does not start", dependencies_.certificates->enabled() ? " with the files of tls.*" : ""));
+        "grpc.address: gRPC cannot start", dependencies_.certificates->enabled() ? " with the files of tls.*" : ""));
   }
   SetHealth(false);
   within_ = server_->InProcessChannel(grpc::ChannelArguments());

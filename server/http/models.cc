@@ -53,7 +53,7 @@ Response AnswerOne(const ModelPath& path, const ModelSource& source) {
   }
   const char* const hint = source.encoder == nullptr ? "" : "; for documents that are texts, ask /text/v1/models";
   return Error(service::FieldError(absl::StatusCode::kNotFound, client::kReasonInvalidField, "model",
-                                   absl::StrCat(Quote(path.name), " is no collection of this server", hint)));
+                                   absl::StrCat(Quote(path.name), " is not a collection of this server", hint)));
 }
 
 json InfoOf(const ModelSource& source) {

@@ -41,7 +41,7 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
   }
   if (kind == LogKind::kNats && !stream.has_value() && log.last_sequence() > 0) {
     return absl::FailedPreconditionError(
-        Cat("the log of ", folder, " has had writes of its own up to sequence ", log.last_sequence(),
+        Cat("the log of ", folder, " has writes of its own up to sequence ", log.last_sequence(),
             ", and live.log is nats, whose writes are those of a stream from its first message on; build the "
             "collection anew in another folder, or serve it with live.log local"));
   }
@@ -57,7 +57,7 @@ absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
   if (kind == LogKind::kLocal || held == 0 || collection::HasLog(request.path)) return absl::OkStatus();
   return absl::FailedPreconditionError(Cat(
       request.path, ": its shards hold the writes up to sequence ", held,
-      " and it has no log, which live.log nats wants; start from a snapshot of another server (maxsimctl snapshot)"));
+      " and it has no log, which live.log nats needs; start from a snapshot of another server (maxsimctl snapshot)"));
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& 
 }
 
 absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
-  if (path.empty()) return InvalidField("path", "is empty, and a folder on the server's machine is wanted");
+  if (path.empty()) return InvalidField("path", "is empty; give a folder on the server's machine");
   // The system would take it to end at a zero byte.
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
@@ -388,7 +388,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name
   for (const store::CollectionStatus& status : store_->List()) {
     if (status.name == name) return ToProto(status, *devices_);
   }
-  return absl::NotFoundError(absl::StrCat("collection ", name, " is gone again"));
+  return absl::NotFoundError(absl::StrCat("collection ", name, " was unloaded in the meantime"));
 }
 
 void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration duration) {

@@ -27,8 +27,8 @@ constexpr uint64_t kDocumentBytes = 64;
 constexpr uint64_t kDocumentStringBytes = 6;
 
 absl::Status TooManyReaders(int limit) {
-  absl::Status status =
-      absl::ResourceExhaustedError(absl::StrCat(limit, " calls with return_tokens are reading, as many as may"));
+  absl::Status status = absl::ResourceExhaustedError(
+      absl::StrCat(limit, " calls with return_tokens are in progress, which is the limit"));
   client::SetRetryAfter(kReadRetryDelay, status);
   return status;
 }

@@ -23,7 +23,7 @@ constexpr absl::Duration kExplainRetryDelay = absl::Seconds(1);
 
 absl::Status TooManyRunning(int limit) {
   absl::Status status =
-      absl::ResourceExhaustedError(absl::StrCat(limit, " explanations are being computed, as many as may be"));
+      absl::ResourceExhaustedError(absl::StrCat(limit, " explanations are being computed, which is the limit"));
   client::SetRetryAfter(kExplainRetryDelay, status);
   return status;
 }

@@ -140,7 +140,7 @@ absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::FindLive(std::st
   if (found == entries_.end()) return UnknownLocked(name);
   if (found->second->live != nullptr) return found->second->live;
   return absl::FailedPreconditionError(
-      Cat("collection \"", name, "\" is not live: it takes no writes (live: true of a collection makes it so)"));
+      Cat("collection \"", name, "\" is not live: it takes no writes (set live: true for this collection)"));
 }
 
 std::vector<CollectionStatus> CollectionStore::List() const {

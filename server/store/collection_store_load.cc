@@ -90,7 +90,7 @@ absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std
     if (*manifest.log_sequence == 0) return missing;
     return absl::FailedPreconditionError(
         Cat(ForStrCat(std::string(missing.message())),
-            "; or load it with live: true, and a new log begins behind that sequence, without later writes, versions "
+            "; or load it with live: true, and a new log begins after that sequence, without later writes, versions "
             "of ids and the deletes of documents in shards that were kept"));
   }
   if (open_live_ == nullptr) {

@@ -62,8 +62,8 @@ absl::StatusOr<std::vector<Certificate>> ReadCertificates(const char* key, const
     return absl::InvalidArgumentError(absl::StrCat(key, ": ", path, " holds no certificate in PEM"));
   }
   if (!at_end) {
-    return absl::InvalidArgumentError(absl::StrCat(key, ": ", path, " holds a certificate, behind ",
-                                                   certificates.size(), " others, that cannot be read: ", reason));
+    return absl::InvalidArgumentError(absl::StrCat(key, ": ", path, " holds a certificate, after ", certificates.size(),
+                                                   " others, that cannot be read: ", reason));
   }
   return certificates;
 }

@@ -46,10 +46,10 @@ absl::Status CheckUsage(const QuantizeArguments& arguments) {
     if (!arguments.query_lengths.empty() || !arguments.query_texts.empty() || !arguments.judgements.empty()) {
       return Invalid("--query-lengths, --queries-jsonl and --qrels go with --queries");
     }
-    if (arguments.sample == 0) return Invalid("--sample 0 means all queries of --queries, which is missing");
+    if (arguments.sample == 0) return Invalid("--sample 0 means all queries of --queries; give --queries");
   }
   if (arguments.query_texts.empty() != arguments.judgements.empty()) {
-    return Invalid("--queries-jsonl and --qrels go together: one has the queries' ids, the other what they judge");
+    return Invalid("--queries-jsonl and --qrels go together: one has the queries' ids, the other their judgements");
   }
   return absl::OkStatus();
 }

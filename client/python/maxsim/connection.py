@@ -127,7 +127,7 @@ def read_token(path: Path) -> str:
     try:
         lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{os.fspath(path)!r} is no text in UTF-8") from error
+        raise ValueError(f"{os.fspath(path)!r} is not UTF-8 text") from error
     for line in lines:
         token = line.strip()
         if not token or token.startswith("#"):

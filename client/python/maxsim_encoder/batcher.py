@@ -190,7 +190,7 @@ class Batcher:
         try:
             encoded = self._encoder.encode(texts, kind, max_tokens)
             if len(encoded) != len(texts):
-                raise RuntimeError(f"{len(encoded)} answers for {len(texts)} texts")
+                raise RuntimeError(f"the model gave {len(encoded)} answers for {len(texts)} texts")
         except Exception as error:  # a model may raise anything
             if len(parts) > 1:
                 for part in parts:

@@ -135,7 +135,7 @@ class _Members:
             try:
                 num_bytes = len(text.encode("utf-8"))
             except UnicodeEncodeError:
-                raise _bad(f"{name}[{i}] holds half a surrogate pair, which is no character", 422) from None
+                raise _bad(f"{name}[{i}] holds half a surrogate pair, which is not a character", 422) from None
             if num_bytes > limits.max_text_bytes:
                 message = f"{name}[{i}] has {num_bytes} bytes, more than the limit {limits.max_text_bytes}"
                 raise _bad(message, 413, "text_too_long")

@@ -37,7 +37,7 @@ def _check_inputs(queries: Tokens, documents: Tokens, weights: Optional[Tensor])
     if not same_type or queries.rows.shape[-1] != documents.rows.shape[-1]:
         raise ValueError(
             f"queries are {types[0]} with {queries.rows.shape[-1]} columns, documents {types[1]} "
-            f"with {documents.rows.shape[-1]}; they are to have the same"
+            f"with {documents.rows.shape[-1]}; both must be the same"
         )
     if weights is not None and tuple(weights.shape) != tuple(queries.rows.shape[:-1]):
         raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.rows.shape[:-1])}")

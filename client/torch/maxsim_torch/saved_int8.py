@@ -129,7 +129,7 @@ def check(save_documents: Optional[str], queries: Tokens, documents: Tokens) -> 
         raise ValueError(f'save_documents is {save_documents!r}; it is "int8" or None')
     for name, side in (("queries", queries), ("documents", documents)):
         if side.rows.dtype not in FLOATS:
-            raise ValueError(f'save_documents="int8" is for what has gradients, and {name} are {side.rows.dtype}')
+            raise ValueError(f'save_documents="int8" needs documents with gradients, and {name} are {side.rows.dtype}')
     return True
 
 

@@ -22,7 +22,7 @@ class RangeStream : public ByteStream {
   absl::Status Read(void* out, size_t count) override {
     if (count > static_cast<uint64_t>(end_ - next_)) {
       return absl::DataLossError(
-          Cat(file_->path(), ": ", count, " bytes wanted at byte ", next_, ", but the array ends at ", end_));
+          Cat(file_->path(), ": ", count, " bytes are needed from byte ", next_, ", but the array ends at ", end_));
     }
     if (absl::Status status = file_->ReadAt(next_, out, count); !status.ok()) return status;
     next_ += static_cast<int64_t>(count);

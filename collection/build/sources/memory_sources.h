@@ -21,7 +21,8 @@ class MemoryTokens : public TokenSource {
   int64_t dim() const override { return dim_; }
   int64_t num_tokens() const override { return num_tokens_; }
   absl::StatusOr<const void*> Next(int64_t num_rows) override {
-    if (num_rows > num_tokens_ - next_) return absl::OutOfRangeError("more token vectors are wanted than there are");
+    if (num_rows > num_tokens_ - next_)
+      return absl::OutOfRangeError("the read asks for more token vectors than there are");
     const char* rows = data_ + next_ * dim_ * static_cast<int64_t>(SizeOf(type_));
     next_ += num_rows;
     return rows;
@@ -39,7 +40,7 @@ class MemoryPayloads : public PayloadSource {
  public:
   explicit MemoryPayloads(std::vector<std::string> payloads) : payloads_(std::move(payloads)) {}
   absl::StatusOr<std::string_view> Next() override {
-    if (next_ == payloads_.size()) return absl::OutOfRangeError("more payloads are wanted than there are");
+    if (next_ == payloads_.size()) return absl::OutOfRangeError("the read asks for more payloads than there are");
     return payloads_[next_++];
   }
 

@@ -158,7 +158,7 @@ absl::StatusOr<size_t> HostDocumentCalls::RunLists(const CallContext& context, c
   size_t count =
       QueriesOfSlice(queries, documents.type(), documents.dim(), documents.num_documents(), context.workspace.capacity);
   while (!list_passes_.Plan(queries.first(count), documents.offsets(), capacity)) count /= 2;
-  if (count == 0) return absl::InternalError("a document does not fit a block, and was loaded all the same");
+  if (count == 0) return absl::InternalError("a document does not fit into a block, but was loaded");
   by_location_.assign(queries.begin(), queries.begin() + static_cast<ptrdiff_t>(count));
   for (size_t i = 0; i < count; ++i) by_location_[i].ordinals = list_passes_.locations(i);
   MAXSIM_RETURN_IF_ERROR(PlanSlice(context, PlannedDocuments::Of(documents), by_location_,

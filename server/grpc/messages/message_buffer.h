@@ -25,7 +25,7 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
     grpc::ByteBuffer bytes(buffer);  // shares the bytes: a reader needs a buffer that it may change
     grpc::ProtoBufferReader reader(&bytes);
     if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("the message of ", buffer.Length(), " bytes is no ",
+    return absl::InvalidArgumentError(absl::StrCat("the message of ", buffer.Length(), " bytes is not a ",
                                                    std::string(message.GetTypeName()),
                                                    ": it is malformed, or one of its strings is not UTF-8"));
   });

@@ -247,7 +247,7 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
   if (reader.status().ok() && walk.Fields(ShapeOf(type), 0, 0)) return absl::OkStatus();
   if (!walk.too_large()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the message of ", size, " bytes is no ", type->full_name(), ": it is malformed"));
+        absl::StrCat("the message of ", size, " bytes is not a ", type->full_name(), ": it is malformed"));
   }
   // full_name() names a field of the message type, which is not a path in the request, so the error gets no field.
   return absl::InvalidArgumentError(

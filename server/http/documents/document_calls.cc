@@ -177,8 +177,9 @@ void DocumentCalls::GetOne(service::CallContext context, const DocumentPath& pat
     int64_t id = 0;
     if (!absl::SimpleAtoi(path.id, &id)) {
       return Refuse(context, *reply,
-                    service::InvalidField("id", absl::StrCat(Quote(path.id), ", and the ids of collection ",
-                                                             path.collection, " are 64-bit integers")));
+                    service::InvalidField(
+                        "id", absl::StrCat(Quote(path.id), " is not a 64-bit integer, as the ids of collection ",
+                                           path.collection, " are")));
     }
     request.mutable_int_ids()->add_ids(id);
   } else {

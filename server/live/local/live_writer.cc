@@ -199,7 +199,7 @@ absl::Status LiveWriter::AppendAndPublish(const std::vector<LogRecord>& records,
   if (!status.ok()) {
     Fail(status, /*of_log=*/false);
     return WithRetry(
-        absl::UnavailableError(Cat("the log has the writes, but they cannot be served yet: ", status.message())),
+        absl::UnavailableError(Cat("the log has the writes, but the server cannot serve them yet: ", status.message())),
         backoff_);
   }
   return absl::OkStatus();

@@ -199,7 +199,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
       most = std::min(most, limit > taken ? limit - taken : 0);
       if (most < std::max<uint64_t>(needed, 1)) {
         return absl::ResourceExhaustedError(Cat("the segments of collection ", name_, " are full: they take ",
-                                                FormatBytesExactly(taken), ", what comes next needs ",
+                                                FormatBytesExactly(taken), ", the next write needs ",
                                                 FormatBytesExactly(UsedBytes(need.num_documents, need.num_tokens)),
                                                 ", and live.max_segment_bytes is ", FormatBytesExactly(limit)));
       }

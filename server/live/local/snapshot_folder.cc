@@ -59,7 +59,7 @@ absl::Status LinkOrCopy(const std::string& from, const std::string& to, const St
   if (::link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
   // Links fail across file systems, without support, beyond the limit of links of a file, and for files of other users.
   if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) return CopyFile(from, to, stop);
-  if (errno == ENOENT) return absl::FailedPreconditionError(Cat(from, ": is gone, two generations came after it"));
+  if (errno == ENOENT) return absl::FailedPreconditionError(Cat(from, ": is gone: two newer generations replaced it"));
   return ErrnoStatus(errno, "cannot link", from);
 }
 

@@ -191,10 +191,11 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
       next = applied_sequence_ + 1;
     }
     if (rest.front().sequence != next) {
-      return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the messages up to sequence ",
-                                               next - 1, ", and the stream's next one has ", rest.front().sequence,
-                                               ": those between are gone; start this server from a newer snapshot of "
-                                               "another one (maxsimctl snapshot)"));
+      return absl::FailedPreconditionError(
+          Cat("collection ", name_, " has applied the messages up to sequence ", next - 1,
+              ", and the stream's next one has ", rest.front().sequence,
+              ": the messages between are gone; start this server from a newer snapshot of "
+              "another one (maxsimctl snapshot)"));
     }
     // The collection numbers messages without gaps, so messages after a gap must wait for the check above.
     size_t num_consecutive = 1;
@@ -303,7 +304,7 @@ void StreamedCollection::ResolveUnknown(absl::Span<const StreamMessage> messages
     Fail(*found->call,
          absl::UnavailableError(Cat("the log of collection ", name_,
                                     " failed while it took the writes; it has them now, "
-                                    "and their outcomes are not known")),
+                                    "but their outcomes are not known")),
          lock);
   }
 }

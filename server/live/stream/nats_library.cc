@@ -179,7 +179,8 @@ std::optional<Delivery> ParseDelivery(std::string_view subject) {
 
 absl::StatusOr<uint64_t> ParseAcknowledgement(std::string_view data, std::string_view server) {
   const Json answer = Json::parse(data, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object()) return absl::UnavailableError(Cat(server, " answered with what is no acknowledgement"));
+  if (!answer.is_object())
+    return absl::UnavailableError(Cat(server, " answered with something that is not an acknowledgement"));
   if (const auto error = answer.find("error"); error != answer.end() && error->is_object()) {
     return Refusal(*error, server);
   }

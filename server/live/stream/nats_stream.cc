@@ -230,7 +230,7 @@ absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   if (absl::IsNotFound(info.status()) && create) info = CreateStream();
   if (!info.ok()) return info.status();
   if ((*info)->Config == nullptr) {
-    return absl::UnavailableError(Cat(server_, ": stream ", name_, " does not say how it is configured"));
+    return absl::UnavailableError(Cat(server_, ": stream ", name_, " does not tell its configuration"));
   }
   const jsStreamConfig& config = *(*info)->Config;
   if (config.SubjectsLen != 1 || config.Subjects[0] != subjects_) {
@@ -241,10 +241,10 @@ absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {
     return absl::FailedPreconditionError(
         Cat(server_, ": stream ", name_,
-            " wants retention by limits, acknowledgements, and no limit of messages a subject"));
+            " must have retention by limits, acknowledgements, and no limit of messages per subject"));
   }
   if (config.Duplicates < 2 * Nanoseconds(options_.timeout)) {
-    return absl::FailedPreconditionError(Cat(server_, ": stream ", name_, " drops what is sent twice for ",
+    return absl::FailedPreconditionError(Cat(server_, ": stream ", name_, " drops duplicates for ",
                                              absl::FormatDuration(absl::Nanoseconds(config.Duplicates)),
                                              ", and twice nats.timeout is ",
                                              absl::FormatDuration(2 * options_.timeout)));
@@ -337,9 +337,10 @@ absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration ti
     if (!messages.empty()) break;
     if (status != NATS_TIMEOUT) return Away("the subscription ended", status);
     if (absl::Status connected = CheckConnected(); !connected.ok()) return connected;
-    if (NumReconnects() != num_reconnects_) return absl::UnavailableError(Cat(server_, " was away"));
+    if (NumReconnects() != num_reconnects_)
+      return absl::UnavailableError(Cat(server_, " was not reachable for a while"));
     if (MonotonicNow() - last_heard_ > kMissedHeartbeats * kHeartbeat) {
-      return absl::UnavailableError(Cat(server_, " says nothing of stream ", name_, " any more"));
+      return absl::UnavailableError(Cat(server_, " no longer answers about stream ", name_));
     }
   }
   return messages;

@@ -258,7 +258,7 @@ absl::Status StreamedCollection::Overdue(const PendingCall& call) const {
   }
   if (call.num_sent > 0) {
     return absl::UnavailableError(Cat(stream_->server(), " has not acknowledged the writes", within,
-                                      ": they may have been written, or some of them, or come to be"));
+                                      ": all, some or none of them may have been written, or may still be"));
   }
   std::string reason = std::string(lost_.message());
   if (lost_.ok()) {

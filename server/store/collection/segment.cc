@@ -174,7 +174,7 @@ Part Segment::MakePart(uint64_t first_ordinal) const {
 }
 
 absl::Status Segment::ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const {
-  absl::Status status = absl::UnavailableError("the segment is on no device that answers");
+  absl::Status status = absl::UnavailableError("no device that holds the segment answers");
   for (const Memory& one : memory_) {
     status = one.documents->ReadRows(first_token, num_tokens, rows);
     if (status.ok()) return status;

@@ -90,7 +90,8 @@ class Verification {
     absl::Status sound = CheckResponse(request, *response);
     if (!sound.ok()) return sound;
     if (response->generation() != collection_.generation()) {
-      return absl::AbortedError(Cat("the collection was reloaded meanwhile: generation ", response->generation()));
+      return absl::AbortedError(
+          Cat("the collection was reloaded during the run: it is now of generation ", response->generation()));
     }
     const std::vector<ReferenceScore> scores = scorer_.Scores(queries_, query, whole ? nullptr : &ordinals);
     if (absl::Status unchanged = scorer_.Check(); !unchanged.ok()) return unchanged;
@@ -106,7 +107,7 @@ class Verification {
     }
     if (!MissingIds(result).empty()) {
       return absl::DataLossError(
-          Cat("the server does not know document '", MissingIds(result)[0], "' of the files at --path"));
+          Cat("the server does not have document '", MissingIds(result)[0], "' of the files at --path"));
     }
     std::vector<ReturnedDocument> answer;
     for (int i = 0; i < NumHits(result); ++i) {
@@ -148,10 +149,10 @@ absl::Status Verdict(const ScoreComparison& c) {
                                    std::min(c.num_near_ties, lost), " of them within rounding of the last rank)"));
   }
   if (c.num_results != c.num_expected) {
-    return absl::DataLossError(Cat(c.num_results, " documents came back where ", c.num_expected, " were due"));
+    return absl::DataLossError(Cat(c.num_results, " documents came back, and ", c.num_expected, " were expected"));
   }
   if (c.num_disordered > 0) {
-    return absl::DataLossError(Cat(c.num_disordered, " documents came back behind ones of a lower score"));
+    return absl::DataLossError(Cat(c.num_disordered, " documents came back after documents with a lower score"));
   }
   return absl::OkStatus();
 }

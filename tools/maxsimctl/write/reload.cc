@@ -9,7 +9,8 @@ absl::Status CheckRouter(client::Client& client, const Context& context) {
   const absl::StatusOr<v1::GetInfoResponse> info = client.GetInfo();
   if (!info.ok()) return context.AddAdvice(info.status());
   if (!info->groups().empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError("--cluster: the server is no router (cluster.groups): it reloads itself alone");
+  return absl::FailedPreconditionError(
+      "--cluster: the server is not a router (cluster.groups): it can reload only itself");
 }
 
 absl::Status RunReload(const std::string& name, bool cluster, Context& context) {

@@ -201,7 +201,7 @@ def open_labels(
     that hold vectors and the like, which `*` does not mean."""
     if options.ids is not None:
         if options.id_column is not None or options.payload_columns:
-            raise OptionError("--ids: the file has ids and payloads; leave --id-column and --payload-columns away")
+            raise OptionError("--ids: the file has ids and payloads; leave out --id-column and --payload-columns")
         return FileLabels(options.ids, num_documents), [f"ids: {options.ids}"]
     id_name = find_member(members, options.id_column, ID_NAMES, where)
     names: Tuple[str, ...] = options.payload_columns

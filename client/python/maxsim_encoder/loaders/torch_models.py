@@ -69,7 +69,8 @@ def files_of(name: str) -> Dict[str, pathlib.Path]:
         try:
             folder = pathlib.Path(hub.snapshot_download(name, local_files_only=True))
         except Exception as error:  # the Hub's own errors differ between its releases
-            raise EncoderError(f"--model {name}: no folder, and not in the Hub's cache: {first_line(error)}") from None
+            message = f"--model {name}: no such folder, and not in the Hub's cache: {first_line(error)}"
+            raise EncoderError(message) from None
     files = dict(checkpoint_files(folder))
     if not files:
         raise EncoderError(f"--model {name}: {folder} holds no weights")

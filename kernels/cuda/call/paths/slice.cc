@@ -78,7 +78,7 @@ absl::Status LaunchAgain(const CallContext& context, CallPath path, const CudaDo
     if (path == CallPath::kSingleLaunch) return SingleLaunchPath(context, documents).Launch();
     if (path == CallPath::kZeroCopy) return ZeroCopyPath(context, documents).Launch();
   }
-  return absl::FailedPreconditionError("the last call was not one without copies");
+  return absl::FailedPreconditionError("the last call was not a zero-copy call");
 }
 
 }  // namespace maxsim::cuda

@@ -27,7 +27,7 @@ absl::Status Find(EncodeTiled& encode) {
   MAXSIM_RETURN_IF_CUDA_ERROR(
       cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
   if (found != cudaDriverEntryPointSuccess || function == nullptr) {
-    return absl::UnimplementedError("the driver has no cuTensorMapEncodeTiled");
+    return absl::UnimplementedError("the CUDA driver has no cuTensorMapEncodeTiled; update it");
   }
   encode = reinterpret_cast<EncodeTiled>(function);
   known.store(encode, std::memory_order_relaxed);

@@ -158,7 +158,7 @@ def _open_padded(
     num_documents, num_tokens = vectors.shape[:2]
     dim = check_columns(vectors.where, vectors.shape[2], options.dim)
     if options.mask is not None and options.lengths is not None:
-        raise OptionError("--mask, --lengths: say one of them")
+        raise OptionError("--mask, --lengths: give only one of them")
     mask_name: Optional[str] = None
     lengths_name: Optional[str] = None
     mask: Optional[RowArray] = None
@@ -244,7 +244,7 @@ def _open_ragged(
     """Rows of [tokens * dim] values each, of different lengths."""
     vectors = members[name]
     if options.mask is not None or options.lengths is not None:
-        raise SourceError(f"--mask, --lengths: {vectors.where} has rows of different lengths, which say it themselves")
+        raise SourceError(f"--mask, --lengths: leave them out; {vectors.where} has rows of different lengths")
     if options.dim is None:
         raise SourceError(f"{vectors.where}: has rows of tokens * dim values; say --dim")
     dim = check_columns("--dim", options.dim)

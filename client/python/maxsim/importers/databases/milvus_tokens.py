@@ -130,7 +130,7 @@ class TokenEntities:
         where = f"{self._where}: document {quote_id(id)}"
         if len(tokens) != self._counts.get(id):
             raise SourceError(
-                f"{where}: has {len(tokens)} tokens, had {self._counts.get(id)} before: is it written to?"
+                f"{where}: has {len(tokens)} tokens, had {self._counts.get(id)} before: is something writing to it?"
             )
         token = self._token
         if token is not None:

@@ -43,7 +43,7 @@ class PointCounts:
 def _time(kind: Callable[..., object]) -> Maker:
     def make(arguments: Tuple[object, ...]) -> object:
         if not all(isinstance(argument, _TIME_ARGUMENTS) for argument in arguments):
-            raise SourceError("has a time that is not read")
+            raise SourceError("has a time that cannot be read")
         return kind(*arguments)
 
     return make
@@ -63,7 +63,7 @@ def _is_model(name: Global) -> bool:
 def _unpickle(data: object, where: str) -> object:
     """The value of a pickle of numbers, strings, containers, times and objects of qdrant-client."""
     if not isinstance(data, bytes):
-        raise SourceError(f"{where}: holds what is no pickle")
+        raise SourceError(f"{where}: holds a value that is not a pickle")
     try:
         return Unpickler(data, 0, _TIMES, is_model=_is_model).load()
     except SourceError as error:

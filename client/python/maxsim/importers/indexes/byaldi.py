@@ -32,7 +32,7 @@ class ByaldiSource:
         self._columns = options.payload_columns
         self.notes: List[str] = []
         if not os.path.exists(self._path("index_config.json.gz")):
-            raise SourceError(f"{folder}: has no index_config.json.gz: it is no index of byaldi")
+            raise SourceError(f"{folder}: has no index_config.json.gz: it is not an index of byaldi")
         config = read_object(self._path("index_config.json.gz"))
         self.notes.append(
             f"index of byaldi {str(config.get('library_version'))[:20]}, model {str(config.get('model_name'))[:100]}"

@@ -128,7 +128,7 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
         with open_table(path, "unnamed") as table:
             rows = table.execute("SELECT key, value FROM unnamed").fetchall()
         if not all(isinstance(packed, bytes) for _, packed in rows):
-            raise SourceError(f"{path}: holds what is no pickle")
+            raise SourceError(f"{path}: holds a value that is not a pickle")
         value = {str(key): load_pickle(packed, path) for key, packed in rows}
     if not isinstance(value, dict):
         raise SourceError(f"{path}: must map numbers of passages to ids")

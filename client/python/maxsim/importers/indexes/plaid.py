@@ -181,7 +181,7 @@ class PlaidSource(ResidualIndex):
             named.append(self._options.id_column)
         if not os.path.exists(path):
             if named:
-                raise SourceError(f"{path}: is not there, so that there is no column {named[0]!r}")
+                raise SourceError(f"{path}: does not exist, so there is no column {named[0]!r}")
             return None
         table = PayloadTable(path)
         table.check(named)

@@ -39,7 +39,7 @@ class ResidualIndex(CodedSource):
         if os.path.exists(self._path(foreign_file)):
             raise SourceError(f"{self._folder}: is an index of {foreign} reads")
         if not os.path.exists(path):
-            raise SourceError(f"{self._folder}: has no metadata.json: it is no {expected}")
+            raise SourceError(f"{self._folder}: has no metadata.json: it does not hold any {expected}")
         return read_object(path)
 
     def _count(self, values: Mapping[str, object], key: str) -> int:

@@ -101,7 +101,7 @@ def json_values(path: str) -> Iterator[object]:
             if is_array and char == "]":
                 text.at += 1
                 if text.next_char():
-                    raise SourceError(f"{path}: goes on behind its array at character {text.used + text.at}")
+                    raise SourceError(f"{path}: continues after its array, at character {text.used + text.at}")
                 return
             if not char:
                 if is_array:

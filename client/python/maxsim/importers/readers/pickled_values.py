@@ -80,14 +80,14 @@ def array_of(raw: object, dtype: object, shape: object, fortran: object) -> np.n
 
 def _from_buffer(arguments: Tuple[object, ...]) -> object:
     if len(arguments) != 4:
-        raise SourceError("has an array that is not read")
+        raise SourceError("has an array that cannot be read")
     raw, dtype, shape, order = arguments
     return array_of(raw, dtype, shape, order == "F")
 
 
 def _scalar(arguments: Tuple[object, ...]) -> object:
     if len(arguments) != 2:
-        raise SourceError("has a number that is not read")
+        raise SourceError("has a number that cannot be read")
     return array_of(arguments[1], arguments[0], (), False).item()
 
 
@@ -95,14 +95,14 @@ def _encode(arguments: Tuple[object, ...]) -> object:
     """Bytes, as protocols 0 to 2 write them."""
     if len(arguments) == 2 and isinstance(arguments[0], str) and arguments[1] in ("latin1", "latin-1"):
         return arguments[0].encode("latin-1")
-    raise SourceError("has bytes that are not read")
+    raise SourceError("has bytes that cannot be read")
 
 
 def _items(arguments: Tuple[object, ...]) -> Sequence[object]:
     if not arguments:
         return ()
     if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)):
-        raise SourceError("has a container that is not read")
+        raise SourceError("has a container that cannot be read")
     return arguments[0]
 
 
@@ -110,7 +110,7 @@ def _ordered_dict(arguments: Tuple[object, ...]) -> object:
     made: Dict[object, object] = {}
     for item in _items(arguments):
         if not isinstance(item, (list, tuple)) or len(item) != 2:
-            raise SourceError("has a dictionary that is not read")
+            raise SourceError("has a dictionary that cannot be read")
         made[checked_key(item[0])] = item[1]
     return made
 
@@ -130,7 +130,7 @@ def checked_key(value: object) -> object:
     if not isinstance(value, _KEY_TYPES):
         raise SourceError(f"has a key of type {type(value).__name__}")
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise SourceError(f"has a key that is no integer of 64 bits: {describe(value)}")
+        raise SourceError(f"has a key that is not an integer of 64 bits: {describe(value)}")
     return value
 
 

@@ -126,13 +126,13 @@ def _read_negated(arguments: Tuple[object, ...]) -> bool:
 
 def _rebuild_parameter(arguments: Tuple[object, ...]) -> object:
     if not arguments or not isinstance(arguments[0], Tensor):
-        raise SourceError("has a parameter that is not read")
+        raise SourceError("has a parameter that cannot be read")
     return arguments[0]
 
 
 def _size(arguments: Tuple[object, ...]) -> object:
     if len(arguments) != 1 or not isinstance(arguments[0], tuple):
-        raise SourceError("has a size that is not read")
+        raise SourceError("has a size that cannot be read")
     return arguments[0]
 
 
@@ -183,10 +183,10 @@ def _load_zip(path: str, data: memoryview) -> object:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename: info for info in archive.infolist()}
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-        raise SourceError(f"is no archive of torch.save: {error}") from None
+        raise SourceError(f"is not a file written by torch.save: {error}") from None
     pickles = [name for name in members if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(pickles) != 1:
-        raise SourceError("is no archive of torch.save: it has no member data.pkl")
+        raise SourceError("is not a file written by torch.save: it has no member data.pkl")
     prefix = pickles[0][: -len("data.pkl")]
     order = members.get(prefix + "byteorder")
     if order is not None and bytes(_member(data, order)[:16]) != b"little":
@@ -211,9 +211,9 @@ def _load_zip(path: str, data: memoryview) -> object:
 def _storage_identity(identity: object) -> Tuple[str, str, int]:
     """Type, key and number of elements of ('storage', type, key, location, number of elements, ...)."""
     if not isinstance(identity, tuple) or len(identity) < 5 or identity[0] != "storage":
-        raise SourceError("refers to data that is no storage")
+        raise SourceError("refers to data that is not a storage")
     if not isinstance(identity[2], str) or not _is_size(identity[4]):
-        raise SourceError("refers to a storage that is not read")
+        raise SourceError("refers to a storage that cannot be read")
     return _storage_kind(identity[1]), identity[2], identity[4]
 
 
@@ -225,7 +225,7 @@ def _load_legacy(data: memoryview) -> object:
         heads.append(unpickler.load())
         position = unpickler.position
     if heads[:2] != [_LEGACY_MAGIC, _LEGACY_PROTOCOL] or not isinstance(heads[2], dict):
-        raise SourceError("is no file of torch.save")
+        raise SourceError("is not a file written by torch.save")
     if heads[2].get("little_endian") is not True:
         raise SourceError("is written in another byte order than little-endian")
     begins: Dict[str, int] = {}

@@ -146,7 +146,7 @@ class Unpickler:
         while self._stack[index] is not _MARK:
             index -= 1
             if index < 0:
-                raise SourceError("has an end of a container that does not begin")
+                raise SourceError("ends a container that does not begin")
         items = [finished(item) for item in self._stack[index + 1 :]]
         del self._stack[index:]
         self._num_marks -= 1
@@ -193,19 +193,19 @@ class Unpickler:
     def quoted(self) -> None:
         text = self._line()
         if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0] or "\\" in text:
-            raise SourceError("has a quoted string that is not read")
+            raise SourceError("has a quoted string that cannot be read")
         self.push(text[1:-1])
 
     def append(self, items: Sequence[object]) -> None:
         target = self._stack[-1]
         if type(target) is not list:
-            raise SourceError("appends to what is no list")
+            raise SourceError("appends to a value that is not a list")
         target.extend(items)
 
     def set_items(self, items: Sequence[object]) -> None:
         target = self._stack[-1]
         if type(target) is not dict or len(items) % 2:
-            raise SourceError("sets items of what is no dictionary")
+            raise SourceError("sets items of a value that is not a dictionary")
         for index in range(0, len(items), 2):
             target[checked_key(items[index])] = items[index + 1]
 
@@ -213,7 +213,7 @@ class Unpickler:
         items = self.pop_mark()
         target = self._stack[-1]
         if type(target) is not set:
-            raise SourceError("adds to what is no set")
+            raise SourceError("adds to a value that is not a set")
         target.update(checked_key(item) for item in items)
 
     def dictionary(self) -> None:
@@ -232,13 +232,13 @@ class Unpickler:
     def stack_global(self) -> None:
         name, module = self.pop(), self.pop()
         if not isinstance(module, str) or not isinstance(name, str):
-            raise SourceError("names a function by what is no text")
+            raise SourceError("names a function by a value that is not text")
         self.push(Global(module, name))
 
     def call(self) -> None:
         arguments, function = self.pop(), self.pop()
         if not isinstance(arguments, tuple) or not isinstance(function, Global):
-            raise SourceError("calls what is no function")
+            raise SourceError("calls a value that is not a function")
         self.push(self.make(function, arguments))
 
     def make(self, function: Global, arguments: Tuple[object, ...]) -> object:

@@ -26,7 +26,7 @@ def _readable(path: str, fields: Sequence[int] = ()) -> Iterator[Tuple[pa.Schema
         raise SourceError(f"{path}: is Feather of version 1, which has no lists; write it with version 2")
     with pa.memory_map(path) if magic else contextlib.nullcontext() as mapped:
         if mapped is None:
-            raise SourceError(f"{path}: is empty, not an Arrow file or stream")
+            raise SourceError(f"{path}: is empty; an Arrow file or stream is expected")
         options = pa.ipc.IpcReadOptions(included_fields=list(fields))
         try:
             if magic == _FILE_MAGIC:

@@ -173,7 +173,7 @@ class VectorColumn:
         if len(wrong):
             row = int(wrong[0])
             raise SourceError(
-                f"{self._where}: row {first_row + row} has {sizes[row]} values, which is no multiple of dim {self.dim}"
+                f"{self._where}: row {first_row + row} has {sizes[row]} values, not a multiple of dim {self.dim}"
             )
         if len(lists.values) % self.dim or np.any(lists.starts % self.dim):
             # Values below null rows stand between documents.

@@ -81,4 +81,4 @@ def _read(where: str, table: Any, columns: List[str], num_rows: int) -> Iterator
     except (RuntimeError, ValueError, OSError) as error:
         raise SourceError(f"{where}: after row {first_row}: {error}") from None
     if first_row != num_rows:
-        raise SourceError(f"{where}: has given {first_row} rows of {num_rows}")
+        raise SourceError(f"{where}: returned {first_row} of {num_rows} rows")

@@ -47,7 +47,7 @@ def _check_method(backward: Optional[str]) -> None:
 
 def _check_devices(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor]) -> None:
     if Q.device != D.device:
-        raise ValueError(f"Q is on {Q.device} and D on {D.device}; they are to be on one device")
+        raise ValueError(f"Q is on {Q.device} and D on {D.device}; they must be on one device")
     for name, mask in (("q_mask", q_mask), ("d_mask", d_mask)):
         if mask is not None and mask.device != Q.device:
             raise ValueError(f"{name} is on {mask.device}, and Q and D on {Q.device}")
@@ -69,7 +69,7 @@ def _maxsim_kd(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[
     num_queries, num_tokens, dim = Q.shape
     if D.shape[0] != num_queries:
         raise ValueError(
-            f"D.shape[0] == Q.shape[0] is wanted of documents of [Nq, K, Ld, d]; these are {D.shape[0]}, {num_queries}"
+            f"documents of [Nq, K, Ld, d] must have D.shape[0] == Q.shape[0]; they are {D.shape[0]}, {num_queries}"
         )
     if D.shape[-1] != dim:
         raise ValueError(f"Q has {dim} columns and D {D.shape[-1]}; they are to have the same")
@@ -135,7 +135,7 @@ def maxsim_pairs(
     if Q.dim() != 3 or D.dim() != 3:
         raise ValueError(f"Q and D of maxsim_pairs are [B, L, d]; they are {tuple(Q.shape)} and {tuple(D.shape)}")
     if Q.shape[0] != D.shape[0]:
-        raise ValueError(f"Q.shape[0] == D.shape[0] is wanted of maxsim_pairs; they are {Q.shape[0]} and {D.shape[0]}")
+        raise ValueError(f"maxsim_pairs needs Q.shape[0] == D.shape[0]; they are {Q.shape[0]} and {D.shape[0]}")
     d_mask = None if d_mask is None else d_mask.unsqueeze(1)
     return maxsim(Q, D.unsqueeze(1), q_mask, d_mask, normalize=normalize, backward=backward).squeeze(-1)
 

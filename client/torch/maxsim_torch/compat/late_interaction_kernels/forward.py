@@ -27,7 +27,7 @@ def _run_forward(
     4,096. Raises ValueError if D is not a multiple of Nq with `kd_layout`.
     """
     if kd_layout and D.shape[0] % Q.shape[0] != 0:
-        raise ValueError(f"there are {D.shape[0]} documents with kd_layout, no multiple of the {Q.shape[0]} queries")
+        raise ValueError(f"there are {D.shape[0]} documents with kd_layout, not a multiple of the {Q.shape[0]} queries")
     with torch.no_grad():
         Q, D = same_type(Q, D)
         if normalize:

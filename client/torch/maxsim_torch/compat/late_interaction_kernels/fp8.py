@@ -67,7 +67,7 @@ def maxsim_inference_fp8(
     time: on every device, and without a warning. Raises ValueError if Q and D have different numbers of columns.
     """
     if Q.shape[-1] != D.shape[-1]:
-        raise ValueError(f"Q has {Q.shape[-1]} columns and D {D.shape[-1]}; they are to have the same")
+        raise ValueError(f"Q has {Q.shape[-1]} columns and D {D.shape[-1]}; they must have the same number")
     made = batches(Q, D, q_mask, d_mask)
     with torch.no_grad():
         scores = maxsim_scores(

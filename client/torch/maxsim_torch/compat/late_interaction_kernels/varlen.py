@@ -17,7 +17,7 @@ def check_packed(Q_packed: Tensor, D_packed: Tensor) -> None:
             raise ValueError(f"{name} must be 2-D, [tokens, d]; it is {tuple(rows.shape)}. maxsim takes padded tensors")
     if Q_packed.shape[1] != D_packed.shape[1]:
         raise ValueError(
-            f"Q_packed has {Q_packed.shape[1]} columns and D_packed {D_packed.shape[1]}; they are to be equal"
+            f"Q_packed has {Q_packed.shape[1]} columns and D_packed {D_packed.shape[1]}; they must have the same number"
         )
 
 
