@@ -72,7 +72,7 @@ class SignsTest(unittest.TestCase):
         )
 
     def test_other_files_are_not_read(self):
-        self.assertIsNone(CHECK.reader_of("docs/page.md", "# What it is\n"))
+        self.assertIsNone(CHECK.reader_of("page.md", "# What it is\n"))
 
 
 class ProgramTest(unittest.TestCase):
