@@ -5,7 +5,7 @@
 
 The signs are those of SIGNS, such as a comment that begins with a verb and so has no subject. One sign can be right
 where it stands, so only their sum has a limit. --list prints each place as FILE:LINE: sign: line. Reads C++, CUDA,
-protobuf, JavaScript, Python (comments and the first lines of docstrings), shell, CMake, YAML, Makefiles and Dockerfiles.
+protobuf, JavaScript, Python (comments and first lines of docstrings), shell, CMake, YAML, Makefiles and Dockerfiles.
 The inputs of the fuzz tests (tests/fuzz/corpus) are data and are left out.
 """
 

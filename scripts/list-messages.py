@@ -7,8 +7,8 @@ One message per line, in three columns with a tab between them: FILE:LINE, the k
 level of a log line) and the text. Parts that are filled in are shown as {expression}. --by-text sorts by text, so that
 messages that begin alike stand together. A message says what was wrong, where, and what to do, in this order.
 
-In C++ a message is an argument of absl::...Error, of a function in CALLS, of log::Write or of fprintf(stderr). In Python
-it is that of a raised exception. An error that only hands on another one's text is left out.
+In C++ a message is an argument of absl::...Error, of a function in CALLS, of log::Write or of fprintf(stderr).
+In Python it is that of a raised exception. An error that only hands on another one's text is left out.
 """
 
 import argparse
