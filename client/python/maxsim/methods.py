@@ -176,8 +176,9 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         max_request_work, max_alignments, max_answer_bytes) are sent in several requests, one after another; each may
         take `timeout`. The client asks the server for its limits once. An error names the query by its index in
         `queries`, and no ranking is returned."""
-        request = make_request(
+        options = Request(
             collection,
+            query="",  # the queries are added below
             top_k=top_k,
             offset=offset,
             min_score=min_score,
@@ -194,6 +195,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             refinement=refinement,
             filter=filter,
         )
+        request = make_request(options)
         add_queries(request, queries, ids, documents, weights)
         return self._rerank_many(request, timeout)
 

@@ -90,69 +90,35 @@ class Request:
 
     def to_message(self) -> pb.RerankRequest:
         """Returns the message. ValueError names the argument that is wrong."""
-        request = make_request(
-            self.collection,
-            top_k=self.top_k,
-            offset=self.offset,
-            min_score=self.min_score,
-            group_by=self.group_by,
-            group_size=self.group_size,
-            payloads=self.payloads,
-            payload_fields=self.payload_fields,
-            alignments=self.alignments,
-            normalize=self.normalize,
-            priority=self.priority,
-            missing_policy=self.missing_policy,
-            request_id=self.request_id,
-            min_sequence=self.min_sequence,
-            refinement=self.refinement,
-            filter=self.filter,
-        )
+        request = make_request(self)
         _fill_query(request.queries.add(), self.query, self.weights, "query", "weights")
         fill_candidates(request.candidates, self.ids, self.documents)
         return request
 
 
-def make_request(
-    collection: str | None,
-    *,
-    top_k: int,
-    offset: int,
-    min_score: float | None,
-    group_by: str | None,
-    group_size: int,
-    payloads: bool,
-    payload_fields: Sequence[str],
-    alignments: bool,
-    normalize: bool,
-    priority: str,
-    missing_policy: str,
-    request_id: str,
-    min_sequence: int | None,
-    refinement: RefinementOptions | None,
-    filter: FilterLike | None,
-) -> pb.RerankRequest:
-    """Returns a request that has no queries and no candidates yet. Those are filled in where they stand: vectors are
-    large, and a message that is put into another one is copied."""
-    fields = arguments.items(payload_fields, "payload_fields", "a list of names")
+def make_request(given: Request) -> pb.RerankRequest:
+    """Returns a request with the options of `given`, and without queries and candidates. Those are filled in where
+    they stand: vectors are large, and a message that is put into another one is copied."""
+    fields = arguments.items(given.payload_fields, "payload_fields", "a list of names")
+    group_by = given.group_by
     request = pb.RerankRequest(
-        request_id=_request_id(request_id),
-        collection=collection_name(collection),
-        top_k=arguments.whole_number(top_k, "top_k", 0, arguments.MAX_TOP_K),
-        offset=arguments.whole_number(offset, "offset", 0, arguments.MAX_TOP_K),
-        min_score=_min_score(min_score),
+        request_id=_request_id(given.request_id),
+        collection=collection_name(given.collection),
+        top_k=arguments.whole_number(given.top_k, "top_k", 0, arguments.MAX_TOP_K),
+        offset=arguments.whole_number(given.offset, "offset", 0, arguments.MAX_TOP_K),
+        min_score=_min_score(given.min_score),
         group_by=None if group_by is None else arguments.text(group_by, "group_by", "the name of a field, or None"),
-        group_size=_group_size(group_size, group_by),
-        missing_policy=arguments.named(missing_policy, "missing_policy", _MISSING_POLICIES),
-        priority=arguments.named(priority, "priority", _PRIORITIES),
-        return_payloads=arguments.flag(payloads, "payloads"),
-        return_alignments=arguments.flag(alignments, "alignments"),
+        group_size=_group_size(given.group_size, group_by),
+        missing_policy=arguments.named(given.missing_policy, "missing_policy", _MISSING_POLICIES),
+        priority=arguments.named(given.priority, "priority", _PRIORITIES),
+        return_payloads=arguments.flag(given.payloads, "payloads"),
+        return_alignments=arguments.flag(given.alignments, "alignments"),
         payload_fields=[arguments.text(field, f"payload_fields[{i}]") for i, field in enumerate(fields)],
-        normalize=arguments.flag(normalize, "normalize"),
-        min_sequence=arguments.sequence(min_sequence, "min_sequence"),
-        refinement=_refinement(refinement),
+        normalize=arguments.flag(given.normalize, "normalize"),
+        min_sequence=arguments.sequence(given.min_sequence, "min_sequence"),
+        refinement=_refinement(given.refinement),
     )
-    fill_filter(request, filter)
+    fill_filter(request, given.filter)
     return request
 
 
