@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import operator
-import time
-from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable
 from types import TracebackType
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from . import arguments, connection, errors
-from .async_document_methods import AnsweredT, AskedT, AsyncCall, AsyncDocumentMethods
-from .client_methods import ClientMethods, ResultT, Steps, with_coroutine_functions
+from . import errors
+from .async_document_methods import AsyncDocumentMethods
+from .base_client import ResultT, Steps
+from .client_methods import ClientMethods, with_coroutine_functions
 from .documents import Facets, StoredDocuments, WriteResults
 from .interceptors import async_call_metadata
 from .methods import ServedCollection, in_collection
 from .ranking import Ranking
 from .requests import Request, collection_name
-from .retries import NEVER, Attempts, Retry, check_retry
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
@@ -48,44 +47,7 @@ class AsyncClient(
 
     `async with AsyncClient("localhost:7070") as client: ranking = await client.rerank("docs", query, ids=[...])`"""
 
-    def __init__(
-        self,
-        target: str | None = None,
-        *,
-        timeout: float = 30.0,
-        admin_timeout: float = 600.0,
-        retry: Retry = Retry(),
-        token: str | None = None,
-        token_file: connection.Path | None = None,
-        client_id: str | None = None,
-        client_key: str = "x-client-id",
-        tls: bool | None = None,
-        ca_file: connection.Path | None = None,
-        cert_file: connection.Path | None = None,
-        key_file: connection.Path | None = None,
-        server_name: str | None = None,
-        credentials: grpc.ChannelCredentials | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """The arguments are those of Client."""
-        self._timeout = arguments.seconds(timeout, "timeout")
-        self._admin_timeout = arguments.seconds(admin_timeout, "admin_timeout")
-        self._retry = check_retry(retry)
-        self._made_of = connection.resolve(
-            target,
-            token=token,
-            token_file=token_file,
-            tls=tls,
-            ca_file=ca_file,
-            cert_file=cert_file,
-            key_file=key_file,
-            server_name=server_name,
-            credentials=credentials,
-            client_id=client_id,
-            client_key=client_key,
-            options=options,
-        )
-        self._opened: grpc.aio.Channel | None = None
+    _opened: grpc.aio.Channel | None = None
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -176,11 +138,7 @@ class AsyncClient(
             while True:
                 try:
                     answer = await self._call(
-                        operator.attrgetter(step.method)(self),
-                        step.request,
-                        step.timeout,
-                        NEVER if step.once else None,
-                        self._admin_timeout if step.once else None,
+                        operator.attrgetter(step.method)(self), step.request, step.timeout, step.once
                     )
                 except errors.MaxsimError as error:
                     step = steps.throw(error)
@@ -189,27 +147,6 @@ class AsyncClient(
         except StopIteration as end:
             result: ResultT = end.value
             return result
-
-    async def _call(
-        self,
-        call: AsyncCall[AskedT, AnsweredT],
-        request: AskedT,
-        timeout: float | None,
-        retry: Retry | None = None,
-        default: float | None = None,
-    ) -> AnsweredT:
-        """Makes a call until its outcome stands. `default` stands in for a timeout of None, and the client's for it."""
-        limit = arguments.timeout(timeout) or default or self._timeout
-        attempts = Attempts(retry or self._retry, time.monotonic() + limit)
-        while True:
-            try:
-                return await call(request, timeout=attempts.remaining(time.monotonic()))
-            except grpc.RpcError as error:
-                failure = errors.from_rpc_error(error, self._made_of, limit)
-                delay = attempts.next_delay(failure, time.monotonic())
-                if delay is None:
-                    raise failure from error
-            await asyncio.sleep(delay)
 
 
 class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):

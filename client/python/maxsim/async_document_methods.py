@@ -1,20 +1,21 @@
-"""The methods of AsyncClient that write documents."""
+"""How an AsyncClient makes a call, and its methods that write documents."""
 
 from __future__ import annotations
 
 import abc
+import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable
 from typing import Protocol, TypeVar
 
 import grpc
 import grpc.aio
 
-from . import errors
-from .client_methods import ResultT, Steps
-from .connection import Connection
+from . import arguments, errors
+from .base_client import BaseClient, ResultT, Steps
 from .documents import DocumentLike, UpsertSummary, WriteResults, read_summary
-from .retries import Retry
+from .retries import NEVER, Attempts
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
@@ -38,31 +39,35 @@ class AsyncCall(Protocol[AskedT, AwaitedT]):
     def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> Awaitable[AwaitedT]: ...
 
 
-class AsyncDocumentMethods(abc.ABC):
-    """What an AsyncClient asks of a server's Documents."""
-
-    _made_of: Connection
-    _limits: pb.Limits | None = None  # the server's, after the first call that needs them
+class AsyncDocumentMethods(BaseClient):
+    """How an AsyncClient makes a call, and what it asks of a server's Documents."""
 
     @property
     @abc.abstractmethod
     def documents(self) -> documents_pb2_grpc.DocumentsAsyncStub: ...
 
     @abc.abstractmethod
-    def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]: ...
-
-    @abc.abstractmethod
     async def _run(self, steps: Steps[ResultT]) -> ResultT: ...
 
-    @abc.abstractmethod
     async def _call(
         self,
         call: AsyncCall[AskedT, AnsweredT],
         request: AskedT,
         timeout: float | None,
-        retry: Retry | None = None,
-        default: float | None = None,
-    ) -> AnsweredT: ...
+        once: bool = False,
+    ) -> AnsweredT:
+        """Makes a call until its outcome stands. `once` is as in Step."""
+        limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
+        attempts = Attempts(NEVER if once else self._retry, time.monotonic() + limit)
+        while True:
+            try:
+                return await call(request, timeout=attempts.remaining(time.monotonic()))
+            except grpc.RpcError as error:
+                failure = errors.from_rpc_error(error, self._made_of, limit)
+                delay = attempts.next_delay(failure, time.monotonic())
+                if delay is None:
+                    raise failure from error
+            await asyncio.sleep(delay)
 
     async def upsert(
         self,

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import operator
 import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any
 
 import grpc
 
-from . import arguments, connection, errors
-from .client_methods import ClientMethods, ResultT, Steps
-from .document_methods import AnsweredT, AskedT, BlockingCall, DocumentMethods
+from . import errors
+from .base_client import ResultT, Steps
+from .client_methods import ClientMethods
+from .document_methods import DocumentMethods
 from .documents import Facets, StoredDocuments, WriteResults
 from .interceptors import CallMetadata
 from .methods import ServedCollection, in_collection
 from .ranking import Document, Ranking
 from .requests import Request, collection_name, token_matrix
-from .retries import NEVER, Attempts, Retry, check_retry
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
@@ -50,61 +48,8 @@ class Client(
     and the client's name too; they are not retried, raise grpc.RpcError, and have no timeout but the one that is given
     them."""
 
-    def __init__(
-        self,
-        target: str | None = None,
-        *,
-        timeout: float = 30.0,
-        admin_timeout: float = 600.0,
-        retry: Retry = Retry(),
-        token: str | None = None,
-        token_file: connection.Path | None = None,
-        client_id: str | None = None,
-        client_key: str = "x-client-id",
-        tls: bool | None = None,
-        ca_file: connection.Path | None = None,
-        cert_file: connection.Path | None = None,
-        key_file: connection.Path | None = None,
-        server_name: str | None = None,
-        credentials: grpc.ChannelCredentials | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """target: host:port (port 7070 where it has none), or any gRPC name; where it has several addresses
-            ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
-            else localhost.
-        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load and the
-            other calls that change which collections there are.
-        retry: how often calls that may be repeated are tried.
-        token: what the server's auth.tokens_file knows; token_file: a file whose first token is it. Neither:
-            $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
-        client_id: whose share of a busy server the calls take, in place of this machine's address; sent as the metadata
-            `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
-        tls: True speaks TLS, False never. ca_file (PEM) has the authorities that may have signed the server's
-            certificate, the system's where it is None; cert_file and key_file are this client's own. Each of them turns
-            TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without TLS the token
-            travels in the clear.
-        server_name: the name in the server's certificate, where it is not the target's host.
-        credentials: of gRPC, in place of tls and its files.
-        options: further channel options, which go before those of this class.
-
-        ValueError names an argument that is wrong; OSError: a file cannot be read."""
-        self._timeout = arguments.seconds(timeout, "timeout")
-        self._admin_timeout = arguments.seconds(admin_timeout, "admin_timeout")
-        self._retry = check_retry(retry)
-        self._made_of = made_of = connection.resolve(
-            target,
-            token=token,
-            token_file=token_file,
-            tls=tls,
-            ca_file=ca_file,
-            cert_file=cert_file,
-            key_file=key_file,
-            server_name=server_name,
-            credentials=credentials,
-            client_id=client_id,
-            client_key=client_key,
-            options=options,
-        )
+    def _connect(self) -> None:
+        made_of = self._made_of
         if made_of.credentials is None:
             self._channel = grpc.insecure_channel(made_of.target, options=made_of.options)
         else:
@@ -199,13 +144,7 @@ class Client(
             step = next(steps)
             while True:
                 try:
-                    answer = self._call(
-                        operator.attrgetter(step.method)(self),
-                        step.request,
-                        step.timeout,
-                        NEVER if step.once else None,
-                        self._admin_timeout if step.once else None,
-                    )
+                    answer = self._call(operator.attrgetter(step.method)(self), step.request, step.timeout, step.once)
                 except errors.MaxsimError as error:
                     step = steps.throw(error)
                 else:
@@ -213,27 +152,6 @@ class Client(
         except StopIteration as end:
             result: ResultT = end.value
             return result
-
-    def _call(
-        self,
-        call: BlockingCall[AskedT, AnsweredT],
-        request: AskedT,
-        timeout: float | None,
-        retry: Retry | None = None,
-        default: float | None = None,
-    ) -> AnsweredT:
-        """Makes a call until its outcome stands. `default` stands in for a timeout of None, and the client's for it."""
-        limit = arguments.timeout(timeout) or default or self._timeout
-        attempts = Attempts(retry or self._retry, time.monotonic() + limit)
-        while True:
-            try:
-                return call(request, timeout=attempts.remaining(time.monotonic()))
-            except grpc.RpcError as error:
-                failure = errors.from_rpc_error(error, self._made_of, limit)
-                delay = attempts.next_delay(failure, time.monotonic())
-                if delay is None:
-                    raise failure from error
-            time.sleep(delay)
 
 
 class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):

@@ -8,11 +8,12 @@ from __future__ import annotations
 import abc
 import functools
 import inspect
-from collections.abc import Callable, Generator
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from . import arguments, errors
 from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
+from .base_client import BaseClient, ResultT, Step, Steps
 from .documents import StoredDocuments, WriteResults, read_facets
 from .filters import FilterLike
 from .methods import ManyT, OneT, RerankMethods
@@ -34,32 +35,15 @@ WriteResultsT = TypeVar("WriteResultsT")
 StoredDocumentsT = TypeVar("StoredDocumentsT")
 FacetsT = TypeVar("FacetsT")
 
-ResultT = TypeVar("ResultT")
 ClientT = TypeVar("ClientT")
-
-
-class Step(NamedTuple):
-    """One call to the server. `method` names a stub and its method, such as "admin.LoadCollection".
-
-    A call with `once` has the client's timeout for administration, and is not retried."""
-
-    method: str
-    request: Any
-    timeout: float | None
-    once: bool = False
-
-
-# Yields calls. Receives the answer of each by send(), or its error by throw(). Returns the method's result.
-Steps: TypeAlias = Generator[Step, Any, ResultT]
 
 
 class ClientMethods(
     RerankMethods[OneT, ManyT],
+    BaseClient,
     Generic[OneT, ManyT, InfoT, ListT, CollectionT, BoolT, NoneT, IntT, WriteResultsT, StoredDocumentsT, FacetsT],
 ):
     """The methods that call a server, except streams and upserts."""
-
-    _limits: pb.Limits | None = None  # the server's, after the first call that needs them
 
     @abc.abstractmethod
     def _run(self, steps: Steps[ResultT]) -> Any:
@@ -300,13 +284,6 @@ class ClientMethods(
             return parts.rankings()
 
         return self._run(steps())
-
-    def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]:
-        """Returns the server's limits, which the first call requests."""
-        limits = self._limits
-        if limits is None:
-            self._limits = limits = (yield Step("reranker.GetInfo", pb.GetInfoRequest(), timeout)).limits
-        return limits
 
 
 def with_coroutine_functions(client: type[ClientT]) -> type[ClientT]:

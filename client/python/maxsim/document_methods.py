@@ -1,19 +1,19 @@
-"""The methods of Client that write documents."""
+"""How a Client makes a call, and its methods that write documents."""
 
 from __future__ import annotations
 
 import abc
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
 import grpc
 
-from . import errors
-from .client_methods import ResultT, Steps
-from .connection import Connection
+from . import arguments, errors
+from .base_client import BaseClient, ResultT, Steps
 from .documents import DocumentLike, UpsertSummary, WriteResults, read_summary
-from .retries import Retry
+from .retries import NEVER, Attempts
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
@@ -36,28 +36,33 @@ class BlockingCall(Protocol[AskedT, AnsweredT]):
     def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> AnsweredT: ...
 
 
-class DocumentMethods(abc.ABC):
-    """What a Client asks of a server's Documents."""
+class DocumentMethods(BaseClient):
+    """How a Client makes a call, and what it asks of a server's Documents."""
 
     documents: documents_pb2_grpc.DocumentsStub
-    _made_of: Connection
-    _limits: pb.Limits | None = None  # the server's, after the first call that needs them
-
-    @abc.abstractmethod
-    def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]: ...
 
     @abc.abstractmethod
     def _run(self, steps: Steps[ResultT]) -> ResultT: ...
 
-    @abc.abstractmethod
     def _call(
         self,
         call: BlockingCall[AskedT, AnsweredT],
         request: AskedT,
         timeout: float | None,
-        retry: Retry | None = None,
-        default: float | None = None,
-    ) -> AnsweredT: ...
+        once: bool = False,
+    ) -> AnsweredT:
+        """Makes a call until its outcome stands. `once` is as in Step."""
+        limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
+        attempts = Attempts(NEVER if once else self._retry, time.monotonic() + limit)
+        while True:
+            try:
+                return call(request, timeout=attempts.remaining(time.monotonic()))
+            except grpc.RpcError as error:
+                failure = errors.from_rpc_error(error, self._made_of, limit)
+                delay = attempts.next_delay(failure, time.monotonic())
+                if delay is None:
+                    raise failure from error
+            time.sleep(delay)
 
     def upsert(
         self, collection: str, documents: Iterable[DocumentLike], *, timeout: float | None = None
@@ -155,4 +160,3 @@ class DocumentMethods(abc.ABC):
 
     def _server_limits(self, timeout: float | None) -> pb.Limits:
         return self._limits or self._run(self._limits_steps(timeout))
-

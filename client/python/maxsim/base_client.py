@@ -1,0 +1,103 @@
+"""What Client and AsyncClient share: their arguments, and the calls that their methods make one after another."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import grpc
+
+from . import arguments, connection
+from .retries import Retry, check_retry
+from .v1 import rerank_pb2 as pb
+
+ResultT = TypeVar("ResultT")
+
+
+class Step(NamedTuple):
+    """One call to the server. `method` names a stub and its method, such as "admin.LoadCollection".
+
+    A call with `once` has the client's timeout for administration, and is not retried."""
+
+    method: str
+    request: Any
+    timeout: float | None
+    once: bool = False
+
+
+# Yields calls. Receives the answer of each by send(), or its error by throw(). Returns the method's result.
+Steps: TypeAlias = Generator[Step, Any, ResultT]
+
+
+class BaseClient(abc.ABC):
+    """Holds what a call needs: how the server is reached, timeouts, retries, and the server's limits."""
+
+    _limits: pb.Limits | None = None  # the server's, after the first call that needs them
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        timeout: float = 30.0,
+        admin_timeout: float = 600.0,
+        retry: Retry = Retry(),
+        token: str | None = None,
+        token_file: connection.Path | None = None,
+        client_id: str | None = None,
+        client_key: str = "x-client-id",
+        tls: bool | None = None,
+        ca_file: connection.Path | None = None,
+        cert_file: connection.Path | None = None,
+        key_file: connection.Path | None = None,
+        server_name: str | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """target: host:port (port 7070 where it has none), or any gRPC name; where it has several addresses
+            ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
+            else localhost.
+        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load and the
+            other calls that change which collections there are.
+        retry: how often calls that may be repeated are tried.
+        token: what the server's auth.tokens_file knows; token_file: a file whose first token is it. Neither:
+            $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
+        client_id: whose share of a busy server the calls take, in place of this machine's address; sent as the metadata
+            `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
+        tls: True speaks TLS, False never. ca_file (PEM) has the authorities that may have signed the server's
+            certificate, the system's where it is None; cert_file and key_file are this client's own. Each of them turns
+            TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without TLS the token
+            travels in the clear.
+        server_name: the name in the server's certificate, where it is not the target's host.
+        credentials: of gRPC, in place of tls and its files.
+        options: further channel options, which go before those of this class.
+
+        ValueError names an argument that is wrong; OSError: a file cannot be read."""
+        self._timeout = arguments.seconds(timeout, "timeout")
+        self._admin_timeout = arguments.seconds(admin_timeout, "admin_timeout")
+        self._retry = check_retry(retry)
+        self._made_of = connection.resolve(
+            target,
+            token=token,
+            token_file=token_file,
+            tls=tls,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+            server_name=server_name,
+            credentials=credentials,
+            client_id=client_id,
+            client_key=client_key,
+            options=options,
+        )
+        self._connect()
+
+    def _connect(self) -> None:
+        """Makes what calls go through, unless the first call does."""
+
+    def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]:
+        """Returns the server's limits, which the first call requests."""
+        limits = self._limits
+        if limits is None:
+            self._limits = limits = (yield Step("reranker.GetInfo", pb.GetInfoRequest(), timeout)).limits
+        return limits
