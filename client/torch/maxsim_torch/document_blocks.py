@@ -143,7 +143,7 @@ class Problem(NamedTuple):
         """Scores the block's documents, whose vectors are `rows` [documents, Ld, d], and writes what is the block's of
         `result` [num_queries, list_length] and, with_argmax, of `argmax` [num_queries, list_length, Lq]."""
         inside, named = self._inside(block)
-        lengths, mask = _slice(self.document_lengths, block.documents), _slice(self.document_mask, block.documents)
+        lengths, mask = part_of(self.document_lengths, block.documents), part_of(self.document_mask, block.documents)
         if inside is not None:
             # A document without a token stands for those of other blocks, and costs nothing.
             if lengths is None:
@@ -216,9 +216,9 @@ class Problem(NamedTuple):
     ) -> Tuple[Tokens, Tokens, Optional[Tensor], Pairs]:
         """Queries, documents, weights and pairs of a block."""
         part = block.queries
-        queries = plain_tokens(self.queries[part], _slice(self.query_mask, part), _slice(self.query_lengths, part))
+        queries = plain_tokens(self.queries[part], part_of(self.query_mask, part), part_of(self.query_lengths, part))
         pairs = Pairs(candidates, self.pairing, block.columns.stop - block.columns.start)
-        return queries, documents, _slice(self.weights, part), pairs
+        return queries, documents, part_of(self.weights, part), pairs
 
 
 class QueryGradients:
@@ -258,7 +258,8 @@ def write_rows(result: Tensor, block: Block, winners: Winners, rows: Tensor) -> 
         result[block.documents].scatter_(1, winners.picked.unsqueeze(-1).expand_as(rows), rows)
 
 
-def _slice(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
+def part_of(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
+    """The part of a tensor, if there is one."""
     return None if tensor is None else tensor[part]
 
 

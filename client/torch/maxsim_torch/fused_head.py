@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from .direct_calls import operator
-from .document_blocks import Problem, QueryGradients, Winners, rows_of_winners, write_rows
+from .document_blocks import Problem, QueryGradients, Winners, part_of, rows_of_winners, write_rows
 from .operators import empty_results_of
+from .tokens import counting
 
 # A vector that is shorter than this is divided by it, as torch.nn.functional.normalize does.
 _SHORTEST = 1e-12
@@ -58,12 +59,8 @@ def _without_what_does_not_count(hidden: Tensor, winners: Winners, problem: Prob
     """The rows, with zeros for tokens that masks and lengths leave out: whatever these hold, it reaches no sum."""
     if problem.document_mask is None and problem.document_lengths is None:
         return hidden
-    counts = torch.ones((hidden.shape[0], problem.max_document_tokens), dtype=torch.bool, device=hidden.device)
-    if problem.document_lengths is not None:
-        places = torch.arange(problem.max_document_tokens, device=hidden.device)
-        counts &= places < problem.document_lengths[documents].unsqueeze(-1)
-    if problem.document_mask is not None:
-        counts &= problem.document_mask[documents]
+    lengths, mask = part_of(problem.document_lengths, documents), part_of(problem.document_mask, documents)
+    counts = counting((hidden.shape[0], problem.max_document_tokens), lengths, mask, hidden.device)
     if winners.picked is not None:
         counts = counts.gather(1, winners.picked)
     return torch.where(counts.unsqueeze(-1), hidden, 0)

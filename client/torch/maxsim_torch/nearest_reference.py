@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .nearest import NearestDistances, mean_distance, reduce_sets
+from .tokens import counting
 
 
 def nearest_distances(
@@ -17,12 +18,8 @@ def nearest_distances(
 ) -> NearestDistances:
     """maxsim_torch.nearest_distances, in the type of the inputs. The gradient of a minimum goes to the first of equal
     points, as there."""
-    x_counts = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
-    y_counts = torch.ones(y.shape[:-1], dtype=torch.bool, device=y.device)
-    if x_lengths is not None:
-        x_counts &= torch.arange(x.shape[-2], device=x.device) < x_lengths.unsqueeze(-1)
-    if y_lengths is not None:
-        y_counts &= torch.arange(y.shape[-2], device=y.device) < y_lengths.unsqueeze(-1)
+    x_counts = counting(tuple(x.shape[:-1]), x_lengths, None, x.device)
+    y_counts = counting(tuple(y.shape[:-1]), y_lengths, None, y.device)
     # Points that are not there may hold anything, and must not reach a difference.
     x = torch.where(x_counts.unsqueeze(-1), x, 0)
     y = torch.where(y_counts.unsqueeze(-1), y, 0)

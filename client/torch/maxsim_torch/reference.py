@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .nearest_reference import chamfer_distance, nearest_distances
+from .tokens import counting
 from .triadic_reference import triadic_attention, triadic_maxsim_scores
 
 __all__ = [
@@ -16,21 +17,6 @@ __all__ = [
     "triadic_attention",
     "triadic_maxsim_scores",
 ]
-
-
-def counting(
-    shape: "tuple[int, ...]",
-    lengths: Optional[Tensor],
-    mask: Optional[Tensor],
-    device: torch.device,
-) -> Tensor:
-    """Which of the tokens [..., max_tokens] count, by lengths [...] and mask [..., max_tokens]."""
-    counts = torch.ones(shape, dtype=torch.bool, device=device)
-    if lengths is not None:
-        counts &= torch.arange(shape[-1], device=device) < lengths.unsqueeze(-1)
-    if mask is not None:
-        counts &= mask == 1  # works for booleans, too
-    return counts
 
 
 def maxsim_scores(

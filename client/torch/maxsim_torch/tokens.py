@@ -57,6 +57,21 @@ def shaped(tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tenso
     return None if tensor is None else tensor.reshape(shape)
 
 
+def counting(
+    shape: "tuple[int, ...]",
+    lengths: Optional[Tensor],
+    mask: Optional[Tensor],
+    device: torch.device,
+) -> Tensor:
+    """Which of the tokens [..., max_tokens] count, by lengths [...] and mask [..., max_tokens]."""
+    counts = torch.ones(shape, dtype=torch.bool, device=device)
+    if lengths is not None:
+        counts &= torch.arange(shape[-1], device=device) < lengths.unsqueeze(-1)
+    if mask is not None:
+        counts &= mask == 1  # works for booleans, too
+    return counts
+
+
 def explain_tokens(name: str, tokens: Tokens) -> None:
     """Raises ValueError for the first wrong length or offset of "query" or "document" tokens, where values can be
     read."""

@@ -5,15 +5,13 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from .tokens import counting
 from .triadic import TriadicScores, sum_maxima
 
 
 def _there(tensor: Tensor, lengths: Optional[Tensor]) -> Tensor:
     """Which of the tokens [..., tokens] there are, by lengths that broadcast to [...]."""
-    there = torch.ones(tensor.shape[:-1], dtype=torch.bool, device=tensor.device)
-    if lengths is None:
-        return there
-    return there & (torch.arange(tensor.shape[-2], device=tensor.device) < lengths.unsqueeze(-1))
+    return counting(tuple(tensor.shape[:-1]), lengths, None, tensor.device)
 
 
 def _contract(queries: Tensor, first: Tensor, second: Tensor, pairs: Tensor) -> Tensor:
