@@ -9,14 +9,11 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import Tensor
 
-from .checks import MAX_DOCUMENT_TOKENS
+from .checks import MAX_COLUMNS, MAX_DOCUMENT_TOKENS, MAX_QUERY_TOKENS
 from .library import device_available
+from .tokens import FLOATS
 
 Function = Callable[..., Any]
-
-_TYPES = (torch.float32, torch.float16, torch.bfloat16)
-_MAX_QUERY_TOKENS = 4096
-_MAX_DIM = 4096
 
 
 @functools.lru_cache(maxsize=None)
@@ -28,11 +25,11 @@ def computable(queries: Tensor, documents: Tensor) -> bool:
     """Whether maxsim_scores takes queries [..., Lq, d] and documents [..., Ld, d]: their type, sizes and device."""
     return (
         queries.dtype == documents.dtype
-        and queries.dtype in _TYPES
+        and queries.dtype in FLOATS
         and queries.device == documents.device
         and _has_device(queries.device.type)
-        and queries.shape[-1] == documents.shape[-1] <= _MAX_DIM
-        and queries.shape[-2] <= _MAX_QUERY_TOKENS
+        and queries.shape[-1] == documents.shape[-1] <= MAX_COLUMNS
+        and queries.shape[-2] <= MAX_QUERY_TOKENS
         and documents.shape[-2] <= MAX_DOCUMENT_TOKENS
         and queries.numel() > 0
         and documents.numel() > 0
@@ -42,7 +39,7 @@ def computable(queries: Tensor, documents: Tensor) -> bool:
 def in_the_type_of_products(tokens: Tensor) -> Tensor:
     """`tokens` in the type that torch.einsum would multiply them in: under autocast that of autocast."""
     kind = tokens.device.type
-    if tokens.dtype in _TYPES and torch.is_autocast_enabled(kind):
+    if tokens.dtype in FLOATS and torch.is_autocast_enabled(kind):
         return tokens.to(torch.get_autocast_dtype(kind))
     return tokens
 

@@ -5,11 +5,9 @@ from typing import Any, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from ...checks import MAX_QUERY_TOKENS
 from ...functions import maxsim_scores
 from ._utils import pick_compute_dtype
-
-# The most tokens that the operators take in a query (maxsim_scores).
-_MAX_QUERY_TOKENS = 4096
 
 # A smaller token length is replaced by this before dividing by it, as late-interaction-kernels does.
 _SMALLEST_LENGTH = 1e-6
@@ -105,8 +103,8 @@ def padded_scores(
         Q, D = unit_length(Q), unit_length(D)
     q_mask, d_mask = _expanded("q_mask", q_mask, Q), _expanded("d_mask", d_mask, D)
     scores: Optional[Tensor] = None
-    for begin in range(0, max(Q.shape[1], 1), _MAX_QUERY_TOKENS):
-        part = slice(begin, begin + _MAX_QUERY_TOKENS)
+    for begin in range(0, max(Q.shape[1], 1), MAX_QUERY_TOKENS):
+        part = slice(begin, begin + MAX_QUERY_TOKENS)
         of_part = maxsim_scores(
             Q[:, part],
             D,
