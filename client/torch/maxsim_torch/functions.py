@@ -55,26 +55,6 @@ def _check_inputs(queries: Tokens, documents: Tokens, weights: Optional[Tensor])
     return differentiated
 
 
-def _compute(
-    queries: Tokens,
-    documents: Tokens,
-    weights: Optional[Tensor],
-    pairs: Pairs,
-    empty_score: float,
-    with_argmax: bool,
-    saves_int8: bool,
-) -> "tuple[Tensor, Tensor]":
-    """Scores and matches by the operator that the types ask for."""
-    if float8.is_float8(queries, documents):
-        return float8.score(queries, documents, weights, pairs, empty_score, with_argmax)
-    if saves_int8:
-        return saved_int8.score(queries, documents, weights, pairs, empty_score)
-    made: "tuple[Tensor, Tensor]" = scores(
-        *arguments_of(queries, documents, weights, pairs, empty_score, with_argmax)
-    )
-    return made
-
-
 def _score(
     queries: Tokens,
     documents: Tokens,
@@ -90,10 +70,19 @@ def _score(
     saves_int8 = saved_int8.check(save_documents, queries, documents) and may_differentiate
     if weights is not None:
         weights = real_factors("weights", weights)
-    computed = explained(
-        lambda: _compute(queries, documents, weights, pairs, empty_score, with_argmax, saves_int8),
-        lambda: explain_values_of(queries, documents, pairs.candidates),
-    )
+
+    def compute() -> "tuple[Tensor, Tensor]":
+        """Scores and matches by the operator that the types ask for."""
+        if float8.is_float8(queries, documents):
+            return float8.score(queries, documents, weights, pairs, empty_score, with_argmax)
+        if saves_int8:
+            return saved_int8.score(queries, documents, weights, pairs, empty_score)
+        made: "tuple[Tensor, Tensor]" = scores(
+            *arguments_of(queries, documents, weights, pairs, empty_score, with_argmax)
+        )
+        return made
+
+    computed = explained(compute, lambda: explain_values_of(queries, documents, pairs.candidates))
     if len(pairs.shape) == 2 and not return_argmax:
         return computed[0]  # the operators' scores as they are
     return as_people_see(computed, pairs, queries.max_tokens, return_argmax)
