@@ -65,15 +65,41 @@ def _queries(Q: Tensor, normalize: bool) -> Tensor:
     return unit_length(Q) if normalize else Q
 
 
-def _vectors(
-    Q: Tensor, codes: Tensor, residuals: Tensor, centroids: Tensor, weights: Tensor, nbits: int, normalize: bool
+def _scores(
+    queries: Tensor,
+    codes: Tensor,
+    index: "tuple[Tensor, Tensor, Tensor]",
+    nbits: int,
+    normalize: bool,
+    *,
+    document_lengths: Optional[Tensor] = None,
+    document_offsets: Optional[Tensor] = None,
 ) -> Tensor:
-    """Vectors of tokens whose last byte is not full, which the operator does not decode, in the type of the queries."""
-    spare = residuals.shape[-1] * 8 // nbits - Q.shape[-1]
+    """Scores of padded documents, which have lengths, or of packed ones, which have offsets. `index` are residuals,
+    centroids and weights of _check_index."""
+    residuals, centroids, weights = index
+    if queries.shape[-1] * nbits % 8 == 0:
+        return residual_code_scores(
+            queries,
+            codes,
+            residuals,
+            centroids.to(queries.dtype),
+            weights,
+            document_lengths=document_lengths,
+            document_offsets=document_offsets,
+            normalize=normalize,
+            bit_order="low_first",
+            empty_score=0.0,
+        )
+    # The operator does not decode tokens whose last byte is not full.
+    spare = residuals.shape[-1] * 8 // nbits - queries.shape[-1]
     wide = torch.nn.functional.pad(centroids.float(), (0, spare))
     vectors = decompress_residual_codes(codes, residuals, wide, weights, normalize=False, bit_order="low_first")
-    vectors = vectors[..., : Q.shape[-1]].to(Q.dtype)
-    return unit_length(vectors) if normalize else vectors
+    vectors = vectors[..., : queries.shape[-1]].to(queries.dtype)
+    documents = unit_length(vectors) if normalize else vectors
+    if document_offsets is None:
+        return maxsim_scores(queries, documents, document_lengths=document_lengths, empty_score=0.0)
+    return maxsim_scores_packed(queries, documents, document_offsets, empty_score=0.0)
 
 
 def maxsim_residual(
@@ -102,25 +128,11 @@ def maxsim_residual(
         raise ValueError(f"codes must be [Nd, max_Ld]; they are {tuple(codes.shape)}")
     if residuals.dim() != 3:
         raise ValueError(f"residuals must be [Nd, max_Ld, packed]; they are {tuple(residuals.shape)}")
-    residuals, centroids, weights = _check_index(Q, residuals, centroids, bucket_weights, nbits)
+    index = _check_index(Q, residuals, centroids, bucket_weights, nbits)
     if Q.requires_grad and bool((doc_lengths < 1).any()):
         raise ValueError("a zero-length document has no gradient: leave it out, or score it without gradients of Q")
-    queries = _queries(Q, normalize)
-    doc_lengths = doc_lengths.to(torch.int64)
-    if Q.shape[-1] * nbits % 8 != 0:
-        documents = _vectors(queries, codes, residuals, centroids, weights, nbits, normalize)
-        return maxsim_scores(queries, documents, document_lengths=doc_lengths, empty_score=0.0)
-    return residual_code_scores(
-        queries,
-        codes,
-        residuals,
-        centroids.to(queries.dtype),
-        weights,
-        document_lengths=doc_lengths,
-        normalize=normalize,
-        bit_order="low_first",
-        empty_score=0.0,
-    )
+    lengths = doc_lengths.to(torch.int64)
+    return _scores(_queries(Q, normalize), codes, index, nbits, normalize, document_lengths=lengths)
 
 
 def maxsim_residual_varlen(
@@ -148,24 +160,11 @@ def maxsim_residual_varlen(
     ):
         if tensor.dim() != wanted:
             raise ValueError(f"{name} must be {wanted}-D; it is {tuple(tensor.shape)}")
-    residuals, centroids, weights = _check_index(Q, residuals_flat, centroids, bucket_weights, nbits)
+    index = _check_index(Q, residuals_flat, centroids, bucket_weights, nbits)
     if max_seqlen_d is not None:
         longest_sequence(cu_seqlens_d, max_seqlen_d, "max_seqlen_d")
     queries = _queries(Q.detach(), normalize)
-    if Q.shape[-1] * nbits % 8 != 0:
-        documents = _vectors(queries, codes_flat, residuals, centroids, weights, nbits, normalize)
-        return maxsim_scores_packed(queries, documents, cu_seqlens_d, empty_score=0.0)
-    return residual_code_scores(
-        queries,
-        codes_flat,
-        residuals,
-        centroids.to(queries.dtype),
-        weights,
-        document_offsets=cu_seqlens_d,
-        normalize=normalize,
-        bit_order="low_first",
-        empty_score=0.0,
-    )
+    return _scores(queries, codes_flat, index, nbits, normalize, document_offsets=cu_seqlens_d)
 
 
 __all__ = [
