@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...functions import ScoresAndArgmax, maxsim_scores
+from ...functions import maxsim_scores
 
 
 class ArgumentError(AssertionError, ValueError):
@@ -39,6 +39,14 @@ def require_columns(query_name: str, queries: Tensor, document_name: str, docume
     )
 
 
+def require_forms(**sides: tuple[Tensor, str]) -> None:
+    """Checks the dimensions of queries and documents, each with its form, and that they have the same columns."""
+    for name, (tensor, form) in sides.items():
+        require_dims(name, tensor, form)
+    (query_name, (queries, _)), (document_name, (documents, _)) = sides.items()
+    require_columns(query_name, queries, document_name, documents)
+
+
 def alike(queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
     """Converts queries to the type of the documents, which are more. Documents in float64 become float32."""
     if documents.dtype == torch.float64:
@@ -59,7 +67,7 @@ def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...]) -> Tensor 
     return numbers if numbers.dtype in (torch.int32, torch.int64) else numbers.to(torch.int32)
 
 
-def _batch(
+def batch(
     queries: Tensor,
     documents: Tensor,
     shared_docs: bool,
@@ -68,9 +76,7 @@ def _batch(
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """Queries, documents, lengths of documents and of queries, checked."""
     require(not isinstance(shared_docs, Tensor), "shared_docs is a tensor; it is a bool, and lengths come behind it")
-    require_dims("Q", queries, "[Nq, Lq, d]")
-    require_dims("D", documents, "[B, Ld, d]" if shared_docs else "[Nq, B, Ld, d]")
-    require_columns("Q", queries, "D", documents)
+    require_forms(Q=(queries, "[Nq, Lq, d]"), D=(documents, "[B, Ld, d]" if shared_docs else "[Nq, B, Ld, d]"))
     require(
         shared_docs or documents.shape[0] == queries.shape[0],
         f"Q has {queries.shape[0]} queries, and D has documents of {documents.shape[0]}",
@@ -89,29 +95,13 @@ def batched_scores(
 ) -> Tensor:
     """Scores [Nq, B] of Q [Nq, Lq, d] with D [B, Ld, d], or with [Nq, B, Ld, d] where they are not shared. Lengths are
     [B] or [Nq * B], and [Nq]."""
-    queries, documents, doc_lengths, query_lengths = _batch(queries, documents, shared_docs, doc_lengths, query_lengths)
+    queries, documents, doc_lengths, query_lengths = batch(queries, documents, shared_docs, doc_lengths, query_lengths)
     return maxsim_scores(queries, documents, document_lengths=doc_lengths, query_lengths=query_lengths)
-
-
-def batched_matches(
-    queries: Tensor,
-    documents: Tensor,
-    shared_docs: bool,
-    doc_lengths: Tensor | None,
-    query_lengths: Tensor | None,
-) -> ScoresAndArgmax:
-    """batched_scores with the argmax [Nq, B, Lq] in int32."""
-    queries, documents, doc_lengths, query_lengths = _batch(queries, documents, shared_docs, doc_lengths, query_lengths)
-    return maxsim_scores(
-        queries, documents, document_lengths=doc_lengths, query_lengths=query_lengths, return_argmax=True
-    )
 
 
 def one_query_scores(query: Tensor, documents: Tensor, doc_lengths: Tensor | None) -> Tensor:
     """Scores [B] of Q [Lq, d] with D [B, Ld, d]."""
-    require_dims("Q", query, "[Lq, d]")
-    require_dims("D", documents, "[B, Ld, d]")
-    require_columns("Q", query, "D", documents)
+    require_forms(Q=(query, "[Lq, d]"), D=(documents, "[B, Ld, d]"))
     query, documents = alike(query, documents)
     lengths = counts("doc_lengths", doc_lengths, (documents.shape[0],))
     return maxsim_scores(query, documents, document_lengths=lengths)

@@ -6,15 +6,13 @@ import torch
 from torch import Tensor
 
 from ...nearest import nearest_distances
-from ._arguments import parts, require, require_columns, require_dims
+from ._arguments import parts, require, require_forms
 
 _METRICS = ("l2_sq", "l1")
 
 
 def _check(points: Tensor, others: Tensor, metric: str) -> None:
-    require_dims("P", points, "[N, d]")
-    require_dims("Q", others, "[M, d]")
-    require_columns("P", points, "Q", others)
+    require_forms(P=(points, "[N, d]"), Q=(others, "[M, d]"))
     require(metric in _METRICS, f"metric is {metric!r}; it is one of {_METRICS}")
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ._arguments import batched_scores, require, require_columns, require_dims
+from ._arguments import batched_scores, require, require_forms
 
 
 def _check(queries: Tensor, documents: Tensor, labels: Tensor | None) -> None:
-    require_dims("Q", queries, "[Nq, Lq, d]")
-    require_dims("D", documents, "[Nd, Ld, d]")
-    require_columns("Q", queries, "D", documents)
+    require_forms(Q=(queries, "[Nq, Lq, d]"), D=(documents, "[Nd, Ld, d]"))
     require(queries.device == documents.device, f"Q is on {queries.device}, and D on {documents.device}")
     require(queries.dtype == documents.dtype, f"Q is {queries.dtype}, and D {documents.dtype}; they are to be the same")
     if labels is None:

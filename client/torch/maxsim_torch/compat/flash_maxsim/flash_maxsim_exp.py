@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ._arguments import one_query_scores, require, require_columns, require_dims
+from ._arguments import one_query_scores, require, require_forms
 from .flash_maxsim import flash_maxsim
 
 
@@ -51,9 +51,7 @@ def flash_maxsim_streamed(
     """Scores [B] of Q [Lq, d] with D_cpu [B, Ld, d] in the host's memory, `chunk_size` documents at a time. On a GPU
     the next documents are copied while these are scored, where D_cpu is pinned. `scorer` (flash_maxsim) gets Q and
     some documents on Q's device, and returns their scores."""
-    require_dims("Q", Q, "[Lq, d]")
-    require_dims("D_cpu", D_cpu, "[B, Ld, d]")
-    require_columns("Q", Q, "D_cpu", D_cpu)
+    require_forms(Q=(Q, "[Lq, d]"), D_cpu=(D_cpu, "[B, Ld, d]"))
     require(chunk_size > 0, f"chunk_size is {chunk_size}; it is 1 or more")
     score = flash_maxsim if scorer is None else scorer
     if chunk_size >= D_cpu.shape[0]:

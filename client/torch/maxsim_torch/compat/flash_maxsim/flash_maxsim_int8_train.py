@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from ... import library
+from ...functions import maxsim_scores
 from ...operators import arguments_of, scores_backward
 from ...pairing import Pairs
 from ...tokens import plain_tokens
-from ._arguments import batched_matches, parts
+from ._arguments import batch, parts
 from .flash_maxsim_quant import quantize_int8_symmetric
 
 
@@ -28,7 +29,12 @@ class _ScoresKeepingInt8(torch.autograd.Function):
         doc_lengths: Tensor | None,
         query_lengths: Tensor | None,
     ) -> Tensor:
-        scores, argmax = batched_matches(queries, documents, shared_docs, doc_lengths, query_lengths)
+        made, made_documents, doc_lengths, query_lengths = batch(
+            queries, documents, shared_docs, doc_lengths, query_lengths
+        )
+        scores, argmax = maxsim_scores(
+            made, made_documents, document_lengths=doc_lengths, query_lengths=query_lengths, return_argmax=True
+        )
         codes, scales = quantize_int8_symmetric(documents.flatten(0, -3))
         ctx.save_for_backward(queries, argmax, codes, scales)
         ctx.documents = documents.shape, documents.dtype

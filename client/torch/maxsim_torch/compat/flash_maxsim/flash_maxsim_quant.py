@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...functions import maxsim_scores
-from ._arguments import ArgumentError, counts, parts, require, require_columns, require_dims
+from ._arguments import ArgumentError, counts, parts, require, require_columns, require_dims, require_forms
 
 # The least scale, so that a row of zeros divides by something.
 _LEAST = 1e-8
@@ -142,9 +142,7 @@ def flash_maxsim_int8x8(
         if Q is None:
             raise ArgumentError("Q is None, and so is Q_int8 or q_scales; one of the two forms of the query is needed")
         Q_int8, q_scales = quantize_query_int8(Q)
-    require_dims("Q_int8", Q_int8, "[Lq, d]")
-    require_dims("D_int8", D_int8, "[B, Ld, d]")
-    require_columns("Q_int8", Q_int8, "D_int8", D_int8)
+    require_forms(Q_int8=(Q_int8, "[Lq, d]"), D_int8=(D_int8, "[B, Ld, d]"))
     return maxsim_scores(
         Q_int8,
         D_int8,

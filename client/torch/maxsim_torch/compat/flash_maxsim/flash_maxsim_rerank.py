@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...functions import maxsim_scores_packed
-from ._arguments import alike, batched_scores, counts, require, require_columns, require_dims
+from ._arguments import alike, batched_scores, counts, require, require_dims, require_forms
 from .flash_maxsim_varlen import flash_maxsim_packed
 
 
@@ -22,9 +22,7 @@ def flash_maxsim_rerank_direct(
 ) -> Tensor:
     """Scores [B] of Q [Lq, d] with documents anywhere in batch_tensor [tokens, d]: document b is the doc_lengths[b]
     rows from row doc_offsets[b] on, and rows may belong to several. `max_seqlen_d` changes nothing."""
-    require_dims("Q", Q, "[Lq, d]")
-    require_dims("batch_tensor", batch_tensor, "[tokens, d]")
-    require_columns("Q", Q, "batch_tensor", batch_tensor)
+    require_forms(Q=(Q, "[Lq, d]"), batch_tensor=(batch_tensor, "[tokens, d]"))
     query, documents = alike(Q, batch_tensor)
     offsets = counts("doc_offsets", doc_offsets, (doc_offsets.numel(),))
     assert offsets is not None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...functions import maxsim_scores_packed
-from ._arguments import alike, counts, require, require_columns, require_dims
+from ._arguments import alike, counts, require, require_forms
 
 
 def _offsets(name: str, offsets: Tensor) -> Tensor:
@@ -51,9 +51,7 @@ def flash_maxsim_packed(
 ) -> Tensor:
     """Scores [B] of Q [Lq, d] with the documents of D_packed [tokens, d], which cu_seqlens_d [B + 1] bounds.
     `max_seqlen_d` and `query_chunk_size` change nothing."""
-    require_dims("Q", Q, "[Lq, d]")
-    require_dims("D_packed", D_packed, "[tokens, d]")
-    require_columns("Q", Q, "D_packed", D_packed)
+    require_forms(Q=(Q, "[Lq, d]"), D_packed=(D_packed, "[tokens, d]"))
     query, documents = alike(Q, D_packed)
     return maxsim_scores_packed(query, documents, _offsets("cu_seqlens_d", cu_seqlens_d))
 
@@ -69,9 +67,7 @@ def flash_maxsim_varlen(
 ) -> Tensor:
     """Scores [N] of pairs that both lie packed: Q_packed [tokens, d] with cu_seqlens_q [N + 1], D_packed with
     cu_seqlens_d [N + 1]. No query has more than `max_seqlen_q` tokens; `max_seqlen_d` changes nothing."""
-    require_dims("Q_packed", Q_packed, "[tokens, d]")
-    require_dims("D_packed", D_packed, "[tokens, d]")
-    require_columns("Q_packed", Q_packed, "D_packed", D_packed)
+    require_forms(Q_packed=(Q_packed, "[tokens, d]"), D_packed=(D_packed, "[tokens, d]"))
     require(
         cu_seqlens_q.shape[0] == cu_seqlens_d.shape[0],
         f"cu_seqlens_q has {cu_seqlens_q.shape[0]} numbers, and cu_seqlens_d {cu_seqlens_d.shape[0]}; pairs need as "
