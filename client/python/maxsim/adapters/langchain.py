@@ -19,10 +19,10 @@ from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_serializer
 from .. import ranking
 from ..filters import Filter
 from ..requests import MissingPolicy
-from .scorer import Candidates, Scored, Scorer, as_id, check_filter, check_ids, id_in, text_and_metadata
+from .scorer import Candidates, HasScorer, Scored, Scorer, as_id, check_filter, check_ids, id_in, text_and_metadata
 
 
-class MaxsimRerank(BaseDocumentCompressor):  # type: ignore[misc,unused-ignore]
+class MaxsimRerank(BaseDocumentCompressor, HasScorer):  # type: ignore[misc,unused-ignore]
     """Ranks documents by their MaxSim with the query and keeps the best `top_n`, with the score in the metadata
     `relevance_score`. Takes the texts of the documents or, with `id_key` or `own_ids`, the vectors that a collection
     holds of them."""
@@ -72,14 +72,6 @@ class MaxsimRerank(BaseDocumentCompressor):  # type: ignore[misc,unused-ignore]
         """Does what compress_documents does, without blocking the event loop."""
         return _ranked(documents, await self._scorer.rank_async(query, self._candidates(documents), self.top_n))
 
-    def close(self) -> None:
-        """Ends the connection; a later call connects again."""
-        self._scorer.close()
-
-    async def aclose(self) -> None:
-        """Ends the connection of this event loop too."""
-        await self._scorer.aclose()
-
     def _candidates(self, documents: Sequence[Document]) -> Candidates:
         if self.id_key is not None:
             return Candidates(ids=[id_in(one.metadata, self.id_key, i) for i, one in enumerate(documents)])
@@ -88,7 +80,7 @@ class MaxsimRerank(BaseDocumentCompressor):  # type: ignore[misc,unused-ignore]
         return Candidates(texts=[one.page_content for one in documents])
 
 
-class MaxsimRetriever(BaseRetriever):  # type: ignore[misc,unused-ignore]
+class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ignore]
     """Finds the best documents of a whole collection by their MaxSim with the query. A document's text and metadata are
     those of its payload, its score is the metadata `relevance_score`.
 
@@ -125,14 +117,6 @@ class MaxsimRetriever(BaseRetriever):  # type: ignore[misc,unused-ignore]
     @field_serializer("filter")  # type: ignore[untyped-decorator,unused-ignore]
     def _dump_filter(self, filter: Filter | str | dict[str, Any] | None) -> str | dict[str, Any] | None:
         return filter.to_dict() if isinstance(filter, Filter) else filter
-
-    def close(self) -> None:
-        """Ends the connection; a later call connects again."""
-        self._scorer.close()
-
-    async def aclose(self) -> None:
-        """Ends the connection of this event loop too."""
-        await self._scorer.aclose()
 
     def _get_relevant_documents(
         self,

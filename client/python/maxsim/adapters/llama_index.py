@@ -20,14 +20,14 @@ from ..filters import FilterLike
 from ..ranking import Document
 from ..requests import MissingPolicy
 from .llama_index_filters import to_filter
-from .scorer import Candidates, Scored, Scorer, as_id, check_filter, check_ids, id_in, text_and_metadata
+from .scorer import Candidates, HasScorer, Scored, Scorer, as_id, check_filter, check_ids, id_in, text_and_metadata
 
 __all__ = ["MaxsimRerank", "MaxsimRetriever", "to_filter"]
 
 _dispatcher = get_dispatcher(__name__)
 
 
-class MaxsimRerank(BaseNodePostprocessor):  # type: ignore[misc,unused-ignore]
+class MaxsimRerank(BaseNodePostprocessor, HasScorer):  # type: ignore[misc,unused-ignore]
     """Ranks nodes by their MaxSim with the query and keeps the best `top_n`, with the score as the node's. Takes the
     texts of the nodes or, with `id_key` or `own_ids`, the vectors that a collection holds of them."""
 
@@ -88,14 +88,6 @@ class MaxsimRerank(BaseNodePostprocessor):  # type: ignore[misc,unused-ignore]
         query = self._begin(nodes, query_bundle)
         return self._end(nodes, await self._scorer.rank_async(query, self._candidates(nodes), self.top_n))
 
-    def close(self) -> None:
-        """Ends the connection; a later call connects again."""
-        self._scorer.close()
-
-    async def aclose(self) -> None:
-        """Ends the connection of this event loop too."""
-        await self._scorer.aclose()
-
     def _begin(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> str:
         """Returns the question; tells LlamaIndex's instrumentation that ranking begins."""
         if query is None:
@@ -119,7 +111,7 @@ class MaxsimRerank(BaseNodePostprocessor):  # type: ignore[misc,unused-ignore]
         return Candidates(texts=[one.node.get_content(metadata_mode=self.metadata_mode) for one in nodes])
 
 
-class MaxsimRetriever(BaseRetriever):  # type: ignore[misc,unused-ignore]
+class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ignore]
     """Finds the best nodes of a whole collection by their MaxSim with the query. A node's text and metadata are those
     of its document's payload, its id is the document's."""
 
@@ -174,14 +166,6 @@ class MaxsimRetriever(BaseRetriever):  # type: ignore[misc,unused-ignore]
         translated = to_filter(value)
         check_filter(translated)
         self._filters, self._filter = value, translated
-
-    def close(self) -> None:
-        """Ends the connection; a later call connects again."""
-        self._scorer.close()
-
-    async def aclose(self) -> None:
-        """Ends the connection of this event loop too."""
-        await self._scorer.aclose()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._nodes(self._scorer.find(query_bundle.query_str, self._similarity_top_k, self._filter))

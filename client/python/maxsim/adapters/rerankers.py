@@ -16,12 +16,12 @@ from rerankers.results import RankedResults, Result
 from rerankers.utils import prep_docs
 
 from ..requests import Id, MissingPolicy
-from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in
+from .scorer import Candidates, HasScorer, Scored, Scorer, as_id, check_ids, id_in
 
 Documents: TypeAlias = str | list[str] | Document | list[Document]
 
 
-class MaxsimRanker(BaseRanker):  # type: ignore[misc,unused-ignore]
+class MaxsimRanker(BaseRanker, HasScorer):  # type: ignore[misc,unused-ignore]
     """Ranks documents by their MaxSim with the query. Takes the texts of the documents or, with `id_key` or `own_ids`,
     the vectors that a collection holds of them."""
 
@@ -81,14 +81,6 @@ class MaxsimRanker(BaseRanker):  # type: ignore[misc,unused-ignore]
     def score(self, query: str, doc: str) -> float:
         """Returns the score of a document that is given as text."""
         return self._scorer.rank(query, Candidates(texts=[doc]))[0].score
-
-    def close(self) -> None:
-        """Ends the connection; a later call connects again."""
-        self._scorer.close()
-
-    async def aclose(self) -> None:
-        """Ends the connection of this event loop too."""
-        await self._scorer.aclose()
 
     def _candidates(self, documents: list[Document]) -> Candidates:
         if self._id_key is not None:

@@ -211,6 +211,20 @@ class Scorer:
         }
 
 
+class HasScorer:
+    """A part of a framework that has a Scorer."""
+
+    _scorer: Scorer
+
+    def close(self) -> None:
+        """Ends the connection; a later call connects again."""
+        self._scorer.close()
+
+    async def aclose(self) -> None:
+        """Ends the connection of this event loop too."""
+        await self._scorer.aclose()
+
+
 def _finding(top_k: int, filter: FilterLike | None) -> dict[str, Any]:
     """Returns the arguments of Client.rerank that search the whole collection."""
     return {"top_k": top_k, "payloads": True, "filter": filter}
