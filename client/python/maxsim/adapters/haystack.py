@@ -127,8 +127,7 @@ class MaxsimRanker(_Connected):
         Document.id is that id. `meta_fields_to_embed`: members of Document.meta that stand before the content, with
         `embedding_separator` between. `missing_policy`: "fail" raises where the collection lacks an id, "report" leaves
         the document out."""
-        if top_k < 1:
-            raise ValueError(f"top_k is {top_k}; at least one document is returned")
+        top_k = _limit(top_k)
         check_ids(collection, id_key, own_ids)
         # Not super(): it would look for the class that @component has replaced.
         _Connected.__init__(self, target, collection, model, encoder, token, client_options, missing_policy)
