@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, List, Tuple
 
@@ -127,18 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is None and not arguments.dry_run:
         arguments.parser.error("--output DIR must be given, or --dry-run")
     options = ImportOptions(
-        id_column=arguments.id_column,
-        vectors_column=arguments.vectors_column,
-        payload_columns=arguments.payload_columns,
-        lengths=arguments.lengths,
-        mask=arguments.mask,
-        table=arguments.table,
-        split=arguments.split,
-        ids=arguments.ids,
-        payloads=arguments.payloads,
-        dim=arguments.dim,
-        token_column=arguments.token_column,
-        unpack_bits=arguments.unpack_bits,
+        **{option.name: getattr(arguments, option.name) for option in dataclasses.fields(ImportOptions)}
     )
 
     def note_published(folder: str, generation: int) -> None:
