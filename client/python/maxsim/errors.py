@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -180,17 +181,9 @@ def make_error(
 ) -> MaxsimError:
     """Returns the error of a code, with what its trailing metadata says."""
     details = status_details.read_metadata(metadata)
-    return _CLASSES.get(code, MaxsimError)(
-        message,
-        status_code=code,
-        field=details.field,
-        retry_after=details.retry_after if retry_after is None else retry_after,
-        pushback_ms=details.pushback_ms,
-        problem=details.problem,
-        reason=details.reason,
-        limit=details.limit,
-        limit_key=details.limit_key,
-    )
+    if retry_after is not None:
+        details = dataclasses.replace(details, retry_after=retry_after)
+    return _CLASSES.get(code, MaxsimError)(message, status_code=code, **vars(details))
 
 
 def with_names(error: MaxsimError, renamed: Callable[[str], str]) -> MaxsimError:
