@@ -191,34 +191,24 @@ class Quantizer:
         scales: NDArray[np.float32],
     ) -> None:
         workspace = self._workspace()
-        with workspace.unbuffered():
-            self._quantize_blocks(workspace, rows, lengths, elements, scales)
-
-    def _quantize_blocks(
-        self,
-        workspace: _Workspace,
-        rows: NDArray[Any],
-        lengths: NDArray[np.int64],
-        elements: NDArray[np.int8],
-        scales: NDArray[np.float32],
-    ) -> None:
         ends = np.cumsum(lengths)
         first, begin = 0, 0
-        while first < len(lengths):
-            last = int(np.searchsorted(ends, begin + workspace.num_rows, side="right"))
-            if last == first:
-                end = int(ends[first])
-                scales[first] = self._quantize_long(workspace, rows[begin:end], elements[begin:end])
-                last = first + 1
-            else:
-                end = int(ends[last - 1])
-                rotated = workspace.rotate(rows[begin:end])
-                starts = ends[first:last] - lengths[first:last] - begin
-                largest = np.maximum.reduceat(_largest(rotated), starts)
-                inverses = _inverses(largest)
-                workspace.round(np.repeat(inverses, lengths[first:last]), elements[begin:end])
-                scales[first:last] = np.where(inverses > 0, largest / np.float32(MAX_INT8), np.float32(0))
-            first, begin = last, end
+        with workspace.unbuffered():
+            while first < len(lengths):
+                last = int(np.searchsorted(ends, begin + workspace.num_rows, side="right"))
+                if last == first:
+                    end = int(ends[first])
+                    scales[first] = self._quantize_long(workspace, rows[begin:end], elements[begin:end])
+                    last = first + 1
+                else:
+                    end = int(ends[last - 1])
+                    rotated = workspace.rotate(rows[begin:end])
+                    starts = ends[first:last] - lengths[first:last] - begin
+                    largest = np.maximum.reduceat(_largest(rotated), starts)
+                    inverses = _inverses(largest)
+                    workspace.round(np.repeat(inverses, lengths[first:last]), elements[begin:end])
+                    scales[first:last] = np.where(inverses > 0, largest / np.float32(MAX_INT8), np.float32(0))
+                first, begin = last, end
 
     @staticmethod
     def _quantize_long(workspace: _Workspace, rows: NDArray[Any], elements: NDArray[np.int8]) -> np.float32:
