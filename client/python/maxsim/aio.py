@@ -15,6 +15,7 @@ import grpc.aio
 from . import errors
 from .async_document_methods import AsyncDocumentMethods
 from .base_client import ResultT, Steps
+from .call_end import CallEnd
 from .client_methods import ClientMethods, with_coroutine_functions
 from .documents import Facets, StoredDocuments, WriteResults
 from .interceptors import async_call_metadata
@@ -110,17 +111,20 @@ class AsyncClient(
         failures: list[Exception] = []
         ended = asyncio.Event()
         call = self.reranker.RerankStream(timeout=timeout)
+        end = CallEnd(call)
         writer = asyncio.ensure_future(_send(call, requests, open_requests, places, ended, failures))
         try:
-            async for response in call:
-                for answer in open_requests.answers(response):
-                    places.release()
-                    yield answer
-        except errors.MaxsimError:
-            raise
-        except grpc.RpcError as error:
-            raise errors.from_rpc_error(error, self._made_of, timeout) from error
-        else:
+            try:
+                async for response in call:
+                    for answer in open_requests.answers(response):
+                        places.release()
+                        yield answer
+            except errors.MaxsimError:
+                raise
+            except grpc.RpcError as raised:
+                error = await end.explain(raised)
+                if error is not None:
+                    raise errors.from_rpc_error(error, self._made_of, timeout) from error
             if failures:
                 raise failures[0]
             open_requests.check_ended()

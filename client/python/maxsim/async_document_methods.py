@@ -14,6 +14,7 @@ import grpc.aio
 
 from . import arguments, errors
 from .base_client import BaseClient, ResultT, Steps
+from .call_end import CallEnd
 from .documents import DocumentLike, UpsertSummary, WriteResults, read_summary
 from .retries import NEVER, Attempts
 from .v1 import documents_pb2, documents_pb2_grpc
@@ -31,6 +32,10 @@ from .writes import (
 AskedT = TypeVar("AskedT", contravariant=True)
 AnsweredT = TypeVar("AnsweredT")
 AwaitedT = TypeVar("AwaitedT", covariant=True)
+
+
+# What a write to a stream that has ended raises.
+_ENDED = (grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError)
 
 
 class AsyncCall(Protocol[AskedT, AwaitedT]):
@@ -110,16 +115,17 @@ class AsyncDocumentMethods(BaseClient):
         batches = UpsertBatches(collection, batch_documents, batch_bytes)
         max_bytes = request_bytes(await self._server_limits(timeout))
         call = self.documents.UpsertStream(timeout=limit)
+        end = CallEnd(call)
         failure: Exception | None = None
         try:
             # A write to a stream that has ended raises; how it ended is what the call itself raises.
-            with contextlib.suppress(grpc.RpcError, grpc.aio.UsageError):
+            with contextlib.suppress(*_ENDED):
                 try:
                     async for document in _each(documents):
                         full = batches.put(batches.convert(document), max_bytes)
                         if full is not None:
                             await call.write(full)
-                except (grpc.RpcError, grpc.aio.UsageError):
+                except _ENDED:
                     raise
                 except Exception as raised:
                     failure = raised  # The stream ends with what came before.
@@ -128,7 +134,8 @@ class AsyncDocumentMethods(BaseClient):
                     await call.write(rest)
                 await call.done_writing()
             response = await call
-        except grpc.RpcError as error:
+        except grpc.RpcError as raised:
+            error = await end.explain(raised) or raised
             raise batches.located(errors.from_rpc_error(error, self._made_of, limit)) from error
         finally:
             call.cancel()

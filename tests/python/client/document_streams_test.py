@@ -3,6 +3,7 @@
 python document_streams_test.py
 """
 
+import asyncio
 import threading
 import unittest
 
@@ -92,6 +93,20 @@ class StreamTest(BothTest):
             with self.assertRaisesRegex(errors.ResourceExhausted, "memory for changed documents"):
                 client.upsert_stream("docs", endless(), batch_documents=1, timeout=60)
         self.assertTrue(taken)
+
+    def test_a_stream_that_is_refused_between_two_writes_raises_the_servers_error(self):
+        async def slow():
+            for i in range(3):
+                yield f"{i}", TOKENS
+                await asyncio.sleep(0.2)
+
+        def upsert_stream(requests, context):
+            refuse(context, "documents", "enough")
+
+        client = Waiting(FakeDocuments(self, UpsertStream=upsert_stream).address)
+        with self.assertRaisesRegex(errors.InvalidArgument, "enough"):
+            client.upsert_stream("docs", slow(), batch_documents=2)
+        client.close()
 
     def test_an_error_names_the_document_among_all(self):
         def upsert_stream(requests, context):

@@ -11,6 +11,7 @@ import time
 import types
 import unittest
 
+import grpc
 import numpy as np
 
 from client_fixture import RealServerTest, main, run_async, serve
@@ -65,6 +66,9 @@ class DeafCall:
             yield answer
 
     async def done_writing(self):
+        pass
+
+    def add_done_callback(self, callback):
         pass
 
     def cancel(self):
@@ -194,6 +198,17 @@ class ScriptedStreamTest(RealServerTest):
 
     def address(self, method):
         return f"127.0.0.1:{serve(self, RerankStream=method)}"
+
+    def test_the_error_of_a_stream_that_is_refused_while_requests_are_sent_is_the_servers(self):
+        def refuse(requests, context):
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+            yield
+
+        address = self.address(refuse)
+        for ask in BOTH:
+            for _ in range(100):
+                with self.assertRaisesRegex(errors.Unauthenticated, "no token"):
+                    ask(address, [Request("c", QUERY)] * 20)
 
     def test_answers_in_another_order_are_put_into_order(self):
         def backwards(requests, context):
