@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,15 @@ class Codebook:
     @property
     def row_bytes(self) -> int:
         return self.dim * self.nbits // 8 + NUMBER_BYTES
+
+    def check_options(self, dim: int, storage: Optional[str], codes: Optional[int]) -> None:
+        """Raises CollectionError for options of a collection that this codebook does not go with."""
+        if self.dim != dim:
+            raise CollectionError(f"has {self.dim} columns, and dim is {dim}", field="codebook")
+        if storage not in (None, self.storage):
+            raise CollectionError(f"{storage}, and the codebook's is {self.storage}", field="storage")
+        if codes:
+            raise CollectionError(f"{codes}: residual codes have no other codes beside them", field="codes")
 
     def rows(self, numbers: NDArray[Any], residuals: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Joins centroid numbers [tokens] and packed buckets [tokens, dim * nbits / 8] (ColBERT's bit order) into rows

@@ -43,16 +43,6 @@ Id = Union[str, int]
 IdAndVectors = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
 
 
-def _check_codebook(codebook: Codebook, dim: int, storage: Optional[str], codes: Optional[int]) -> None:
-    """Raises CollectionError for options that a codebook does not go with."""
-    if codebook.dim != dim:
-        raise CollectionError(f"has {codebook.dim} columns, and dim is {dim}", field="codebook")
-    if storage not in (None, codebook.storage):
-        raise CollectionError(f"{storage}, and the codebook's is {codebook.storage}", field="storage")
-    if codes:
-        raise CollectionError(f"{codes}: residual codes have no other codes beside them", field="codes")
-
-
 class CollectionWriter:
     """Writes documents into a collection's folder and publishes them as its next generation.
 
@@ -118,7 +108,7 @@ class CollectionWriter:
         self._storage = storage
         self._codebook = codebook
         if codebook is not None:
-            _check_codebook(codebook, dim, storage, codes)
+            codebook.check_options(dim, storage, codes)
             self._storage = codebook.storage
         self._max_shard_bytes = max_shard_bytes
         self._codes = codes
@@ -257,16 +247,13 @@ class CollectionWriter:
         for part, part_rows in packed_parts(counts, rows.shape[1] * rows.itemsize):
             documents = pending.pack(keys[part], rows[part_rows], data_type, counts[part].tolist(), texts[part])
             self._num_added += len(documents)
-            self._store(documents)
+            assert self._storing is not None
+            self._storing.store(documents)
 
     def add_many(self, documents: Iterable[IdAndVectors]) -> None:
         """Adds documents, each (id, vectors) or (id, vectors, payload), one after another."""
         for document in documents:
-            if len(document) == 2:
-                self.add(document[0], document[1])
-            else:
-                id, vectors, payload = document
-                self.add(id, vectors, payload)
+            self.add(*document)
 
     def close(self) -> Summary:
         """Publishes the documents as the folder's next generation. If that fails, nothing is published and no file is
@@ -334,11 +321,8 @@ class CollectionWriter:
         """Has the pending documents stored, in another thread, once those before them are."""
         if self._pending is None or len(self._pending) == 0:
             return
-        self._store(self._pending.take())
-
-    def _store(self, documents: Documents) -> None:
         assert self._storing is not None
-        self._storing.store(documents)
+        self._storing.store(self._pending.take())
 
     def _publish(self) -> Summary:
         assert self._folder is not None
