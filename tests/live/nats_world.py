@@ -28,10 +28,11 @@ def expect(condition, what):
 
 
 def eventually(condition, what, limit_s=60):
+    """Waits until the condition holds. `what` describes it: a text, or a function that returns one."""
     until = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > until:
-            raise AssertionError(f"not within {limit_s} s: {what}")
+            raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
         time.sleep(0.02)
 
 
@@ -85,11 +86,19 @@ class World:
             eventually(lambda name=name: not self.live(name).error, f"{name} takes writes: {self.live(name).error}")
 
     def settle(self, *names):
-        """Waits until the servers have applied all that the stream has."""
-        last = self.nats.stream_state(STREAM)["last_seq"]
-        for name in names:
-            eventually(lambda name=name: self.live(name).sequence == last, f"{name} has applied {last}")
-        return last
+        """Waits until the servers have applied all that the stream has, and returns its last sequence.
+
+        The stream is asked again each time: a write of unknown outcome may still reach it, and after a change of leader
+        it may tell an older state for a while."""
+        seen = {}
+
+        def have_settled():
+            seen["stream"] = self.nats.stream_state(STREAM)["last_seq"]
+            seen.update({name: self.live(name).sequence for name in names})
+            return len(set(seen.values())) == 1
+
+        eventually(have_settled, lambda: f"all have applied what the stream has: {seen}")
+        return seen["stream"]
 
     def contents(self, name, ids):
         answer = self.servers[name].get(client.get_request(NAME, ids, return_tokens=True))
