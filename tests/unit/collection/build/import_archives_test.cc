@@ -185,7 +185,7 @@ TEST_F(ImportTest, ArraysAreCheckedWhileTheyAreRead) {
     std::string bytes = ZipBytes(
         {{"tokens.npy", tokens}, {name + ".npy", NpyBytes("<i4", Cat("(", values.size(), ",)"), AsBytes(values))}},
         {.deflate = true, .zip64 = true});
-    // Zeros over the second half of the member's data make an invalid block.
+    // Ones in all bits of the second half of the member's data make an invalid block.
     const ZipMember member = (*ParseZip(bytes))[1];
     std::fill(bytes.begin() + (member.begin + member.end) / 2, bytes.begin() + member.end, '\xff');
     ImportOptions options;
