@@ -50,8 +50,8 @@ struct GroupCallOptions {
   // whose answer is lost may have been carried out, so it is repeated only after an error that says it was not.
   bool may_repeat = true;
   // If a replica refuses this call because it is full, it gets no calls of any kind for a while. True for Rerank alone.
-  // Other calls do not wait in the replica's queue: they have limits of their own, and one that is reached does not mean
-  // that the replica is full for others.
+  // Other calls do not wait in the replica's queue: they have limits of their own, and one that is reached does not
+  // mean that the replica is full for others.
   bool full_for_all = false;
   std::shared_ptr<const std::atomic<bool>> cancelled = {};  // set when the client has gone; may be null
   tracing::SpanParent span = {};                            // of the call; each attempt has a span within it
