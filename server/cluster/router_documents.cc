@@ -22,7 +22,7 @@
 #include "server/service/call/call.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
-#include "server/service/document_write.h"
+#include "server/service/documents/document_write.h"
 #include "server/service/request/stored_rows.h"
 
 namespace maxsim::cluster {

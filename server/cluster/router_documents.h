@@ -16,8 +16,9 @@
 
 namespace maxsim::cluster {
 
-// Calls of Facets in progress. Each holds up to 34 MB of values from each group (service::kMaxFacetValues).
-inline constexpr int kMaxRouterFacetsCalls = 8;
+// Calls of Facets and Scroll in progress. Of each group, a call of Facets holds up to 34 MB of values
+// (service::kMaxFacetValues), and one of Scroll a page of up to limits.max_answer_bytes.
+inline constexpr int kMaxRouterPasses = 8;
 
 // The class is thread-safe. If a call concerns several groups, each carries out its part independently. If one fails,
 // the writes of the others stay, and the error says so. The call may be repeated.
@@ -32,7 +33,9 @@ class RouterDocuments : public service::DocumentApiBase {
   void Delete(const v1::DeleteRequest& request, service::CallContext context,
               service::Done<v1::DeleteResponse> done) override;
   void Get(const v1::GetRequest& request, service::CallContext context, service::Done<v1::GetResponse> done) override;
-  // These ask every group that holds a part of the collection.
+  // These ask every group that holds a part of the collection (router_reading.cc).
+  void Scroll(const v1::ScrollRequest& request, service::CallContext context,
+              service::Done<v1::ScrollResponse> done) override;
   void Count(const v1::CountRequest& request, service::CallContext context,
              service::Done<v1::CountResponse> done) override;
   void Facets(const v1::FacetsRequest& request, service::CallContext context,
@@ -40,13 +43,16 @@ class RouterDocuments : public service::DocumentApiBase {
   bool HasIntIds(std::string_view collection) const override;
 
  private:
-  // A call that counts, and the state of its current attempt (router_counts.cc).
+  // A call that counts or lists, and the state of its current attempt.
   template <typename Request, typename Response>
-  struct Counting;
+  struct Reading;
   template <typename Request, typename Response>
-  void Ask(std::shared_ptr<Counting<Request, Response>> counting);
+  void Begin(const Request& request, service::CallContext context, service::Done<Response> done,
+             Rpc<Request, Response> rpc);
   template <typename Request, typename Response>
-  void Gather(const std::shared_ptr<Counting<Request, Response>>& counting,
+  void Ask(std::shared_ptr<Reading<Request, Response>> reading);
+  template <typename Request, typename Response>
+  void Gather(const std::shared_ptr<Reading<Request, Response>>& reading,
               std::vector<absl::StatusOr<Response>> answers);
 
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
@@ -56,7 +62,7 @@ class RouterDocuments : public service::DocumentApiBase {
   absl::Time DeadlineOf(const service::CallContext& context) const;
 
   const RouterDependencies deps_;
-  service::ConcurrencyLimit facets_calls_{kMaxRouterFacetsCalls};
+  service::ConcurrencyLimit passes_{kMaxRouterPasses};
 };
 
 }  // namespace maxsim::cluster

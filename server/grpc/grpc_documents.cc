@@ -87,6 +87,16 @@ grpc::ServerUnaryReactor* GrpcDocuments::Get(grpc::CallbackServerContext* contex
                                });
 }
 
+grpc::ServerUnaryReactor* GrpcDocuments::Scroll(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) {
+  return Begin<v1::ScrollRequest>(
+      "Scroll", service::kScrollSpan, Scope::kSearch, context, request, response,
+      [this](AnsweringCall* call, const v1::ScrollRequest& parsed, CallContext of_call) {
+        deps_.documents->Scroll(parsed, std::move(of_call),
+                                [call](const absl::StatusOr<v1::ScrollResponse>& answer) { call->Answer(answer); });
+      });
+}
+
 grpc::ServerUnaryReactor* GrpcDocuments::Count(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                grpc::ByteBuffer* response) {
   return Begin<v1::CountRequest>(

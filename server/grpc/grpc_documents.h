@@ -16,10 +16,10 @@ namespace maxsim::rpc {
 
 // Requests arrive as raw bytes (message_buffer.h). The base is Service, since in CallbackService all methods are
 // typed.
-using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<
-    v1::Documents::WithRawCallbackMethod_UpsertStream<v1::Documents::WithRawCallbackMethod_Delete<
-        v1::Documents::WithRawCallbackMethod_Get<v1::Documents::WithRawCallbackMethod_Count<
-            v1::Documents::WithRawCallbackMethod_Facets<v1::Documents::Service>>>>>>;
+using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<v1::Documents::WithRawCallbackMethod_UpsertStream<
+    v1::Documents::WithRawCallbackMethod_Delete<v1::Documents::WithRawCallbackMethod_Get<
+        v1::Documents::WithRawCallbackMethod_Scroll<v1::Documents::WithRawCallbackMethod_Count<
+            v1::Documents::WithRawCallbackMethod_Facets<v1::Documents::Service>>>>>>>;
 
 class GrpcDocuments : public RawDocuments {
  public:
@@ -46,6 +46,8 @@ class GrpcDocuments : public RawDocuments {
                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                 grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Scroll(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Count(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                   grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Facets(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,

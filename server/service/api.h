@@ -75,8 +75,9 @@ class DocumentApi {
   // Returns documents as they are stored. It may block the calling thread while it reads files and devices.
   virtual void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) = 0;
 
-  // Count the documents that match a filter, on the calling thread. Facets returns RESOURCE_EXHAUSTED with RetryInfo
-  // while too many of its calls run.
+  // These look at all documents that match a filter, on the calling thread. Facets and Scroll return RESOURCE_EXHAUSTED
+  // with RetryInfo while too many of their calls run. Scroll may block as Get does.
+  virtual void Scroll(const v1::ScrollRequest& request, CallContext context, Done<v1::ScrollResponse> done) = 0;
   virtual void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) = 0;
   virtual void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) = 0;
 

@@ -19,9 +19,9 @@
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
 #include "server/service/document_api_base.h"
-#include "server/service/document_counts.h"
-#include "server/service/document_read.h"
-#include "server/service/document_write.h"
+#include "server/service/documents/document_counts.h"
+#include "server/service/documents/document_read.h"
+#include "server/service/documents/document_write.h"
 #include "server/service/request/text_encoding.h"
 #include "server/store/collection_store.h"
 
@@ -52,6 +52,10 @@ class DocumentService : public DocumentApiBase {
   // Does the work of Get without recording the call.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
+  // Lists a page of the collection's current snapshot (document_scroll.h). With return_tokens, it may block as Get
+  // does.
+  void Scroll(const v1::ScrollRequest& request, CallContext context, Done<v1::ScrollResponse> done) override;
+
   // Count in the collection's current snapshot (document_counts.h).
   void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) override;
   void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) override;
@@ -78,14 +82,14 @@ class DocumentService : public DocumentApiBase {
   void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;
+  // Returns what knows the versions of the collection's documents, or null if none has a version.
+  std::shared_ptr<store::LiveDocuments> VersionsOf(const store::Collection& collection) const;
   absl::StatusOr<v1::GetResponse> Read(const v1::GetRequest& request) const;
-  // ABORTED as ReadDocuments has it.
-  absl::StatusOr<v1::GetResponse> ReadOnce(const v1::GetRequest& request) const;
 
   const store::CollectionStore* const store_;
   TextEncoding* const texts_;
   mutable ConcurrencyLimit readers_{kMaxReaders};
-  ConcurrencyLimit facets_calls_{kMaxFacetsCalls};
+  ConcurrencyLimit passes_{kMaxWholePasses};  // calls of Facets and Scroll
   std::atomic<int64_t> next_loss_line_ns_{std::numeric_limits<int64_t>::min()};
 };
 

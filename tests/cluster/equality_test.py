@@ -88,7 +88,9 @@ class Equality:
             self.check("Count", request, *self.ask(lambda node: compare.call(node.documents.Count, request)))
             request = self.traffic.facets()
             self.check("Facets", request, *self.ask(lambda node: compare.call(node.documents.Facets, request)))
-            for method in ("Explain", "Get", "Count", "Facets"):
+            request = self.traffic.scroll()
+            self.check("Scroll", request, *self.ask(lambda node: compare.call(node.documents.Scroll, request)))
+            for method in ("Explain", "Get", "Count", "Facets", "Scroll"):
                 self.counts[method] += 1
 
     def http(self, count):

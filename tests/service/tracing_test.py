@@ -200,6 +200,7 @@ class TracingTest(unittest.TestCase):
             ("Documents/Upsert", self.upsert_request(), False, [], 2),
             ("Reranker/Rerank", scan, True, scoring, 2),
             ("Documents/Get", read, False, [], 2),
+            ("Documents/Scroll", self.message("ScrollRequest")(collection="docs"), False, [], 2),
             ("Documents/Count", self.message("CountRequest")(collection="docs"), False, [], 2),
             ("Reranker/Explain", one, True, [], 1),
         ]

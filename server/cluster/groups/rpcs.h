@@ -38,6 +38,12 @@ inline constexpr Rpc<v1::GetRequest, v1::GetResponse> kGetRpc =
       stubs.documents->async()->Get(context, request, response, std::move(done));
     };
 
+inline constexpr Rpc<v1::ScrollRequest, v1::ScrollResponse> kScrollRpc =
+    [](const ReplicaStubs& stubs, grpc::ClientContext* context, const v1::ScrollRequest* request,
+       v1::ScrollResponse* response, std::function<void(grpc::Status)> done) {
+      stubs.documents->async()->Scroll(context, request, response, std::move(done));
+    };
+
 inline constexpr Rpc<v1::CountRequest, v1::CountResponse> kCountRpc =
     [](const ReplicaStubs& stubs, grpc::ClientContext* context, const v1::CountRequest* request,
        v1::CountResponse* response, std::function<void(grpc::Status)> done) {

@@ -10,7 +10,7 @@
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "server/cluster/parts/deal_documents.h"
-#include "server/service/document_read.h"
+#include "server/service/documents/document_reader.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -46,31 +46,6 @@ Fault CheckWrites(int num_writes, bool is_delete, const Response& answer) {
 bool HasId(const v1::GetRequest& request, int idx, const v1::StoredDocument& document) {
   if (request.has_int_ids()) return document.has_int_id() && document.int_id() == request.int_ids().ids(idx);
   return document.has_string_id() && document.string_id() == request.string_ids().ids(idx);
-}
-
-Fault CheckStored(const v1::GetRequest& request, const StoredShape& shape, const v1::StoredDocument& document,
-                  int idx) {
-  if (document.num_tokens() < 1 || document.num_tokens() > kMaxDocumentTokens) {
-    return Wrong("num_tokens", "documents[", idx, "].num_tokens is ", document.num_tokens(), ", and 1 to ",
-                 kMaxDocumentTokens, " are accepted");
-  }
-  if (!std::isfinite(document.scale())) {
-    return Wrong("scale", "documents[", idx, "].scale is ", document.scale(), ", and must be finite");
-  }
-  const v1::TokenMatrix& tokens = document.tokens();
-  if (!request.return_tokens()) {
-    if (!document.has_tokens()) return std::nullopt;
-    return Wrong("tokens", "documents[", idx, "].tokens is set, and was not asked for");
-  }
-  const ScalarType type = service::ReadType(ScalarTypeOf(shape.storage));
-  const uint64_t bytes = uint64_t{document.num_tokens()} * shape.dim * SizeOf(type);
-  if (tokens.dtype() == static_cast<v1::DataType>(type) && tokens.num_tokens() == document.num_tokens() &&
-      tokens.dim() == shape.dim && tokens.data().size() == bytes) {
-    return std::nullopt;
-  }
-  return Wrong("tokens", "documents[", idx, "].tokens has ", tokens.num_tokens(), " x ", tokens.dim(), " values in ",
-               tokens.data().size(), " bytes, and ", document.num_tokens(), " x ", shape.dim, " in ", bytes,
-               " belong to it");
 }
 
 template <typename Ids>
@@ -110,6 +85,31 @@ std::optional<AnswerFault> CheckDeleteAnswer(const v1::DeleteRequest& request, c
   return CheckWrites(num_ids, /*is_delete=*/true, answer);
 }
 
+std::optional<AnswerFault> CheckStoredDocument(bool has_tokens, const StoredShape& shape,
+                                               const v1::StoredDocument& document, int idx) {
+  if (document.num_tokens() < 1 || document.num_tokens() > kMaxDocumentTokens) {
+    return Wrong("num_tokens", "documents[", idx, "].num_tokens is ", document.num_tokens(), ", and 1 to ",
+                 kMaxDocumentTokens, " are accepted");
+  }
+  if (!std::isfinite(document.scale())) {
+    return Wrong("scale", "documents[", idx, "].scale is ", document.scale(), ", and must be finite");
+  }
+  const v1::TokenMatrix& tokens = document.tokens();
+  if (!has_tokens) {
+    if (!document.has_tokens()) return std::nullopt;
+    return Wrong("tokens", "documents[", idx, "].tokens is set, and was not asked for");
+  }
+  const ScalarType type = service::ReadType(ScalarTypeOf(shape.storage));
+  const uint64_t bytes = uint64_t{document.num_tokens()} * shape.dim * SizeOf(type);
+  if (tokens.dtype() == static_cast<v1::DataType>(type) && tokens.num_tokens() == document.num_tokens() &&
+      tokens.dim() == shape.dim && tokens.data().size() == bytes) {
+    return std::nullopt;
+  }
+  return Wrong("tokens", "documents[", idx, "].tokens has ", tokens.num_tokens(), " x ", tokens.dim(), " values in ",
+               tokens.data().size(), " bytes, and ", document.num_tokens(), " x ", shape.dim, " in ", bytes,
+               " belong to it");
+}
+
 std::optional<AnswerFault> CheckGetAnswer(const v1::GetRequest& request, const StoredShape& shape,
                                           const v1::GetResponse& answer) {
   if (answer.sequence() < request.min_sequence()) {
@@ -122,7 +122,7 @@ std::optional<AnswerFault> CheckGetAnswer(const v1::GetRequest& request, const S
                     : CheckIdsRead(request, request.string_ids().ids(), answer.missing_string_ids().ids(),
                                    answer.missing_int_ids().ids_size(), answer);
   for (int i = 0; i < answer.documents_size() && !fault.has_value(); ++i) {
-    fault = CheckStored(request, shape, answer.documents(i), i);
+    fault = CheckStoredDocument(request.return_tokens(), shape, answer.documents(i), i);
   }
   return fault;
 }

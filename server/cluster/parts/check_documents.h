@@ -20,6 +20,11 @@ struct StoredShape {
   uint32_t dim = 0;
 };
 
+// Checks document `idx` of an answer: its numbers, and that token vectors are there if they were asked for, with the
+// right size and type.
+std::optional<AnswerFault> CheckStoredDocument(bool has_tokens, const StoredShape& shape,
+                                               const v1::StoredDocument& document, int idx);
+
 // Checks that an answer has every requested id, as often as it was requested and in that order, either with its
 // document or as missing; that requested token vectors are there, with the right size and type; and the sequence.
 std::optional<AnswerFault> CheckGetAnswer(const v1::GetRequest& request, const StoredShape& shape,

@@ -20,7 +20,7 @@
 #include "server/cluster/parts/split.h"
 #include "server/service/call/limits.h"
 #include "server/service/call/status.h"
-#include "server/service/document_write.h"
+#include "server/service/documents/document_write.h"
 #include "server/service/request/stored_rows.h"
 
 namespace maxsim::cluster {

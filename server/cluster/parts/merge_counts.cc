@@ -11,33 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "server/cluster/parts/answer_snapshot.h"
 #include "server/service/call/status.h"
-#include "server/service/document_counts.h"
+#include "server/service/documents/document_counts.h"
 
 namespace maxsim::cluster {
 namespace {
-
-template <typename Request, typename Response>
-std::optional<AnswerFault> CheckSnapshot(const Request& request, const Response& answer) {
-  if (request.generation() != 0 && answer.generation() != request.generation()) {
-    return AnswerFault{"generation", absl::StrCat("generation is ", answer.generation(), ", and ", request.generation(),
-                                                  " was asked for")};
-  }
-  if (answer.sequence() >= request.min_sequence()) return std::nullopt;
-  return AnswerFault{"sequence", absl::StrCat("sequence is ", answer.sequence(), ", and at least ",
-                                              request.min_sequence(), " was asked for")};
-}
-
-template <typename Response>
-void MergeSnapshot(const CollectionView& collection, const std::vector<absl::StatusOr<Response>>& answers,
-                   Response& merged) {
-  for (size_t part = 0; part < answers.size(); ++part) {
-    const Response& answer = *answers[part];
-    merged.set_generation(std::max(merged.generation(), answer.generation()));
-    if (!collection.has_one_log()) continue;
-    merged.set_sequence(part == 0 ? answer.sequence() : std::min(merged.sequence(), answer.sequence()));
-  }
-}
 
 // The order of values in an answer.
 template <typename Value>

@@ -16,8 +16,8 @@ namespace maxsim::cluster {
 std::optional<AnswerFault> CheckCountAnswer(const v1::CountRequest& request, const v1::CountResponse& answer);
 std::optional<AnswerFault> CheckCountAnswer(const v1::FacetsRequest& request, const v1::FacetsResponse& answer);
 
-// The functions below take one answer for each part of the collection, each OK and accepted by its check. The sequence
-// is the lowest of all answers, or 0 if the parts have separate logs.
+// The functions below take one answer for each part of the collection, each OK and accepted by its check. Sequence and
+// generation are those of MergeSnapshot.
 
 v1::CountResponse MergeCounts(const CollectionView& collection,
                               const std::vector<absl::StatusOr<v1::CountResponse>>& answers);

@@ -12,7 +12,7 @@
 #include "collection/filters/filter_json.h"
 #include "server/http/text/body_events.h"
 #include "server/http/text/json_text.h"
-#include "server/service/document_counts.h"
+#include "server/service/documents/document_counts.h"
 #include "server/service/request/filter_message.h"
 
 namespace maxsim::http {

@@ -10,7 +10,7 @@
 #include "collection/document_line.h"
 #include "server/http/text/body_events.h"
 #include "server/http/text/json_text.h"
-#include "server/service/document_write.h"
+#include "server/service/documents/document_write.h"
 
 namespace maxsim::http {
 namespace {

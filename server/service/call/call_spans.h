@@ -17,6 +17,7 @@ inline constexpr std::string_view kExplainSpan = "maxsim.v1.Reranker/Explain";
 inline constexpr std::string_view kUpsertSpan = "maxsim.v1.Documents/Upsert";
 inline constexpr std::string_view kDeleteSpan = "maxsim.v1.Documents/Delete";
 inline constexpr std::string_view kGetSpan = "maxsim.v1.Documents/Get";
+inline constexpr std::string_view kScrollSpan = "maxsim.v1.Documents/Scroll";
 inline constexpr std::string_view kCountSpan = "maxsim.v1.Documents/Count";
 inline constexpr std::string_view kFacetsSpan = "maxsim.v1.Documents/Facets";
 
@@ -27,7 +28,7 @@ void DescribeRerank(const v1::RerankRequest& request, std::string_view method, c
 void DescribeDocuments(std::string_view collection, std::string_view method, int num_documents,
                        const tracing::Span& span);
 
-// Says which collection a counting call is about.
+// Says which collection a call is about that counts or lists documents.
 void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span);
 
 // Ends the span of a call. If a rerank call was scored, `timings` becomes attributes and the child spans "queue" and

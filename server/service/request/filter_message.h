@@ -16,7 +16,7 @@ namespace maxsim::service {
 // CanonicalFilter.
 absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message);
 
-// The functions below take requests with a filter: RerankRequest, CountRequest and FacetsRequest.
+// The functions below take requests with a filter: RerankRequest, and those of the Documents calls.
 
 // Returns the filter of a request, whether it comes as a message or as text; nullopt for a request without one.
 // INVALID_ARGUMENT about the field "filter" or "filter_text", as FilterOf and ParseFilter.

@@ -11,7 +11,7 @@
 #include "client/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/service/document_counts.h"
+#include "server/service/documents/document_counts.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
 namespace maxsim::cluster {

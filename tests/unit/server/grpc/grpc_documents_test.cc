@@ -100,6 +100,12 @@ TEST_F(GrpcDocumentsTokensTest, ATokenThatMaySearchReadsAndDoesNotWrite) {
     v1::CountResponse response;
     return stub_->Count(context, request, &response);
   };
+  const auto scroll = [&](grpc::ClientContext* context) {
+    v1::ScrollRequest request;
+    request.set_collection("live");
+    v1::ScrollResponse response;
+    return stub_->Scroll(context, request, &response);
+  };
   const auto facets = [&](grpc::ClientContext* context) {
     v1::FacetsRequest request;
     request.set_collection("live");
@@ -117,6 +123,8 @@ TEST_F(GrpcDocumentsTokensTest, ATokenThatMaySearchReadsAndDoesNotWrite) {
   EXPECT_EQ(code(get, "writer"), grpc::StatusCode::OK);
   EXPECT_EQ(code(count, ""), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(code(count, "searcher"), grpc::StatusCode::OK);
+  EXPECT_EQ(code(scroll, ""), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code(scroll, "searcher"), grpc::StatusCode::OK);
   EXPECT_EQ(code(facets, ""), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(code(facets, "searcher"), grpc::StatusCode::INVALID_ARGUMENT) << "the collection has no fields";
 }

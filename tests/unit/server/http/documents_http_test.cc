@@ -10,7 +10,7 @@
 #include "server/http/documents/document_body.h"
 #include "server/http/documents/document_json.h"
 #include "server/http/documents/document_path.h"
-#include "server/service/document_write.h"
+#include "server/service/documents/document_write.h"
 
 namespace maxsim::http {
 namespace {

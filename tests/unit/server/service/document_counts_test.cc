@@ -1,6 +1,6 @@
 // Tests what calls that count documents refuse, and how many of them run at a time. filtered_rerank_test.cc and
 // filtered_live_test.cc compare counts with those of each document.
-#include "server/service/document_counts.h"
+#include "server/service/documents/document_counts.h"
 
 #include <memory>
 #include <optional>
@@ -168,15 +168,15 @@ TEST_F(DocumentCountsTest, ACallThatNobodyAwaitsEnds) {
   EXPECT_TRUE(absl::IsUnavailable(Facets().status()));
 }
 
-TEST_F(DocumentCountsTest, FewCallsOfFacetsRunAtATime) {
+TEST_F(DocumentCountsTest, FewCallsThatLookAtAllDocumentsRunAtATime) {
   ConcurrencyLimit calls(1);
-  auto first = TakeFacetsPlace(calls);
+  auto first = TakePassPlace(calls);
   ASSERT_TRUE(first.ok()) << first.status();
-  const absl::Status full = TakeFacetsPlace(calls).status();
+  const absl::Status full = TakePassPlace(calls).status();
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_TRUE(client::RetryAfter(full).has_value());
   first->reset();
-  EXPECT_TRUE(TakeFacetsPlace(calls).ok());
+  EXPECT_TRUE(TakePassPlace(calls).ok());
 }
 
 }  // namespace

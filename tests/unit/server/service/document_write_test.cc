@@ -1,5 +1,5 @@
 // Tests every way in which a document that is to be written can be wrong, and what a right one becomes.
-#include "server/service/document_write.h"
+#include "server/service/documents/document_write.h"
 
 #include <cmath>
 #include <cstring>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "collection/filters/filter_text.h"
-#include "server/service/document_counts.h"
+#include "server/service/documents/document_counts.h"
 #include "server/service/request/filter_message.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/unit/server/service/selection/filtered_requests.h"

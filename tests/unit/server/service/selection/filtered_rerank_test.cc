@@ -16,6 +16,7 @@
 #include "tests/unit/server/service/selection/filtered_corpus.h"
 #include "tests/unit/server/service/selection/filtered_counts.h"
 #include "tests/unit/server/service/selection/filtered_requests.h"
+#include "tests/unit/server/service/selection/scrolled_pages.h"
 
 namespace maxsim::service {
 namespace {
@@ -38,9 +39,11 @@ TEST_P(FilteredRerankTest, AnswersAreThoseOfTheMatchingIds) {
 
 TEST_P(FilteredRerankTest, CountsAreThoseOfTheMatchingDocuments) {
   FilteredCounts counts(&random_);
+  ScrolledPages pages(&random_);
   for (int round = 0; round < (test::kSanitized ? 30 : 200); ++round) {
     SCOPED_TRACE(round);
     ASSERT_NO_FATAL_FAILURE(counts.Check(known_));
+    ASSERT_NO_FATAL_FAILURE(pages.Check(known_));
   }
   EXPECT_GE(counts.num_cut(), 1);
 }

@@ -1,4 +1,4 @@
-#include "server/service/document_write.h"
+#include "server/service/documents/document_write.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -201,6 +201,16 @@ absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max
   absl::Status status = CheckIdType(collection::IdType::kInt64, rules, [] { return std::string("int_ids"); });
   if (status.ok()) status = CheckCount(ids.ids_size(), max_ids, "int_ids.ids");
   return status;
+}
+
+absl::Status CheckReadId(const std::string& id, const DocumentRules& rules, const char* field) {
+  const auto path = [field] { return std::string(field); };
+  absl::Status status = CheckIdType(collection::IdType::kString, rules, path);
+  return status.ok() ? CheckStringId(id, path) : status;
+}
+
+absl::Status CheckReadId(int64_t, const DocumentRules& rules, const char* field) {
+  return CheckIdType(collection::IdType::kInt64, rules, [field] { return std::string(field); });
 }
 
 absl::Status CheckSlots(const v1::StringIds& ids, const DocumentRules& rules) {

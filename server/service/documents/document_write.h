@@ -1,6 +1,7 @@
 // Validates documents and ids that are to be written, and converts them to what a live collection takes. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,10 @@ absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules
 // Check the ids of a call: that they are of the collection's type, 1 to `max_ids`, and can be ids.
 absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids);
 absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max_ids);
+
+// Check one id: that it is of the collection's type, and can be an id. `field` is its path.
+absl::Status CheckReadId(const std::string& id, const DocumentRules& rules, const char* field);
+absl::Status CheckReadId(int64_t id, const DocumentRules& rules, const char* field);
 
 // Check that ids to be written, which have passed CheckIds, belong to the collection's slots. For an id of another
 // partition, INVALID_ARGUMENT names it, its slot and the slots of this one.

@@ -1,8 +1,7 @@
-#include "server/service/document_counts.h"
+#include "server/service/documents/document_counts.h"
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +9,7 @@
 #include "base/text.h"
 #include "client/status.h"
 #include "collection/field.h"
-#include "collection/filters/filter.h"
 #include "server/service/call/status.h"
-#include "server/service/request/filter_message.h"
 #include "server/service/request/translate.h"
 #include "server/store/collection/facets.h"
 #include "server/store/collection/matching_documents.h"
@@ -22,25 +19,6 @@ namespace {
 
 // A collection of a million documents is counted in less.
 constexpr absl::Duration kFacetsRetryDelay = absl::Milliseconds(100);
-
-// Finds the documents that match the request's filter; null for a request without one, which all documents match.
-template <typename Request>
-absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> MatchingOf(const Request& request,
-                                                                           const store::Collection& collection,
-                                                                           const StopCheck& check) {
-  const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
-  if (!filter.ok()) return filter.status();
-  if (!filter->has_value()) return nullptr;
-  absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter, check);
-  if (matching.ok()) return matching;
-  return FilterError(request, matching.status());
-}
-
-template <typename Response>
-void SetSnapshot(const store::Collection& collection, Response& response) {
-  response.set_generation(static_cast<uint64_t>(collection.manifest().generation));
-  response.set_sequence(collection.sequence());
-}
 
 absl::Status CheckFacetsField(const std::string& name, const store::Collection& collection) {
   const std::vector<collection::Field>& fields = collection.manifest().fields;
@@ -67,11 +45,11 @@ absl::Status CheckFacetsField(const std::string& name, const store::Collection& 
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const void>> TakeFacetsPlace(ConcurrencyLimit& calls) {
+absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& calls) {
   std::shared_ptr<const void> place = calls.TryTake();
   if (place != nullptr) return place;
   absl::Status status = absl::ResourceExhaustedError(
-      Cat(calls.limit(), " calls of Facets are in progress, and at most ", calls.limit(), " may be"));
+      Cat(calls.limit(), " calls of Facets and Scroll are in progress, and at most ", calls.limit(), " may be"));
   client::SetRetryAfter(kFacetsRetryDelay, status);
   return status;
 }

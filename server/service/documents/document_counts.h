@@ -1,0 +1,70 @@
+// Counts documents of a collection, for Documents.Count and Documents.Facets, and what these have in common with
+// Documents.Scroll.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "collection/filters/filter.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/service/call/concurrency_limit.h"
+#include "server/service/call/limits.h"
+#include "server/service/request/filter_message.h"
+#include "server/store/collection/collection.h"
+#include "server/store/collection/matching_documents.h"
+
+namespace maxsim::service {
+
+// The default and the largest FacetsRequest.limit. A router adds up the counts of at most kMaxFacetValues values of
+// each group. If each has 512 bytes, a group sends 34 MB.
+inline constexpr uint32_t kDefaultFacetValues = 10;
+inline constexpr uint32_t kMaxFacetValues = 65'536;
+
+// The maximum number of calls that look at all matching documents at a time: Facets and Scroll. A call of Facets keeps
+// its thread for 2 to 5 ms for each million documents that share up to
+// a thousand values, and for 50 ms if each has a value of its own. More calls at a time would take the threads that
+// answer other calls.
+inline constexpr int kMaxWholePasses = 2;
+
+// Returns a place among these calls, RESOURCE_EXHAUSTED with RetryInfo if none is free.
+absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& calls);
+
+// Finds the documents that match the request's filter; null for a request without one, which all documents match. The
+// errors are INVALID_ARGUMENT about the filter, and that of `check`, which is called now and then.
+template <typename Request>
+absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> MatchingOf(const Request& request,
+                                                                           const store::Collection& collection,
+                                                                           const StopCheck& check) {
+  const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
+  if (!filter.ok()) return filter.status();
+  if (!filter->has_value()) return nullptr;
+  absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter, check);
+  if (matching.ok()) return matching;
+  return FilterError(request, matching.status());
+}
+
+// Sets the generation and the sequence of an answer.
+template <typename Response>
+void SetSnapshot(const store::Collection& collection, Response& response) {
+  response.set_generation(static_cast<uint64_t>(collection.manifest().generation));
+  response.set_sequence(collection.sequence());
+}
+
+// INVALID_ARGUMENT for a FacetsRequest.limit above kMaxFacetValues.
+absl::Status CheckFacetsLimit(uint64_t limit);
+
+// INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes.
+absl::Status CheckFacetsSize(const v1::FacetsResponse& response, const RequestLimits& limits);
+
+// Answer from a snapshot of the collection. Errors are INVALID_ARGUMENT about a field of the request, those of
+// CheckSequence and CheckGeneration, and those of `check`, which is called now and then.
+absl::StatusOr<v1::CountResponse> CountDocuments(const v1::CountRequest& request, const store::Collection& collection,
+                                                 const StopCheck& check);
+absl::StatusOr<v1::FacetsResponse> CountFacetsOf(const v1::FacetsRequest& request, const store::Collection& collection,
+                                                 const RequestLimits& limits, const StopCheck& check);
+
+}  // namespace maxsim::service

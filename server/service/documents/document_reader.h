@@ -1,0 +1,74 @@
+// Reads documents of a collection into an answer, for Documents.Get and Documents.Scroll.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/repeated_field.h"
+#include "kernels/scalar_type.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/service/call/concurrency_limit.h"
+#include "server/service/call/limits.h"
+#include "server/store/collection/collection.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim::service {
+
+// More calls that read token vectors at a time would take threads from other calls.
+inline constexpr int kMaxReaders = 2;
+
+// Returns the type in which token vectors of a storage are read: that type itself, or F32 for residual codes, which are
+// decoded.
+constexpr ScalarType ReadType(ScalarType storage) { return IsResidual(storage) ? ScalarType::kF32 : storage; }
+
+// Returns a place among the calls that read token vectors, RESOURCE_EXHAUSTED with RetryInfo if none is free.
+absl::StatusOr<std::shared_ptr<const void>> TakeReaderPlace(ConcurrencyLimit& readers);
+
+// Reads documents of one snapshot. For one thread at a time.
+class DocumentReader {
+ public:
+  struct Parts {
+    bool payloads = true;
+    bool tokens = false;
+  };
+  using Documents = google::protobuf::RepeatedPtrField<v1::StoredDocument>;
+
+  // All must outlive the reader. `live` has the versions; if it is null, no document has one. `documents`, where they
+  // are added, must be empty.
+  DocumentReader(Parts parts, const store::Collection& collection, const store::LiveDocuments* live,
+                 const RequestLimits& limits, Documents* documents)
+      : parts_(parts), collection_(collection), live_(live), limits_(limits), documents_(*documents) {}
+
+  // Add the document that has this id and ordinal. Return false, and add nothing, if the answer would then be larger
+  // than limits.max_answer_bytes; num_bytes() is then what it would have. Only the method of the collection's id type
+  // may be called. Errors are those of the log and of Collection::ReadDocument.
+  absl::StatusOr<bool> Add(std::string_view id, uint64_t ordinal);
+  absl::StatusOr<bool> Add(int64_t id, uint64_t ordinal);
+
+  // Call it after the last document. Corrects the versions that are not those of the documents read: if another write
+  // came in between, the version found was that of this write. ABORTED if a document was replaced meanwhile and its
+  // version is no longer known: then a newer snapshot of the collection has to be read, which is there or soon is.
+  absl::Status CorrectVersions();
+
+  uint64_t num_bytes() const { return num_bytes_; }  // of the documents in the answer, rounded up
+
+ private:
+  template <typename Id, typename SetId>
+  absl::StatusOr<bool> AddAs(const Id& id, size_t id_bytes, uint64_t ordinal, SetId set_id);
+  absl::Status FillTokens(uint64_t ordinal, v1::StoredDocument& document) const;
+  void Decode(const store::Collection::StoredDocument& stored, uint32_t num_tokens, std::string& data) const;
+
+  const Parts parts_;
+  const store::Collection& collection_;
+  const store::LiveDocuments* const live_;
+  const RequestLimits& limits_;
+  Documents& documents_;
+  uint64_t num_bytes_ = 0;
+};
+
+}  // namespace maxsim::service

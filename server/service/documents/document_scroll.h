@@ -1,0 +1,35 @@
+// Lists the documents of a collection in the order of their ids, for Documents.Scroll.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/service/call/concurrency_limit.h"
+#include "server/service/call/limits.h"
+#include "server/store/collection/collection.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim::service {
+
+// The default and the largest ScrollRequest.limit.
+inline constexpr uint32_t kDefaultScrollDocuments = 100;
+inline constexpr uint32_t kMaxScrollDocuments = 1'000;
+
+// INVALID_ARGUMENT for a ScrollRequest.limit above kMaxScrollDocuments.
+absl::Status CheckScrollLimit(uint64_t limit);
+// Returns how many documents the request asks for.
+uint32_t ScrollLimitOf(const v1::ScrollRequest& request);
+
+// Returns the next page of a snapshot of the collection. Versions are those of `live`; if that is null, no document has
+// one. `readers` bounds the calls that read token vectors at a time. The errors are INVALID_ARGUMENT about a field of
+// the request, those of CheckSequence and CheckGeneration, those of Get about reading documents, that of `check`, which
+// is called now and then, and ABORTED as DocumentReader::CorrectVersions has it.
+absl::StatusOr<v1::ScrollResponse> ScrollDocuments(const v1::ScrollRequest& request,
+                                                   const store::Collection& collection,
+                                                   const store::LiveDocuments* live, const RequestLimits& limits,
+                                                   ConcurrencyLimit* readers, const StopCheck& check);
+
+}  // namespace maxsim::service

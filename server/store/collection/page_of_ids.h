@@ -1,0 +1,43 @@
+// Lists the documents of a collection in the order of their ids, page by page.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "server/store/collection/collection.h"
+
+namespace maxsim::store {
+
+// Id is std::string_view for collections with string ids, which come in the order of their bytes, or int64_t.
+template <typename Id>
+struct PageOfIds {
+  struct Document {
+    Id id;                 // a string is valid as long as the collection is
+    uint64_t ordinal = 0;  // in the collection
+  };
+  std::vector<Document> documents;  // by id, ascending
+  bool has_more = false;            // more documents match, with ids after the last one
+};
+
+// Finds the documents of `matching` (null: all that are alive) with the `limit` smallest ids after `after` (nullopt:
+// the smallest of all). `limit` must not be 0, `matching` must have been found in this snapshot, and Id must be the
+// type of the collection's ids. Looks at every document that matches, and takes memory for the documents that it
+// returns alone. `check` (may be null) is called now and then; an error that it returns ends the search.
+template <typename Id>
+absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const MatchingDocuments* matching,
+                                            const std::optional<Id>& after, size_t limit,
+                                            const StopCheck& check = nullptr);
+
+extern template absl::StatusOr<PageOfIds<std::string_view>> FindPageOfIds(const Collection&, const MatchingDocuments*,
+                                                                          const std::optional<std::string_view>&,
+                                                                          size_t, const StopCheck&);
+extern template absl::StatusOr<PageOfIds<int64_t>> FindPageOfIds(const Collection&, const MatchingDocuments*,
+                                                                 const std::optional<int64_t>&, size_t,
+                                                                 const StopCheck&);
+
+}  // namespace maxsim::store
