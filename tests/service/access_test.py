@@ -30,6 +30,7 @@ GUARDED = [
     ("DELETE", "/v1/collections/docs/documents"),
     ("POST", "/v1/collections/docs/documents/get"),
     ("GET", "/v1/collections/docs/documents/a"),
+    ("POST", "/v1/collections/docs/documents/scroll"),
     ("POST", "/v1/count"),
     ("POST", "/v1/facets"),
     ("GET", "/v1/collections"),

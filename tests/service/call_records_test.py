@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from program_fixture import Maxsimd  # noqa: E402
 from recorded_calls import (  # noqa: E402
-    ADMIN, COUNT, DELETE, EXPLAIN, FACETS, GET, HTTP_CALLS, MAX_BODY, RERANK, ROWS, SEARCH, UPSERT,
+    ADMIN, COUNT, DELETE, EXPLAIN, FACETS, GET, HTTP_CALLS, MAX_BODY, RERANK, ROWS, SCROLL, SEARCH, UPSERT,
 )  # fmt: skip
 from tracing_fixture import DIM, PATIENCE_S, Collector, Encoder, attributes, traceparent, wire_messages  # noqa: E402
 
@@ -317,6 +317,9 @@ class CallRecordsTest(unittest.TestCase):
             (GET, get, SEARCH, "OK", GET),
             (GET, nowhere, SEARCH, "NOT_FOUND", GET),
             (GET, bad, SEARCH, "INVALID_ARGUMENT", None),
+            (SCROLL, self.message("ScrollRequest")(collection="docs"), SEARCH, "OK", SCROLL),
+            (SCROLL, self.message("ScrollRequest")(collection="docs", limit=1001), SEARCH, "INVALID_ARGUMENT", SCROLL),
+            (SCROLL, bad, SEARCH, "INVALID_ARGUMENT", None),
             (COUNT, self.message("CountRequest")(collection="docs"), SEARCH, "OK", COUNT),
             (COUNT, self.message("CountRequest")(collection="docs"), "", "UNAUTHENTICATED", None),
             (FACETS, self.message("FacetsRequest")(collection="docs", field="f"), SEARCH, "INVALID_ARGUMENT", FACETS),

@@ -7,7 +7,7 @@ ROWS = [[1.0] * DIM]
 TEXTS = ["first unknown", "second unknown"]
 RERANK, EXPLAIN = "Reranker/Rerank", "Reranker/Explain"
 UPSERT, DELETE, GET = "Documents/Upsert", "Documents/Delete", "Documents/Get"
-COUNT, FACETS = "Documents/Count", "Documents/Facets"
+COUNT, FACETS, SCROLL = "Documents/Count", "Documents/Facets", "Documents/Scroll"
 DOCUMENTS = "/v1/collections/docs/documents"
 MAX_BODY = 64 << 10
 
@@ -39,6 +39,10 @@ HTTP_CALLS = [
     ("write forbidden", f"PUT {DOCUMENTS}", {"documents": []}, SEARCH, 403, "PERMISSION_DENIED", "http_upsert", None),
     ("delete", f"DELETE {DOCUMENTS}", {"ids": ["new"]}, ADMIN, 200, "OK", "http_delete", DELETE),
     ("delete no JSON", f"DELETE {DOCUMENTS}", "nonsense", ADMIN, 400, "INVALID_ARGUMENT", "http_delete", DELETE),
+    ("scroll", f"POST {DOCUMENTS}/scroll", {"limit": 1}, SEARCH, 200, "OK", "http_scroll", SCROLL),
+    ("scroll no collection", "POST /v1/collections/no/documents/scroll", {}, SEARCH, 404, "NOT_FOUND", "http_scroll", SCROLL),
+    ("scroll no JSON", f"POST {DOCUMENTS}/scroll", "nonsense", SEARCH, 400, "INVALID_ARGUMENT", "http_scroll", SCROLL),
+    ("scroll no token", f"POST {DOCUMENTS}/scroll", {}, "", 401, "UNAUTHENTICATED", "http_scroll", None),
     ("count", "POST /v1/count", {"collection": "docs"}, SEARCH, 200, "OK", "http_count", COUNT),
     ("count no collection", "POST /v1/count", {"collection": "no"}, SEARCH, 404, "NOT_FOUND", "http_count", COUNT),
     ("count no JSON", "POST /v1/count", "nonsense", SEARCH, 400, "INVALID_ARGUMENT", "http_count", COUNT),

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -13,16 +14,24 @@
 #include "server/http/text/body_events.h"
 #include "server/http/text/json_text.h"
 #include "server/service/documents/document_counts.h"
+#include "server/service/documents/document_scroll.h"
 #include "server/service/request/filter_message.h"
 
 namespace maxsim::http {
 namespace {
 
-enum class CountMember : uint8_t { kCollection, kFilter, kMinSequence, kField, kLimit };
-
-// The members of a body by CountMember. A count has the first kNumCountMembers.
-constexpr std::array<std::string_view, 5> kCountMembers = {"collection", "filter", "min_sequence", "field", "limit"};
-constexpr size_t kNumCountMembers = 3;
+enum class CountMember : uint8_t {
+  kCollection,
+  kField,
+  kFilter,
+  kAfter,
+  kLimit,
+  kReturnPayloads,
+  kReturnTokens,
+  kMinSequence,
+};
+constexpr std::array<std::string_view, 8> kCountMembers = {
+    "collection", "field", "filter", "after", "limit", "return_payloads", "return_tokens", "min_sequence"};
 
 template <typename Request>
 class CountEvents final : public BodyEvents {
@@ -32,17 +41,49 @@ class CountEvents final : public BodyEvents {
  private:
   static constexpr int kMaxDepth = 72;  // The JSON of a filter has up to 66 levels.
   static constexpr bool kHasFacets = std::is_same_v<Request, v1::FacetsRequest>;
-  static constexpr size_t kNumMembers = kHasFacets ? kCountMembers.size() : kNumCountMembers;
+  static constexpr bool kHasScroll = std::is_same_v<Request, v1::ScrollRequest>;
+
+  // Returns whether a body of this call has the member.
+  static constexpr bool Has(CountMember member) {
+    switch (member) {
+      case CountMember::kFilter:
+      case CountMember::kMinSequence:
+        return true;
+      case CountMember::kCollection:
+        return !kHasScroll;  // the path has it
+      case CountMember::kField:
+        return kHasFacets;
+      case CountMember::kLimit:
+        return kHasFacets || kHasScroll;
+      case CountMember::kAfter:
+      case CountMember::kReturnPayloads:
+      case CountMember::kReturnTokens:
+        return kHasScroll;
+    }
+    return false;
+  }
+  static constexpr bool IsRequired(CountMember member) {
+    return Has(member) && (member == CountMember::kCollection || member == CountMember::kField);
+  }
+
+  // Returns "collection, filter and min_sequence", the members of the call.
+  static std::string Members() {
+    std::string text;
+    for (size_t idx = 0; idx < kCountMembers.size(); ++idx) {
+      if (!Has(static_cast<CountMember>(idx))) continue;
+      const bool is_last = idx + 1 == kCountMembers.size();
+      text += Cat(text.empty() ? "" : is_last ? " and " : ", ", kCountMembers[idx]);
+    }
+    return text;
+  }
 
   bool Key(std::string& key) override {
-    for (size_t idx = 0; idx < kNumMembers; ++idx) {
-      if (key != kCountMembers[idx]) continue;
+    for (size_t idx = 0; idx < kCountMembers.size(); ++idx) {
+      if (key != kCountMembers[idx] || !Has(static_cast<CountMember>(idx))) continue;
       member_ = static_cast<CountMember>(idx);
       return !std::exchange(seen_[idx], true) || Wrong(key, "appears twice");
     }
-    return Wrong(Printable(key, kLongestQuote),
-                 kHasFacets ? "is not a member (collection, field, filter, limit and min_sequence are)"
-                            : "is not a member (collection, filter and min_sequence are)");
+    return Wrong(Printable(key, kLongestQuote), Cat("is not a member (", Members(), " are)"));
   }
 
   // A member that is null is left out.
@@ -60,14 +101,41 @@ class CountEvents final : public BodyEvents {
       case CountMember::kField:
         if constexpr (kHasFacets) request_.set_field(std::move(value));
         return true;
-      case CountMember::kMinSequence:
+      case CountMember::kAfter:
+        if constexpr (kHasScroll) request_.set_after_string_id(std::move(value));
+        return true;
       case CountMember::kLimit:
+      case CountMember::kReturnPayloads:
+      case CountMember::kReturnTokens:
+      case CountMember::kMinSequence:
         break;
     }
     return Refuse(Shown(value));
   }
 
-  bool Integer(int64_t value) override { return Number(static_cast<double>(value), value); }
+  bool Bool(bool value) override {
+    if constexpr (kHasScroll) {
+      if (depth() == 1 && member_ == CountMember::kReturnPayloads) {
+        request_.set_return_payloads(value);
+        return true;
+      }
+      if (depth() == 1 && member_ == CountMember::kReturnTokens) {
+        request_.set_return_tokens(value);
+        return true;
+      }
+    }
+    return Refuse(value ? "true" : "false");
+  }
+
+  bool Integer(int64_t value) override {
+    if constexpr (kHasScroll) {
+      if (depth() == 1 && member_ == CountMember::kAfter) {
+        request_.set_after_int_id(value);
+        return true;
+      }
+    }
+    return Number(static_cast<double>(value), value);
+  }
 
   bool Number(double, const Json& exact) override {
     const std::optional<uint64_t> value = Unsigned(exact);
@@ -77,8 +145,9 @@ class CountEvents final : public BodyEvents {
       return true;
     }
     if (member_ != CountMember::kLimit) return Refuse(Shown(exact));
-    if constexpr (kHasFacets) {
-      if (const absl::Status status = service::CheckFacetsLimit(*value); !status.ok()) return Fail(status);
+    if constexpr (kHasFacets || kHasScroll) {
+      const absl::Status status = kHasFacets ? service::CheckFacetsLimit(*value) : service::CheckScrollLimit(*value);
+      if (!status.ok()) return Fail(status);
       request_.set_limit(static_cast<uint32_t>(*value));
     }
     return true;
@@ -103,7 +172,7 @@ class CountEvents final : public BodyEvents {
   }
 
   bool EndObject() override {
-    for (size_t idx = 0; idx < kNumMembers; ++idx) {
+    for (size_t idx = 0; idx < kCountMembers.size(); ++idx) {
       if (IsRequired(static_cast<CountMember>(idx)) && !seen_[idx]) return Wrong(kCountMembers[idx], "is missing");
     }
     return true;
@@ -118,6 +187,11 @@ class CountEvents final : public BodyEvents {
         return WrongValue(member, shown, ", not a text");
       case CountMember::kFilter:
         return WrongValue(member, shown, ", not an object, nor a text such as lang = \"en\" and year >= 2020");
+      case CountMember::kAfter:
+        return WrongValue(member, shown, ", not a text or a 64-bit integer");
+      case CountMember::kReturnPayloads:
+      case CountMember::kReturnTokens:
+        return WrongValue(member, shown, ", not true or false");
       case CountMember::kMinSequence:
       case CountMember::kLimit:
         break;
@@ -127,12 +201,8 @@ class CountEvents final : public BodyEvents {
 
   std::string MatrixPath() const override { return "collection"; }  // No matrix is read.
 
-  static bool IsRequired(CountMember member) {
-    return member == CountMember::kCollection || member == CountMember::kField;
-  }
-
   Request& request_;
-  CountMember member_ = CountMember::kCollection;
+  CountMember member_ = CountMember::kFilter;
   std::array<bool, kCountMembers.size()> seen_ = {};
   size_t filter_begin_ = 0;  // of its object, in the body
 };
@@ -149,6 +219,10 @@ absl::StatusOr<Request> ParseBody(const std::string& body, const StopCheck& stop
 
 absl::StatusOr<v1::CountRequest> ParseCountBody(const std::string& body, const StopCheck& stop) {
   return ParseBody<v1::CountRequest>(body, stop);
+}
+
+absl::StatusOr<v1::ScrollRequest> ParseScrollBody(const std::string& body, const StopCheck& stop) {
+  return ParseBody<v1::ScrollRequest>(body, stop);
 }
 
 absl::StatusOr<v1::FacetsRequest> ParseFacetsBody(const std::string& body, const StopCheck& stop) {

@@ -1,4 +1,4 @@
-// Reads the bodies of calls that count documents.
+// Reads the bodies of calls that count or list documents.
 #pragma once
 
 #include <string>
@@ -15,5 +15,9 @@ absl::StatusOr<v1::CountRequest> ParseCountBody(const std::string& body, const S
 
 // Parses such a body with {"field": NAME, "limit": N} in addition.
 absl::StatusOr<v1::FacetsRequest> ParseFacetsBody(const std::string& body, const StopCheck& stop = nullptr);
+
+// Parses {"filter": TEXT or {...}, "after": ID, "limit": N, "return_payloads": BOOL, "return_tokens": BOOL,
+// "min_sequence": N}, where every member may be left out.
+absl::StatusOr<v1::ScrollRequest> ParseScrollBody(const std::string& body, const StopCheck& stop = nullptr);
 
 }  // namespace maxsim::http

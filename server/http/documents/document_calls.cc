@@ -39,6 +39,13 @@ void AnswerFrom(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply
   }).IgnoreError();
 }
 
+// Returns the answer whose body `format` makes, or its error, such as that the call has ended.
+template <typename Format>
+Response LongAnswer(Format format) {
+  auto body = Guarded<absl::StatusOr<std::string>>(format);
+  return body.ok() ? Json(200, *std::move(body)) : Error(StatusOfFailureHere(body.status()), body.status());
+}
+
 template <typename Answer>
 void AnswerWrite(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer) {
   AnswerFrom(pool, std::move(reply), std::move(answer),
@@ -60,6 +67,8 @@ const char* MethodOf(DocumentCall call) {
       return "http_upsert";
     case DocumentCall::kDelete:
       return "http_delete";
+    case DocumentCall::kScroll:
+      return "http_scroll";
     case DocumentCall::kCount:
       return "http_count";
     case DocumentCall::kFacets:
@@ -77,6 +86,8 @@ std::string_view SpanNameOf(DocumentCall call) {
       return service::kUpsertSpan;
     case DocumentCall::kDelete:
       return service::kDeleteSpan;
+    case DocumentCall::kScroll:
+      return service::kScrollSpan;
     case DocumentCall::kCount:
       return service::kCountSpan;
     case DocumentCall::kFacets:
@@ -116,6 +127,8 @@ void DocumentCalls::Handle(Request request, service::CallContext context, std::s
       return GetOne(std::move(context), path, std::move(reply));
     case DocumentCall::kGet:
       return Get(request, std::move(context), std::move(path.collection), std::move(reply), end);
+    case DocumentCall::kScroll:
+      return Scroll(request, std::move(context), std::move(path.collection), std::move(reply), end);
   }
 }
 
@@ -162,10 +175,7 @@ void DocumentCalls::Get(const Request& request, service::CallContext context, st
   documents_->Get(*std::move(parsed), std::move(context),
                   [this, reply = std::move(reply), end](absl::StatusOr<v1::GetResponse> response) mutable {
                     AnswerFrom(*pool_, std::move(reply), std::move(response), [end](const v1::GetResponse& found) {
-                      auto body = Guarded<absl::StatusOr<std::string>>(
-                          [&] { return FormatDocuments(found, [&end] { return end.Check(); }); });
-                      return body.ok() ? Json(200, *std::move(body))
-                                       : Error(StatusOfFailureHere(body.status()), body.status());
+                      return LongAnswer([&] { return FormatDocuments(found, [&end] { return end.Check(); }); });
                     });
                   });
 }
@@ -194,6 +204,20 @@ void DocumentCalls::GetOne(service::CallContext context, const DocumentPath& pat
                                                                                " has no document ", Quote(path.id))));
                                });
                   });
+}
+
+void DocumentCalls::Scroll(const Request& request, service::CallContext context, std::string collection,
+                           std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<v1::ScrollRequest>>(
+      [&] { return ParseScrollBody(request.body, [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return Refuse(context, *reply, parsed.status());
+  parsed->set_collection(std::move(collection));
+  documents_->Scroll(*parsed, std::move(context),
+                     [this, reply = std::move(reply), end](absl::StatusOr<v1::ScrollResponse> response) mutable {
+                       AnswerFrom(*pool_, std::move(reply), std::move(response), [end](const v1::ScrollResponse& page) {
+                         return LongAnswer([&] { return FormatPage(page, [&end] { return end.Check(); }); });
+                       });
+                     });
 }
 
 void DocumentCalls::Count(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,

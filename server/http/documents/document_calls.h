@@ -42,6 +42,8 @@ class DocumentCalls {
   void Get(const Request& request, service::CallContext context, std::string collection,
            std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
   void GetOne(service::CallContext context, const DocumentPath& path, std::shared_ptr<ReplyOnce> reply);
+  void Scroll(const Request& request, service::CallContext context, std::string collection,
+              std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
   void Count(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
              const CallEnd& end);
   void Facets(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,

@@ -65,15 +65,34 @@ std::string DocumentText(const v1::StoredDocument& document) {
   return text;
 }
 
+// Begins the text of an answer with its list of documents.
+template <typename Response>
+absl::Status AddDocuments(const Response& response, const StopCheck& stop, std::string& text) {
+  constexpr size_t kStopBytes = size_t{1} << 20;  // some milliseconds of base64
+  text = "{\"documents\":[";
+  size_t next_stop_bytes = kStopBytes;
+  for (int i = 0; i < response.documents_size(); ++i) {
+    if (stop != nullptr && text.size() >= next_stop_bytes) {
+      if (absl::Status status = stop(); !status.ok()) return status;
+      next_stop_bytes = text.size() + kStopBytes;
+    }
+    absl::StrAppend(&text, i == 0 ? "" : ",", DocumentText(response.documents(i)), "}");
+  }
+  text += ']';
+  return absl::OkStatus();
+}
+
 // The beginning or the end of a field's path in gRPC, and its name in a body.
 struct RenamedPath {
   std::string_view path;
   std::string_view member;
 };
-constexpr std::array<RenamedPath, 5> kRenamedLists = {{{"string_ids.ids", "ids"},
+constexpr std::array<RenamedPath, 7> kRenamedLists = {{{"string_ids.ids", "ids"},
                                                        {"int_ids.ids", "ids"},
                                                        {"string_ids", "ids"},
                                                        {"int_ids", "ids"},
+                                                       {"after_string_id", "after"},
+                                                       {"after_int_id", "after"},
                                                        {"filter_text", "filter"}}};
 constexpr std::array<RenamedPath, 4> kRenamedEndings = {{{".string_id", ".id"},
                                                          {".int_id", ".id"},
@@ -100,23 +119,23 @@ std::string FormatWrites(const v1::UpsertResponse& response) {
 std::string FormatWrites(const v1::DeleteResponse& response) { return WritesText(response) + "}"; }
 
 absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, const StopCheck& stop) {
-  constexpr size_t kStopBytes = size_t{1} << 20;  // some milliseconds of base64
-  std::string text = "{\"documents\":[";
-  size_t next_stop_bytes = kStopBytes;
-  for (int i = 0; i < response.documents_size(); ++i) {
-    if (stop != nullptr && text.size() >= next_stop_bytes) {
-      if (absl::Status status = stop(); !status.ok()) return status;
-      next_stop_bytes = text.size() + kStopBytes;
-    }
-    absl::StrAppend(&text, i == 0 ? "" : ",", DocumentText(response.documents(i)), "}");
-  }
-  text += "],\"missing\":[";
+  std::string text;
+  if (absl::Status status = AddDocuments(response, stop, text); !status.ok()) return status;
+  text += ",\"missing\":[";
   const char* comma = "";
   for (const std::string& id : response.missing_string_ids().ids()) {
     absl::StrAppend(&text, std::exchange(comma, ","), Dump(id));
   }
   for (const int64_t id : response.missing_int_ids().ids()) absl::StrAppend(&text, std::exchange(comma, ","), id);
   absl::StrAppend(&text, "],\"generation\":", response.generation(), ",\"sequence\":", response.sequence(), "}");
+  return text;
+}
+
+absl::StatusOr<std::string> FormatPage(const v1::ScrollResponse& response, const StopCheck& stop) {
+  std::string text;
+  if (absl::Status status = AddDocuments(response, stop, text); !status.ok()) return status;
+  absl::StrAppend(&text, ",\"has_more\":", response.has_more() ? "true" : "false",
+                  ",\"generation\":", response.generation(), ",\"sequence\":", response.sequence(), "}");
   return text;
 }
 

@@ -10,8 +10,9 @@ namespace {
 constexpr std::string_view kCollections = "/v1/collections/";
 constexpr std::string_view kDocuments = "documents";
 
-// An id of this name is read by GET, as any other one.
+// Ids of these names are read by GET, as any other one.
 constexpr std::string_view kGetName = "get";
+constexpr std::string_view kScrollName = "scroll";
 
 }  // namespace
 
@@ -40,12 +41,13 @@ std::optional<DocumentCall> FindDocumentCall(std::string_view method, const Docu
   }
   if (method == "GET" || method == "HEAD") return DocumentCall::kGetOne;
   if (method == "POST" && path.id == kGetName) return DocumentCall::kGet;
+  if (method == "POST" && path.id == kScrollName) return DocumentCall::kScroll;
   return std::nullopt;
 }
 
 std::string_view MethodsOf(const DocumentPath& path) {
   if (path.id.empty()) return "DELETE, PUT";
-  return path.id == kGetName ? "GET, HEAD, POST" : "GET, HEAD";
+  return path.id == kGetName || path.id == kScrollName ? "GET, HEAD, POST" : "GET, HEAD";
 }
 
 }  // namespace maxsim::http

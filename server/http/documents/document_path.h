@@ -12,6 +12,7 @@ enum class DocumentCall {
   kDelete,  // DELETE of the same
   kGetOne,  // GET or HEAD /v1/collections/NAME/documents/ID
   kGet,     // POST /v1/collections/NAME/documents/get
+  kScroll,  // POST /v1/collections/NAME/documents/scroll
   kCount,   // POST /v1/count
   kFacets,  // POST /v1/facets
 };

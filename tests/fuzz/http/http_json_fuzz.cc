@@ -276,6 +276,11 @@ void CheckDocumentCalls(const std::string& body, bool has_twins) {
   } else if (!has_twins) {
     Require(facets->field() == sent["field"].get<std::string>(), "the field is the body's");
   }
+  if (const absl::StatusOr<v1::ScrollRequest> scroll = http::ParseScrollBody(body); !scroll.ok()) {
+    RequireRefusal(scroll.status());
+  } else if (!has_twins && scroll->has_after_string_id()) {
+    Require(scroll->after_string_id() == sent["after"].get<std::string>(), "the id is the body's");
+  }
   if (const auto path = http::ParseDocumentPath(body); path.has_value()) {
     Require(body.size() >= path->collection.size() + path->id.size(), "what is decoded is no longer");
   }
@@ -284,6 +289,9 @@ void CheckDocumentCalls(const std::string& body, bool has_twins) {
   response.mutable_documents(0)->set_payload(body);
   response.mutable_missing_string_ids()->add_ids(body);
   Require(json::accept(*http::FormatDocuments(response)), "a list of documents is JSON");
+  v1::ScrollResponse page;
+  page.add_documents()->set_payload(body);
+  Require(json::accept(*http::FormatPage(page)), "a page of documents is JSON");
   v1::FacetsResponse facets;
   facets.add_values()->set_value(body);
   Require(json::accept(http::FormatFacets(facets)), "a list of values is JSON");

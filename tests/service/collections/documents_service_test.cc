@@ -204,7 +204,7 @@ TEST_F(DocumentsServiceTest, AStreamOfManyDocumentsIsCompactedAndCopied) {
   EXPECT_TRUE(std::filesystem::exists(root_ / "copy/collection.json"));
 }
 
-TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedOverGrpcAndHttp) {
+TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedAndListedOverGrpcAndHttp) {
   grpc::ClientContext create_context;
   v1::CreateCollectionRequest create;
   create.set_name("news");
@@ -254,6 +254,32 @@ TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedOverGrpcAndHttp) {
   answer = HttpPost(port, "/v1/count", R"({"collection": "news", "filter": "lang = 1"})", json_type);
   EXPECT_EQ(json::parse(answer.body)["error"]["field"], "filter");
   EXPECT_EQ(HttpPost(port, "/v1/count", R"({"collection": "no"})", json_type).status, 404);
+
+  v1::ScrollRequest scroll;
+  scroll.set_collection("news");
+  scroll.set_filter_text(scan.filter_text());
+  scroll.set_limit(1);
+  grpc::ClientContext scroll_context;
+  v1::ScrollResponse page;
+  ASSERT_TRUE(documents_->Scroll(&scroll_context, scroll, &page).ok());
+  ASSERT_EQ(page.documents_size(), 1);
+  EXPECT_EQ(page.documents(0).string_id(), "a");
+  EXPECT_TRUE(page.has_more());
+  const std::string path = "/v1/collections/news/documents/scroll";
+  answer = HttpPost(port, path, R"({"filter": "id != \"b\"", "after": "a", "return_payloads": true})", json_type);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  const json listed = json::parse(answer.body);
+  ASSERT_EQ(listed["documents"].size(), 1u) << answer.body;
+  EXPECT_EQ(listed["documents"][0]["id"], "c");
+  EXPECT_EQ(listed["documents"][0]["payload"]["id"], "c");
+  EXPECT_EQ(listed["has_more"], false);
+  EXPECT_EQ(listed["sequence"], 3);
+  answer = HttpPost(port, path, R"({"after": 3})", json_type);
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(json::parse(answer.body)["error"]["field"], "after");
+  EXPECT_EQ(HttpPost(port, "/v1/collections/no/documents/scroll", "{}", json_type).status, 404);
+  // A document may be named "scroll".
+  EXPECT_EQ(HttpGet(port, path).status, 404);
   EXPECT_EQ(HttpGet(port, "/v1/count").status, 405);
 }
 

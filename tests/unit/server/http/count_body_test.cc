@@ -1,6 +1,7 @@
-// Tests the bodies and answers of calls that count documents.
+// Tests the bodies and answers of calls that count and list documents.
 #include "server/http/documents/count_body.h"
 
+#include <cstdint>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -70,6 +71,60 @@ TEST(CountBodyTest, WhatIsWrongIsNamed) {
             "limit: is 4294967306, and at most 65536 is accepted");
   EXPECT_EQ(FacetsError(R"({"collection": "a", "field": "b", "top_k": 1})"),
             "top_k: is not a member (collection, field, filter, limit and min_sequence are)");
+}
+
+TEST(ScrollBodyTest, EveryMemberMayBeLeftOut) {
+  auto request = ParseScrollBody("{}");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->ByteSizeLong(), 0u);
+  request = ParseScrollBody(R"({"filter": "a = 1", "after": "x", "limit": 1000, "return_payloads": true,)"
+                            R"("return_tokens": false, "min_sequence": 7})");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->filter_text(), "a = 1");
+  EXPECT_EQ(request->after_string_id(), "x");
+  EXPECT_EQ(request->limit(), 1000u);
+  EXPECT_TRUE(request->return_payloads());
+  EXPECT_FALSE(request->return_tokens());
+  EXPECT_EQ(request->min_sequence(), 7u);
+  request =
+      ParseScrollBody(R"({"after": -9223372036854775808, "limit": null, "filter": {"field": "a", "exists": true}})");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->after_int_id(), INT64_MIN);
+  EXPECT_EQ(request->filter().exists(), "a");
+}
+
+TEST(ScrollBodyTest, WhatIsWrongIsNamed) {
+  const auto error_of = [](const std::string& body) {
+    const absl::Status status = ParseScrollBody(body).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << body;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(error_of("3"), "the body is not a JSON object");
+  EXPECT_EQ(error_of(R"({"collection": "a"})"),
+            "collection: is not a member (filter, after, limit, return_payloads, return_tokens and min_sequence are)");
+  EXPECT_EQ(error_of(R"({"after": 1.5})"), "after: is 1.5, not a text or a 64-bit integer");
+  EXPECT_EQ(error_of(R"({"after": 9223372036854775808})"),
+            "after: is 9223372036854775808, not a text or a 64-bit integer");
+  EXPECT_EQ(error_of(R"({"after": ["a"]})"), "after: is [\"a\"], not a text or a 64-bit integer");
+  EXPECT_EQ(error_of(R"({"limit": 1001})"), "limit: is 1001, and at most 1000 is accepted");
+  EXPECT_EQ(error_of(R"({"limit": "a"})"), "limit: is \"a\", not a whole number from 0 to 2^64 - 1");
+  EXPECT_EQ(error_of(R"({"return_payloads": 1})"), "return_payloads: is 1, not true or false");
+  EXPECT_EQ(error_of(R"({"limit": true})"), "limit: is true, not a whole number from 0 to 2^64 - 1");
+  EXPECT_EQ(error_of(R"({"return_tokens": null, "return_tokens": true})"), "return_tokens: appears twice");
+}
+
+TEST(ScrollJsonTest, APageIsAnObject) {
+  v1::ScrollResponse page;
+  EXPECT_EQ(*FormatPage(page), R"({"documents":[],"has_more":false,"generation":0,"sequence":0})");
+  v1::StoredDocument& document = *page.add_documents();
+  document.set_string_id("a\"b");
+  document.set_num_tokens(3);
+  document.set_payload(R"({"n": 1})");
+  page.set_has_more(true);
+  page.set_sequence(4);
+  EXPECT_EQ(*FormatPage(page), R"({"documents":[{"id":"a\"b","num_tokens":3,"payload":{"n": 1}}],)"
+                               R"("has_more":true,"generation":0,"sequence":4})");
+  EXPECT_THAT(FormatDocumentError(client::InvalidField("after_int_id", "is wrong")), HasSubstr("\"field\":\"after\""));
 }
 
 TEST(CountJsonTest, AnswersAreObjects) {
