@@ -294,6 +294,11 @@ absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request, const
                      DeadlineOf(call, options().timeout), core_->Retry(call));
 }
 
+absl::StatusOr<v1::ScrollResponse> Client::Scroll(const v1::ScrollRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Scroll, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
 absl::StatusOr<v1::CountResponse> Client::Count(const v1::CountRequest& request, const CallOptions& call) {
   return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Count, request,
                      DeadlineOf(call, options().timeout), core_->Retry(call));

@@ -85,6 +85,10 @@ class Client {
   // Reads documents of any collection, 1 to 1,000.
   absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& call = {});
 
+  // Returns a page of the documents of any collection, in the order of their ids. Set the request's `after` to the id
+  // of the last document for the next page, as long as has_more is set.
+  absl::StatusOr<v1::ScrollResponse> Scroll(const v1::ScrollRequest& request, const CallOptions& call = {});
+
   // Count the documents of any collection that match a filter.
   absl::StatusOr<v1::CountResponse> Count(const v1::CountRequest& request, const CallOptions& call = {});
   absl::StatusOr<v1::FacetsResponse> Facets(const v1::FacetsRequest& request, const CallOptions& call = {});

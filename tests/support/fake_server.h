@@ -30,6 +30,8 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
       std::function<grpc::Status(grpc::ServerContext&, const v1::UpsertRequest&, v1::UpsertResponse&)>;
   using DeleteHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::DeleteRequest&, v1::DeleteResponse&)>;
+  using ScrollHandler =
+      std::function<grpc::Status(grpc::ServerContext&, const v1::ScrollRequest&, v1::ScrollResponse&)>;
   using CountHandler = std::function<grpc::Status(grpc::ServerContext&, const v1::CountRequest&, v1::CountResponse&)>;
   using FacetsHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::FacetsRequest&, v1::FacetsResponse&)>;
@@ -62,6 +64,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   UpsertHandler on_upsert;
   DeleteHandler on_delete;
   GetHandler on_get;
+  ScrollHandler on_scroll;
   CountHandler on_count;
   FacetsHandler on_facets;
   // Runs in each call of Admin, before it is answered.
@@ -127,6 +130,10 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   }
   grpc::Status Get(grpc::ServerContext* context, const v1::GetRequest* request, v1::GetResponse* response) override {
     return AnswerDocuments(on_get, *context, *request, *response);
+  }
+  grpc::Status Scroll(grpc::ServerContext* context, const v1::ScrollRequest* request,
+                      v1::ScrollResponse* response) override {
+    return AnswerDocuments(on_scroll, *context, *request, *response);
   }
   grpc::Status Count(grpc::ServerContext* context, const v1::CountRequest* request,
                      v1::CountResponse* response) override {

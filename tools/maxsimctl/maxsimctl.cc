@@ -115,6 +115,7 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
   AddUpsert(app, context);
   AddDelete(app, context);
   AddGet(app, context);
+  AddScroll(app, context);
   AddCount(app, context);
   AddFacets(app, context);
   AddCompact(app, context);

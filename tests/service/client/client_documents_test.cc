@@ -120,7 +120,7 @@ TEST_F(ClientDocumentsTest, DeletesAndReadsAreMadeAgainToo) {
   EXPECT_EQ(server_.num_document_calls, 4);
 }
 
-TEST_F(ClientDocumentsTest, CountsAreMadeAgainToo) {
+TEST_F(ClientDocumentsTest, ListsAndCountsAreMadeAgainToo) {
   const auto once = [&] {
     return server_.num_document_calls % 2 == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")
                                                : grpc::Status::OK;
@@ -133,6 +133,15 @@ TEST_F(ClientDocumentsTest, CountsAreMadeAgainToo) {
     response.add_values()->set_value(request.field());
     return once();
   };
+  server_.on_scroll = [&](auto&, const v1::ScrollRequest& request, v1::ScrollResponse& response) {
+    response.add_documents()->set_string_id(request.after_string_id() + "b");
+    return once();
+  };
+  v1::ScrollRequest scroll;
+  scroll.set_after_string_id("a");
+  const auto page = client_->Scroll(scroll);
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_EQ(page->documents(0).string_id(), "ab");
   v1::CountRequest count;
   count.set_filter_text("year > 2000");
   const auto counted = client_->Count(count);
@@ -143,7 +152,7 @@ TEST_F(ClientDocumentsTest, CountsAreMadeAgainToo) {
   const auto values = client_->Facets(facets);
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ(values->values(0).value(), "lang");
-  EXPECT_EQ(server_.num_document_calls, 4);
+  EXPECT_EQ(server_.num_document_calls, 6);
 }
 
 TEST_F(ClientDocumentsTest, WhatTheServerRefusesIsNotTriedAgain) {

@@ -1,4 +1,4 @@
-// Tests maxsimctl's get, count and facets, and its commands that make, compact and copy live collections.
+// Tests maxsimctl's get, scroll, count and facets, and its commands that make, compact and copy live collections.
 #include <string>
 #include <vector>
 
@@ -91,6 +91,38 @@ TEST_F(CtlGetTest, ManyIdsAreReadInSeveralRequests) {
   arguments.push_back("--tokens");
   EXPECT_EQ(json::parse(Run(arguments).out)["documents"].size(), 45);
   EXPECT_EQ(seen_.size(), 3);
+}
+
+TEST_F(CtlDocumentsTest, DocumentsAreListedPageByPage) {
+  std::vector<v1::ScrollRequest> seen;
+  server_.on_scroll = [&seen](auto&, const v1::ScrollRequest& request, v1::ScrollResponse& response) {
+    seen.push_back(request);
+    const bool is_first = !request.has_after_string_id();
+    v1::StoredDocument& document = *response.add_documents();
+    document.set_string_id(is_first ? "a" : "b");
+    document.set_num_tokens(3);
+    document.set_payload(is_first ? R"({"title": "On wings"})" : "");
+    response.set_has_more(is_first);
+    return grpc::Status::OK;
+  };
+  const Outcome run = Run({"scroll", "notes", "--filter", "year > 2000", "--min-sequence", "7"});
+  EXPECT_EQ(run.code, kExitOk) << run.err;
+  EXPECT_EQ(run.out, R"({"id":"a","num_tokens":3,"version":0,"sequence":0,"payload":{"title":"On wings"}})"
+                     "\n"
+                     R"({"id":"b","num_tokens":3,"version":0,"sequence":0,"payload":null})"
+                     "\n");
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].filter_text(), "year > 2000");
+  EXPECT_EQ(seen[0].min_sequence(), 7u);
+  EXPECT_EQ(seen[0].limit(), 1000u);
+  EXPECT_TRUE(seen[0].return_payloads());
+  EXPECT_EQ(seen[1].after_string_id(), "a");
+  seen.clear();
+  EXPECT_EQ(Run({"scroll", "notes", "--limit", "1", "--tokens"}).code, kExitOk);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].limit(), 1u);
+  EXPECT_TRUE(seen[0].return_tokens());
+  EXPECT_EQ(Run({"scroll"}).code, kExitUsage);
 }
 
 TEST_F(CtlDocumentsTest, MatchingDocumentsAreCounted) {

@@ -13,6 +13,7 @@ void AddExplain(CLI::App& app, Context& context);
 void AddInfo(CLI::App& app, Context& context);
 void AddCollections(CLI::App& app, Context& context);
 void AddGet(CLI::App& app, Context& context);
+void AddScroll(CLI::App& app, Context& context);
 void AddCount(CLI::App& app, Context& context);
 void AddFacets(CLI::App& app, Context& context);
 
