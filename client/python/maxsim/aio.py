@@ -162,6 +162,7 @@ class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Co
     upsert_stream = in_collection(AsyncClient.upsert_stream)
     delete = in_collection(AsyncClient.delete)
     get = in_collection(AsyncClient.get)
+    scroll = in_collection(AsyncClient.scroll)
     count = in_collection(AsyncClient.count)
     facets = in_collection(AsyncClient.facets)
 

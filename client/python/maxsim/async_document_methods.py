@@ -1,4 +1,4 @@
-"""How an AsyncClient makes a call, and its methods that write documents."""
+"""How an AsyncClient makes a call, and its methods that write and list documents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ import grpc.aio
 from . import arguments, errors
 from .base_client import BaseClient, ResultT, Steps
 from .call_end import CallEnd
-from .documents import DocumentLike, UpsertSummary, WriteResults, read_summary
-from .retries import NEVER, Attempts
+from .documents import DocumentLike, StoredDocument, UpsertSummary, WriteResults, read_summary
+from .filters import FilterLike
+from .requests import Id
+from .retries import NEVER, Attempts, Retry
+from .scrolling import DEFAULT_PAGE_SIZE, ScrollPages, waiting
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
@@ -60,10 +63,11 @@ class AsyncDocumentMethods(BaseClient):
         request: AskedT,
         timeout: float | None,
         once: bool = False,
+        retry: Retry | None = None,
     ) -> AnsweredT:
-        """Makes a call until its outcome stands. `once` is as in Step."""
+        """Makes a call until its outcome stands. `once` is as in Step, `retry` replaces the client's."""
         limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
-        attempts = Attempts(NEVER if once else self._retry, time.monotonic() + limit)
+        attempts = Attempts(NEVER if once else retry or self._retry, time.monotonic() + limit)
         while True:
             try:
                 return await call(request, timeout=attempts.remaining(time.monotonic()))
@@ -142,6 +146,25 @@ class AsyncDocumentMethods(BaseClient):
         if failure is not None:
             raise failure
         return read_summary(response)
+
+    async def scroll(
+        self,
+        collection: str,
+        *,
+        filter: FilterLike | None = None,
+        after: Id | None = None,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        payloads: bool = True,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[StoredDocument]:
+        """Client.scroll: `async for document in client.scroll("docs")`."""
+        pages = ScrollPages(collection, filter, after, page_size, payloads, return_tokens, min_sequence)
+        while (request := pages.next_request()) is not None:
+            page = await self._call(self.documents.Scroll, request, timeout, retry=waiting(self._retry))
+            for document in pages.take(page):
+                yield document
 
     async def _server_limits(self, timeout: float | None) -> pb.Limits:
         if self._limits is None:

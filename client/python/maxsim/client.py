@@ -164,5 +164,6 @@ class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     upsert_stream = in_collection(Client.upsert_stream)
     delete = in_collection(Client.delete)
     get = in_collection(Client.get)
+    scroll = in_collection(Client.scroll)
     count = in_collection(Client.count)
     facets = in_collection(Client.facets)

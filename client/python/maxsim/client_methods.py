@@ -291,11 +291,15 @@ def with_coroutine_functions(client: type[ClientT]) -> type[ClientT]:
     `async def` defines: frameworks ask inspect.iscoroutinefunction. Arguments are checked when one is awaited."""
     for base in client.__mro__[1:]:
         for name, method in vars(base).items():
-            if name.startswith("_") or name in vars(client) or inspect.iscoroutinefunction(method):
+            if name.startswith("_") or name in vars(client) or _is_asynchronous(method):
                 continue
             if inspect.isfunction(method):
                 setattr(client, name, _coroutine_function(method))
     return client
+
+
+def _is_asynchronous(method: object) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
 
 def _coroutine_function(method: Callable[..., Any]) -> Callable[..., Any]:

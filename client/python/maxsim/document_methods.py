@@ -1,4 +1,4 @@
-"""How a Client makes a call, and its methods that write documents."""
+"""How a Client makes a call, and its methods that write and list documents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import grpc
 
 from . import arguments, errors
 from .base_client import BaseClient, ResultT, Steps
-from .documents import DocumentLike, UpsertSummary, WriteResults, read_summary
-from .retries import NEVER, Attempts
+from .documents import DocumentLike, StoredDocument, UpsertSummary, WriteResults, read_summary
+from .filters import FilterLike
+from .requests import Id
+from .retries import NEVER, Attempts, Retry
+from .scrolling import DEFAULT_PAGE_SIZE, ScrollPages, waiting
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
@@ -50,10 +53,11 @@ class DocumentMethods(BaseClient):
         request: AskedT,
         timeout: float | None,
         once: bool = False,
+        retry: Retry | None = None,
     ) -> AnsweredT:
-        """Makes a call until its outcome stands. `once` is as in Step."""
+        """Makes a call until its outcome stands. `once` is as in Step, `retry` replaces the client's."""
         limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
-        attempts = Attempts(NEVER if once else self._retry, time.monotonic() + limit)
+        attempts = Attempts(NEVER if once else retry or self._retry, time.monotonic() + limit)
         while True:
             try:
                 return call(request, timeout=attempts.remaining(time.monotonic()))
@@ -157,6 +161,34 @@ class DocumentMethods(BaseClient):
         if failures:
             raise failures[0]
         return read_summary(response)
+
+    def scroll(
+        self,
+        collection: str,
+        *,
+        filter: FilterLike | None = None,
+        after: Id | None = None,
+        page_size: int = DEFAULT_PAGE_SIZE,
+        payloads: bool = True,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[StoredDocument]:
+        """Yields the documents of a collection, or those that match `filter`, which is what `rerank` takes, in the order
+        of their ids: integers ascending, strings by their UTF-8.
+
+        Pages of `page_size` documents, 1 to 1,000, are read as the iterator needs them. Others may write in between: a
+        document that exists and matches all the while is yielded exactly once. `after` leaves out the ids up to this
+        one, to continue after the last document of an earlier iterator. `return_tokens` and `min_sequence` are those of
+        `get`, `payloads` fills StoredDocument.payload. `timeout` bounds the reading of each page. A page is read again
+        where the server is busy with others' and says when to come back."""
+        arguments.timeout(timeout)
+        pages = ScrollPages(collection, filter, after, page_size, payloads, return_tokens, min_sequence)
+        return self._scroll(pages, timeout)
+
+    def _scroll(self, pages: ScrollPages, timeout: float | None) -> Iterator[StoredDocument]:
+        while (request := pages.next_request()) is not None:
+            yield from pages.take(self._call(self.documents.Scroll, request, timeout, retry=waiting(self._retry)))
 
     def _server_limits(self, timeout: float | None) -> pb.Limits:
         return self._limits or self._run(self._limits_steps(timeout))

@@ -184,7 +184,7 @@ def read_facets(response: documents_pb2.FacetsResponse) -> Facets:
 
 def read_documents(response: documents_pb2.GetResponse) -> StoredDocuments:
     """Returns the documents of an answer."""
-    documents = [_stored(document) for document in response.documents]
+    documents = [read_document(document) for document in response.documents]
     return StoredDocuments(documents, missing_ids(response), response.generation, response.sequence)
 
 
@@ -202,7 +202,8 @@ def write_result(result: documents_pb2.WriteResult) -> WriteResult:
     return WriteResult(outcome, result.sequence, result.truncated)
 
 
-def _stored(document: documents_pb2.StoredDocument) -> StoredDocument:
+def read_document(document: documents_pb2.StoredDocument) -> StoredDocument:
+    """Returns one document of an answer."""
     return StoredDocument(
         document.string_id if document.WhichOneof("id") == "string_id" else document.int_id,
         document.num_tokens,

@@ -132,7 +132,11 @@ FilterLike: TypeAlias = "Filter | str | Mapping[str, Any]"
 
 
 def fill_filter(
-    request: pb.RerankRequest | documents_pb2.CountRequest | documents_pb2.FacetsRequest, given: FilterLike | None
+    request: pb.RerankRequest
+    | documents_pb2.CountRequest
+    | documents_pb2.FacetsRequest
+    | documents_pb2.ScrollRequest,
+    given: FilterLike | None,
 ) -> None:
     """Sets the request's filter; with None it gets none. ValueError names the part of the filter that is wrong."""
     if given is None:

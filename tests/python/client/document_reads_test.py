@@ -6,6 +6,7 @@ python document_reads_test.py
 
 import unittest
 
+import grpc
 import numpy as np
 
 from client_fixture import BothTest, run_async
@@ -85,6 +86,103 @@ class DeleteAndGetTest(BothTest):
             with self.assertRaisesRegex(ValueError, "return_tokens is 1; it is True or False"):
                 client.get("docs", ["a"], return_tokens=1)
             self.assertEqual(server.requests, [])
+
+
+class ScrollTest(BothTest):
+    IDS = [f"d{n:02}" for n in range(25)]
+
+    def serve_pages(self, ids=None):
+        """Returns a server that lists these ids, and the requests that it gets."""
+        seen, ids = [], self.IDS if ids is None else ids
+
+        def scroll(request, context):
+            seen.append(documents_pb2.ScrollRequest.FromString(request.SerializeToString()))
+            after = request.WhichOneof("after")
+            rest = [one for one in ids if after is None or one > getattr(request, after)]
+            response = documents_pb2.ScrollResponse(has_more=len(rest) > request.limit)
+            for one in rest[: request.limit]:
+                document = response.documents.add(num_tokens=3, payload='{"n": 1}', version=9)
+                setattr(document, "string_id" if isinstance(one, str) else "int_id", one)
+            return response
+
+        return FakeDocuments(self, Scroll=scroll), seen
+
+    def listed(self, client, *given, **named):
+        """Returns what the scroll of a client of a BothTest yields."""
+        if isinstance(client, Client):
+            return list(client.scroll(*given, **named))
+
+        async def collect():
+            return [document async for document in client._client.scroll(*given, **named)]
+
+        return run_async(collect())
+
+    def test_all_pages_are_listed(self):
+        server, seen = self.serve_pages()
+        for client in self.clients(server):
+            seen.clear()
+            found = self.listed(client, "docs", page_size=10, filter="year > 2000", min_sequence=3)
+            self.assertEqual([document.id for document in found], self.IDS)
+            self.assertEqual((found[0].num_tokens, found[0].payload, found[0].version), (3, {"n": 1}, 9))
+            self.assertEqual([request.after_string_id for request in seen], ["", "d09", "d19"])
+            self.assertEqual({request.limit for request in seen}, {10})
+            self.assertEqual({(request.filter_text, request.min_sequence) for request in seen}, {("year > 2000", 3)})
+            self.assertEqual((seen[0].return_payloads, seen[0].return_tokens), (True, False))
+            rest = self.listed(client, "docs", after="d20", payloads=False, return_tokens=True, filter=F.year > 2000)
+            self.assertEqual([document.id for document in rest], self.IDS[21:])
+            self.assertEqual((seen[-1].limit, seen[-1].return_payloads, seen[-1].return_tokens), (100, False, True))
+            self.assertEqual(seen[-1].filter.range.field, "year")
+
+    def test_integers_and_empty_collections_are_listed(self):
+        for ids in ([-(2**63), -1, 0, 7, 2**63 - 1], []):
+            server, seen = self.serve_pages(ids)
+            for client in self.clients(server):
+                self.assertEqual([document.id for document in self.listed(client, "docs", page_size=2)], ids)
+                if ids:
+                    self.assertEqual([one.id for one in self.listed(client, "docs", after=-1)], [0, 7, 2**63 - 1])
+
+    def test_pages_are_read_when_they_are_needed(self):
+        server, seen = self.serve_pages()
+        with Client(server.address) as client:
+            documents = client.collection("docs").scroll(page_size=10)
+            self.assertEqual(len(seen), 0)
+            for _ in range(10):
+                next(documents)
+            self.assertEqual(len(seen), 1)
+            next(documents)
+            self.assertEqual(len(seen), 2)
+
+    def test_a_busy_server_is_asked_again(self):
+        calls = []
+
+        def scroll(request, context):
+            calls.append(request)
+            if len(calls) % 2 == 1:
+                context.set_trailing_metadata((("grpc-retry-pushback-ms", "1"),))
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "2 calls are in progress")
+            return documents_pb2.ScrollResponse()
+
+        for client in self.clients(FakeDocuments(self, Scroll=scroll)):
+            self.assertEqual(self.listed(client, "docs"), [])
+        self.assertEqual(len(calls), 4)
+
+    def test_wrong_arguments_are_named(self):
+        server, seen = self.serve_pages()
+        for client in self.clients(server):
+            for named, message in (
+                ({"page_size": 0}, "page_size is 0; it is an integer from 1 to 1000"),
+                ({"page_size": 1001}, "page_size is 1001; it is an integer from 1 to 1000"),
+                ({"after": 1.5}, "after is 1.5; it is a string, an integer of 64 bits or None"),
+                ({"after": 2**63}, "after is 9223372036854775808; it is a string"),
+                ({"payloads": 1}, "payloads is 1; it is True or False"),
+                ({"filter": 3}, "filter is 3; it is a text"),
+                ({"timeout": 0}, "timeout is 0"),
+            ):
+                with self.assertRaisesRegex(ValueError, message):
+                    self.listed(client, "docs", **named)
+            with self.assertRaisesRegex(ValueError, "collection is ''"):
+                self.listed(client, "")
+        self.assertEqual(seen, [])
 
 
 class CountTest(BothTest):

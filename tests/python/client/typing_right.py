@@ -1,7 +1,7 @@
 """Uses of the package that a type checker takes, with the types that it sees. types_test.py runs the checkers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import grpc
@@ -82,12 +82,14 @@ def writing(client: maxsim.Client) -> None:
     assert_type(found, maxsim.StoredDocuments)
     assert_type(found[0].tokens, npt.NDArray[np.float32] | None)
     assert_type(client.rerank("docs", query, min_sequence=written.sequence).sequence, int)
+    assert_type(client.scroll("docs", filter=maxsim.F.lang == "en"), Iterator[maxsim.StoredDocument])
     assert_type(client.count("docs", filter=maxsim.F.lang == "en"), int)
     facets = client.facets("docs", "lang", filter="year > 2000", limit=3)
     assert_type(facets, maxsim.Facets)
     assert_type(facets[0], maxsim.FacetValue)
     assert_type(facets.num_values, int)
     notes = client.collection("notes")
+    assert_type(notes.scroll(after=3), Iterator[maxsim.StoredDocument])
     assert_type(notes.count(), int)
     assert_type(notes.facets("lang"), maxsim.Facets)
     assert_type(notes.upsert([document]), maxsim.WriteResults)
@@ -132,6 +134,8 @@ async def asynchronous() -> None:
         assert_type(await client.upsert_stream("docs", texts()), maxsim.UpsertSummary)
         assert_type(await client.delete("docs", [1]), maxsim.WriteResults)
         assert_type(await client.get("docs", ["a"]), maxsim.StoredDocuments)
+        async for stored in client.scroll("docs", page_size=10):
+            assert_type(stored, maxsim.StoredDocument)
         assert_type(await client.count("docs"), int)
         assert_type(await client.facets("docs", "lang"), maxsim.Facets)
         assert_type(await client.create_collection("a", 128), rerank_pb2.CollectionInfo)
