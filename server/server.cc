@@ -121,7 +121,7 @@ Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::uni
       certificates_({.cert_file = config_.tls.cert_file,
                      .key_file = config_.tls.key_file,
                      .client_ca_file = config_.tls.client_ca_file}),
-      worker_(std::make_unique<rpc::Worker>()),
+      worker_(std::make_unique<service::Worker>()),
       reranker_(RerankerDependencies(role_.get(), &authenticator_, metrics_.get(), &calls_, tracer_.get(), config_)),
       document_calls_({.documents = &role_->documents(),
                        .authenticator = &authenticator_,
@@ -177,6 +177,8 @@ absl::Status Server::OpenPorts() {
                                .explain = &role_->front(),
                                .documents = &role_->documents(),
                                .collections = &role_->collections(),
+                               .worker = config_.admin.enabled ? worker_.get() : nullptr,
+                               .accepts_changes = [this] { return admin_.CheckAccepted(); },
                                .authenticator = &authenticator_,
                                .metrics = metrics_.get(),
                                .activity = &activity_,
@@ -347,7 +349,7 @@ void Server::RequestReload() {
   }
   if (!has_served()) return;  // the first loads are not done yet
   // The key "" is not a collection's name, so that loads that clients ask for can run at the same time.
-  worker_->Post("", rpc::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
+  worker_->Post("", service::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
     if (turn.ok()) role_->ReloadAll();
   });
 }

@@ -19,13 +19,13 @@
 #include "server/grpc/grpc_reranker.h"
 #include "server/grpc/port_probe.h"
 #include "server/grpc/reflection.h"
-#include "server/grpc/worker.h"
 #include "server/http/http_server.h"
 #include "server/observability/activity.h"
 #include "server/observability/metrics.h"
 #include "server/role.h"
 #include "server/service/call/auth.h"
 #include "server/service/call/call_tracker.h"
+#include "server/service/call/worker.h"
 #include "server/startup.h"
 #include "server/tls/tls_certificates.h"
 #include "server/tracing/tracer.h"
@@ -105,7 +105,7 @@ class Server {
   const std::unique_ptr<Role> role_;
   service::Authenticator authenticator_;
   TlsCertificates certificates_;
-  std::unique_ptr<rpc::Worker> worker_;
+  std::unique_ptr<service::Worker> worker_;
   service::CallTracker calls_;
   rpc::GrpcReranker reranker_;
   rpc::GrpcDocuments document_calls_;

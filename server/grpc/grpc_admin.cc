@@ -19,6 +19,7 @@ namespace maxsim::rpc {
 namespace {
 
 using Clock = StopSignal::Clock;
+using service::Worker;
 
 // A client gives up when its deadline passes by its own clock, which is slightly before the server's clock says so.
 constexpr std::chrono::milliseconds kDeadlineSlack{100};
@@ -66,6 +67,11 @@ std::string_view SpanNameOf(std::string_view method) {
 
 }  // namespace
 
+absl::Status GrpcAdmin::CheckAccepted() const {
+  if (accepts_changes_) return absl::OkStatus();
+  return absl::UnavailableError("the server is loading its configured collections");
+}
+
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* context, const char* method,
                                                  Worker::Length length, const grpc::ByteBuffer& request,
@@ -75,9 +81,7 @@ grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* co
   Request parsed;
   absl::Status status = Authenticate(*authenticator_, *context, service::Scope::kAdmin);
   if (status.ok()) status = ParseMessage(request, parsed);
-  if (status.ok() && !accepts_changes_) {
-    status = absl::UnavailableError("the server is loading its configured collections");
-  }
+  if (status.ok()) status = CheckAccepted();
   // A call without a valid token is not traced.
   tracing::Span span = status.ok() ? StartSpan(tracer_, SpanNameOf(method), *context, arrival) : tracing::Span();
   span.SetAttribute("maxsim.collection", parsed.name());

@@ -7,11 +7,11 @@
 
 #include "base/stop.h"
 #include "maxsim/v1/admin.grpc.pb.h"
-#include "server/grpc/worker.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
 #include "server/service/call/auth.h"
 #include "server/service/call/call_tracker.h"
+#include "server/service/call/worker.h"
 #include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
@@ -27,7 +27,7 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
 class GrpcAdmin : public RawAdmin {
  public:
   // All must outlive the gRPC server that this is registered with. If `tracer` is null, calls are not traced.
-  GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, Worker* worker,
+  GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, service::Worker* worker,
             Metrics* metrics, service::CallTracker* calls, const tracing::Tracer* tracer)
       : collections_(collections),
         authenticator_(authenticator),
@@ -38,6 +38,8 @@ class GrpcAdmin : public RawAdmin {
 
   // Until this is called, changes of collections are UNAVAILABLE: no client may take a configured name first.
   void AcceptChanges() { accepts_changes_ = true; }
+  // Returns UNAVAILABLE until then.
+  absl::Status CheckAccepted() const;
 
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
                                             const v1::ListCollectionsRequest* request,
@@ -63,13 +65,13 @@ class GrpcAdmin : public RawAdmin {
   // Authenticates the call and parses its request, then runs `work` on the worker and answers with its status, or with
   // UNAVAILABLE if the worker stops first.
   template <typename Request, typename Response>
-  grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method, Worker::Length length,
-                                        const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
-                                        Work<Request, Response> work);
+  grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method,
+                                        service::Worker::Length length, const grpc::ByteBuffer& request,
+                                        grpc::ByteBuffer* response, Work<Request, Response> work);
 
   service::CollectionApi* const collections_;
   const service::Authenticator* const authenticator_;
-  Worker* const worker_;
+  service::Worker* const worker_;
   Metrics* const metrics_;
   service::CallTracker* const calls_;
   const tracing::Tracer* const tracer_;

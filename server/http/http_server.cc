@@ -18,7 +18,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/monotonic_clock.h"
+#include "base/text.h"
 #include "client/status.h"
+#include "server/http/collections/collection_calls.h"
+#include "server/http/collections/collection_path.h"
 #include "server/http/console.h"
 #include "server/http/documents/document_calls.h"
 #include "server/http/embedded_files.h"
@@ -68,36 +71,6 @@ constexpr std::array<KnownPath, 9> kKnownPaths = {{{kExplainPath, "POST"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
 
-// Returns the metrics' name of a call: a request that has a body, needs a token, and takes one of the places of
-// http.max_concurrent_requests. Null for any other request.
-const char* CallOf(const Request& request) {
-  if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return MethodOf(*call);
-  if (request.method != "POST") return nullptr;
-  if (request.path == kExplainPath) return kExplainMethod;
-  return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
-}
-
-// Returns the name that the metrics count a request under. kOtherMethod is counted only for errors: a probe, a scrape,
-// a file of the console, a path or method that does not exist, or a request that could not be parsed.
-const char* CountedAs(const Request& request) {
-  if (const char* const call = CallOf(request); call != nullptr) return call;
-  if (request.method != "GET" && request.method != "HEAD") return kOtherMethod;
-  const bool is_info = request.path == kCollectionsPath || request.path == kStatsPath ||
-                       request.path == kQuestionsPath || ParseModelPath(request.path).has_value();
-  return is_info ? kInfoMethod : kOtherMethod;
-}
-
-std::string_view SpanNameOf(const Request& request) {
-  if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return SpanNameOf(*call);
-  return request.path == kExplainPath ? service::kExplainSpan : service::kRerankSpan;
-}
-
-// Returns the scope that the token of a call needs.
-service::Scope ScopeOf(const Request& request) {
-  const std::optional<DocumentCall> call = DocumentCallOf(request);
-  return call.has_value() ? ScopeOf(*call) : service::Scope::kSearch;
-}
-
 // Returns the limit, or an infinite one for zero, which switches a limit off.
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
 
@@ -117,6 +90,7 @@ class HttpServer::Impl final : private Application {
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         document_calls_(deps_.documents, &text_places_, &pool_),
+        collection_calls_(deps_.collections, deps_.worker, deps_.accepts_changes),
         rerank_calls_(deps_.rerank, deps_.explain, deps_.metrics, &text_places_, &pool_,
                       options.root_documents_are_texts),
         transport_({.host = options.host,
@@ -152,6 +126,39 @@ class HttpServer::Impl final : private Application {
   }
 
  private:
+  // Returns the metrics' name of a call: a request that has a body, needs a token, and takes one of the places of
+  // http.max_concurrent_requests. Null for any other request.
+  const char* CallOf(const Request& request) const {
+    if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return MethodOf(*call);
+    if (const std::optional<CollectionCall> call = collection_calls_.CallOf(request)) return MethodOf(*call);
+    if (request.method != "POST") return nullptr;
+    if (request.path == kExplainPath) return kExplainMethod;
+    return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
+  }
+
+  // Returns the name that the metrics count a request under. kOtherMethod is counted only for errors: a probe, a
+  // scrape, a file of the console, a path or method that does not exist, or a request that could not be parsed.
+  const char* CountedAs(const Request& request) const {
+    if (const char* const call = CallOf(request); call != nullptr) return call;
+    if (request.method != "GET" && request.method != "HEAD") return kOtherMethod;
+    const bool is_info = request.path == kCollectionsPath || request.path == kStatsPath ||
+                         request.path == kQuestionsPath || ParseModelPath(request.path).has_value() ||
+                         CollectionOf(request.path).has_value();
+    return is_info ? kInfoMethod : kOtherMethod;
+  }
+
+  std::string_view SpanNameOf(const Request& request) const {
+    if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return http::SpanNameOf(*call);
+    if (const std::optional<CollectionCall> call = collection_calls_.CallOf(request)) return http::SpanNameOf(*call);
+    return request.path == kExplainPath ? service::kExplainSpan : service::kRerankSpan;
+  }
+
+  // Returns the scope that the token of a call needs.
+  service::Scope ScopeOf(const Request& request) const {
+    if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return http::ScopeOf(*call);
+    return collection_calls_.CallOf(request).has_value() ? service::Scope::kAdmin : service::Scope::kSearch;
+  }
+
   std::optional<Response> Begin(const Request& request) override {
     if (absl::Status status = CheckTlsOf(request); !status.ok()) {
       return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
@@ -176,6 +183,7 @@ class HttpServer::Impl final : private Application {
         }
         return Counted(request, Json(200, request.path == kStatsPath ? StatsText() : CollectionsText(request)));
       }
+      if (const std::optional<std::string> name = CollectionOf(request.path)) return AnswerOne(request, *name);
       if (const std::optional<ModelPath> path = ParseModelPath(request.path)) return AnswerModel(request, *path);
       if (console_.has_value() && console_->Knows(request.path)) return AnswerConsole(request);
     }
@@ -223,18 +231,35 @@ class HttpServer::Impl final : private Application {
   std::string StatsText() {
     return stats_text_.Get([this] { return FormatStats(deps_.activity->history(), MonotonicNow()); });
   }
-  std::string CollectionsText(const Request& request) const {
+  // Lists the collections as the client may see them.
+  std::vector<v1::CollectionInfo> CollectionsFor(const Request& request) const {
     std::vector<v1::CollectionInfo> collections = deps_.collections->List();
     if (!deps_.authenticator->Check(request.authorization, service::Scope::kAdmin).ok()) {
       for (v1::CollectionInfo& info : collections) service::HideFolders(info);
     }
-    return FormatCollections(collections, deps_.rerank->encoder().get());
+    return collections;
+  }
+  std::string CollectionsText(const Request& request) const {
+    return FormatCollections(CollectionsFor(request), deps_.rerank->encoder().get());
+  }
+
+  Response AnswerOne(const Request& request, const std::string& name) {
+    absl::Status status = CheckClient(request, service::Scope::kSearch);
+    if (status.ok()) {
+      for (const v1::CollectionInfo& info : CollectionsFor(request)) {
+        if (info.name() == name) return Counted(request, Json(200, FormatCollection(info)));
+      }
+      status = absl::NotFoundError(absl::StrCat("no collection ", Quote(name)));
+    }
+    return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
   }
 
   Response NotThere(const Request& request) {
     const std::string asked = absl::StrCat(request.method, " ", request.path);
     const std::optional<DocumentPath> documents = ParseDocumentPath(request.path);
+    const std::optional<CollectionPath> collection = ParseCollectionPath(request.path);
     std::string methods(documents.has_value()                     ? MethodsOf(*documents)
+                        : collection.has_value()                  ? MethodsOf(*collection, collection_calls_.exist())
                         : FindRerankPath(request.path) == nullptr ? ""
                                                                   : "POST");
     for (const KnownPath& known : kKnownPaths) {
@@ -282,6 +307,8 @@ class HttpServer::Impl final : private Application {
         service::CallContext context = ContextOf(request, once->record());
         if (DocumentCallOf(request).has_value()) {
           document_calls_.Handle(std::move(request), std::move(context), std::move(once), end);
+        } else if (collection_calls_.CallOf(request).has_value()) {
+          collection_calls_.Handle(request, std::move(context), std::move(once));
         } else if (request.path == kExplainPath) {
           rerank_calls_.Explain(std::move(request), std::move(context), std::move(once), end);
         } else {
@@ -357,6 +384,7 @@ class HttpServer::Impl final : private Application {
   ThrottledCache stats_text_;
   boost::asio::thread_pool pool_;
   DocumentCalls document_calls_;
+  CollectionCalls collection_calls_;
   RerankCalls rerank_calls_;
   Transport transport_;
 };

@@ -1,5 +1,5 @@
-// The HTTP port: rerank calls in the formats of several services, /v1/explain, /v1/collections and their documents,
-// /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
+// The HTTP port: rerank calls in the formats of several services, /v1/explain, /v1/collections, their changes and their
+// documents, /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
 #include "server/service/call/auth.h"
+#include "server/service/call/worker.h"
 #include "server/tls/tls_certificates.h"
 #include "server/tracing/tracer.h"
 
@@ -27,7 +28,7 @@ struct HttpOptions {
   std::string host;
   int port = 0;                      // 0 picks a free one
   int threads = 8;                   // that handle the calls below; connections need none
-  int max_concurrent_requests = 64;  // rerank, explain and document calls
+  int max_concurrent_requests = 64;  // rerank, explain and document calls, and changes of collections
   uint64_t max_body_bytes = 0;
   uint64_t max_body_memory = 0;    // for all bodies together
   absl::Duration request_timeout;  // zero for none
@@ -49,7 +50,9 @@ struct HttpDependencies {
   service::RerankApi* rerank = nullptr;
   service::ExplainApi* explain = nullptr;
   service::DocumentApi* documents = nullptr;
-  const service::CollectionApi* collections = nullptr;
+  service::CollectionApi* collections = nullptr;
+  service::Worker* worker = nullptr;              // runs the changes of collections; if null, clients cannot make any
+  std::function<absl::Status()> accepts_changes;  // OK, or why no change is accepted now; thread-safe
   const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
   const Activity* activity = nullptr;

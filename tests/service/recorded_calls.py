@@ -8,6 +8,7 @@ TEXTS = ["first unknown", "second unknown"]
 RERANK, EXPLAIN = "Reranker/Rerank", "Reranker/Explain"
 UPSERT, DELETE, GET = "Documents/Upsert", "Documents/Delete", "Documents/Get"
 COUNT, FACETS, SCROLL = "Documents/Count", "Documents/Facets", "Documents/Scroll"
+CREATE, COMPACT, SNAPSHOT = "Admin/CreateCollection", "Admin/CompactCollection", "Admin/SnapshotCollection"
 DOCUMENTS = "/v1/collections/docs/documents"
 MAX_BODY = 64 << 10
 
@@ -51,6 +52,16 @@ HTTP_CALLS = [
     ("method of a count", "GET /v1/count", "", SEARCH, 405, "UNIMPLEMENTED", "http_other", None),
     ("collections", "GET /v1/collections", "", SEARCH, 200, "OK", "http_info", None),
     ("collections no token", "GET /v1/collections", "", "", 401, "UNAUTHENTICATED", "http_info", None),
+    ("collection", "GET /v1/collections/docs", "", SEARCH, 200, "OK", "http_info", None),
+    ("collection unknown", "GET /v1/collections/no", "", SEARCH, 404, "NOT_FOUND", "http_info", None),
+    ("collection no token", "GET /v1/collections/docs", "", "", 401, "UNAUTHENTICATED", "http_info", None),
+    ("create taken", "PUT /v1/collections/docs", {"dim": DIM}, ADMIN, 409, "ALREADY_EXISTS", "http_create", CREATE),
+    ("create forbidden", "PUT /v1/collections/more", {"dim": DIM}, SEARCH, 403, "PERMISSION_DENIED", "http_create", None),
+    ("create no JSON", "PUT /v1/collections/more", "nonsense", ADMIN, 400, "INVALID_ARGUMENT", "http_create", CREATE),
+    ("compact unknown", "POST /v1/collections/no/compact", "", ADMIN, 404, "NOT_FOUND", "http_compact", COMPACT),
+    ("compact forbidden", "POST /v1/collections/docs/compact", {}, SEARCH, 403, "PERMISSION_DENIED", "http_compact", None),
+    ("snapshot no path", "POST /v1/collections/docs/snapshot", {}, ADMIN, 400, "INVALID_ARGUMENT", "http_snapshot", SNAPSHOT),
+    ("method of a collection", "PATCH /v1/collections/docs", {}, ADMIN, 405, "UNIMPLEMENTED", "http_other", None),
     ("stats", "GET /v1/stats", "", SEARCH, 200, "OK", "http_info", None),
     ("stats no token", "HEAD /v1/stats", "", "", 401, "UNAUTHENTICATED", "http_info", None),
     ("models", "GET /v1/models", "", SEARCH, 200, "OK", "http_info", None),

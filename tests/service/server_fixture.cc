@@ -190,6 +190,18 @@ HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, 
   return ToAnswer(client.Post(path, HeadersWith(token), body, content_type.c_str()));
 }
 
+HttpAnswer HttpSend(const std::string& method, int port, const std::string& path, const std::string& body) {
+  httplib::Client client("127.0.0.1", port);
+  client.set_connection_timeout(kTestLimit);
+  client.set_read_timeout(kTestLimit);
+  httplib::Request request;
+  request.method = method;
+  request.path = path;
+  request.body = body;
+  request.set_header("Content-Type", kJson);
+  return ToAnswer(client.send(request));
+}
+
 Health HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
   // The messages are grpc.health.v1.HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}, written by
   // hand, since the distribution has no generated code for them.

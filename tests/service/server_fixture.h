@@ -83,7 +83,7 @@ std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& que
                         const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
                         const std::string& ids_prefix = "doc-");
 
-// Holds the answer to a GET or POST. The status code is -1 when nothing answered.
+// Holds the answer to a request. The status code is -1 when nothing answered.
 struct HttpAnswer {
   int status = -1;
   std::string body;
@@ -93,6 +93,8 @@ inline constexpr char kJson[] = "application/json";
 HttpAnswer HttpGet(int port, const std::string& path, const std::string& token = "");
 HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, const std::string& content_type,
                     const std::string& token = "");
+// Sends a request of another method, with JSON.
+HttpAnswer HttpSend(const std::string& method, int port, const std::string& path, const std::string& body);
 
 // Names what the health service reports of a service.
 enum class Health { kServing, kNotServing, kUnknown };

@@ -194,6 +194,36 @@ void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std:
   answer.Append("]");
 }
 
+// Describes one collection.
+json CollectionEntry(const v1::CollectionInfo& info) {
+  json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
+  if (!info.error().empty()) entry["error"] = info.error();
+  if (info.generation() > 0) {
+    entry.update({{"generation", info.generation()},
+                  {"dim", info.dim()},
+                  {"storage", std::string(Name(static_cast<ScalarType>(info.storage())))},
+                  {"id_type", info.id_type() == v1::ID_TYPE_STRING ? "string" : "int64"},
+                  {"num_documents", info.num_documents()},
+                  {"num_tokens", info.num_tokens()},
+                  {"resident_bytes", info.resident_bytes()},
+                  {"residency", info.residency()}});
+    if (info.code_planes() > 0) entry["code_planes"] = info.code_planes();
+    for (const v1::FieldDeclaration& field : info.fields()) {
+      entry["fields"].push_back(client::FieldJson<json>(field));
+    }
+    if (info.has_live()) entry["live"] = client::LiveJson<json>(info.live());
+    if (info.has_partition()) {
+      entry["partition"] = client::PartitionJson<json>(info.partition());
+    }
+    if (info.has_encoder()) entry["encoder"] = client::EncoderJson<json>(info.encoder());
+    if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
+    for (const v1::TierInfo& tier : info.tiers()) {
+      entry["tiers"].push_back(client::TierJson<json>(tier));
+    }
+  }
+  return entry;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response,
@@ -268,37 +298,14 @@ absl::Status NamedAsInRerankBody(const absl::Status& status) {
 
 std::string FormatServiceError(const absl::Status& status) { return FormatError(NamedAsInRerankBody(status)); }
 
+std::string FormatCollection(const v1::CollectionInfo& info) { return Dump(CollectionEntry(info)); }
+
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder) {
   json body;
   if (encoder != nullptr) body["encoder"] = client::EncoderJson<json>(*encoder);
   json list = json::array();
   for (const v1::CollectionInfo& info : collections) {
-    json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
-    if (!info.error().empty()) entry["error"] = info.error();
-    if (info.generation() > 0) {
-      entry.update({{"generation", info.generation()},
-                    {"dim", info.dim()},
-                    {"storage", std::string(Name(static_cast<ScalarType>(info.storage())))},
-                    {"id_type", info.id_type() == v1::ID_TYPE_STRING ? "string" : "int64"},
-                    {"num_documents", info.num_documents()},
-                    {"num_tokens", info.num_tokens()},
-                    {"resident_bytes", info.resident_bytes()},
-                    {"residency", info.residency()}});
-      if (info.code_planes() > 0) entry["code_planes"] = info.code_planes();
-      for (const v1::FieldDeclaration& field : info.fields()) {
-        entry["fields"].push_back(client::FieldJson<json>(field));
-      }
-      if (info.has_live()) entry["live"] = client::LiveJson<json>(info.live());
-      if (info.has_partition()) {
-        entry["partition"] = client::PartitionJson<json>(info.partition());
-      }
-      if (info.has_encoder()) entry["encoder"] = client::EncoderJson<json>(info.encoder());
-      if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
-      for (const v1::TierInfo& tier : info.tiers()) {
-        entry["tiers"].push_back(client::TierJson<json>(tier));
-      }
-    }
-    list.push_back(std::move(entry));
+    list.push_back(CollectionEntry(info));
   }
   body["collections"] = std::move(list);
   return Dump(body);

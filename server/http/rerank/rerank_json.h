@@ -69,6 +69,9 @@ absl::Status NamedAsInRerankBody(const absl::Status& status);
 // Formats an error of RerankApi, with NamedAsInRerankBody.
 std::string FormatServiceError(const absl::Status& status);
 
+// Returns one collection as the list of FormatCollections has it.
+std::string FormatCollection(const v1::CollectionInfo& info);
+
 // Returns {"encoder": {"model": ..., "dim": ...}, "collections": [{...}, ...]}; `encoder` may be null.
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder);
 

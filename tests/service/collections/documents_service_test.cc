@@ -283,6 +283,35 @@ TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedAndListedOverGrpcAndHttp) {
   EXPECT_EQ(HttpGet(port, "/v1/count").status, 405);
 }
 
+TEST_F(DocumentsServiceTest, CollectionsAreCreatedCompactedAndCopiedOverHttp) {
+  const int port = server_.http_port();
+  const std::string json_type = "application/json";
+  const std::string path = "/v1/collections/web";
+  HttpAnswer answer = HttpSend("PUT", port, path, json({{"dim", kDim}, {"fields", "id:keyword"}}).dump());
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json::parse(answer.body)["fields"][0]["name"], "id");
+  answer = HttpSend("PUT", port, path, json({{"dim", kDim}}).dump());
+  EXPECT_EQ(answer.status, 409) << answer.body;
+  EXPECT_EQ(json::parse(answer.body)["error"]["field"], "name");
+  EXPECT_EQ(HttpSend("PUT", port, "/v1/collections/other", "{}").status, 400);
+  Upsert("web", {"a", "b", "c"}, 1);
+  answer = HttpPost(port, path + "/compact", "", json_type);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json::parse(answer.body)["changed"], true);
+  EXPECT_EQ(json::parse(answer.body)["collection"]["generation"], 2);
+  EXPECT_EQ(json::parse(HttpPost(port, path + "/compact", "{}", json_type).body)["changed"], false);
+  answer = HttpGet(port, path);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json::parse(answer.body)["num_documents"], 3);
+  EXPECT_EQ(HttpGet(port, "/v1/collections/no").status, 404);
+  const std::string folder = (root_ / "web-copy").string();
+  answer = HttpPost(port, path + "/snapshot", json({{"path", folder}}).dump(), json_type);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json::parse(answer.body)["sequence"], 3);
+  EXPECT_TRUE(std::filesystem::exists(root_ / "web-copy/collection.json"));
+  EXPECT_EQ(HttpPost(port, path + "/snapshot", json({{"path", "/elsewhere"}}).dump(), json_type).status, 403);
+}
+
 TEST_F(DocumentsServiceTest, CollectionsAreMadeUnderAnAllowedRootAlone) {
   std::filesystem::create_directory_symlink("/tmp", root_ / "link");
   std::filesystem::create_directory(root_ / "there");

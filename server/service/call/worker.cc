@@ -1,4 +1,4 @@
-#include "server/grpc/worker.h"
+#include "server/service/call/worker.h"
 
 #include <algorithm>
 #include <string_view>
@@ -8,14 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/thread_name.h"
 
-namespace maxsim::rpc {
+namespace maxsim::service {
 namespace {
 
 constexpr size_t kMaxThreads = Worker::kMaxLong + 1;  // one for short tasks alone
 
-absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+absl::Status WorkerStopped() { return absl::UnavailableError("the server is draining"); }
 
-absl::Status TooMany() {
+absl::Status TooManyTasks() {
   return absl::ResourceExhaustedError(
       absl::StrCat("more than ", Worker::kMaxWaiting, " changes of collections wait for their turn"));
 }
@@ -38,7 +38,7 @@ void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSign
   {
     const MutexLock lock(&mutex_);
     // The signal is read under the lock: if it is stopped later, Withdraw finds the task in the queue.
-    refused = stopping_ ? Draining() : tasks_.size() >= kMaxWaiting ? TooMany() : StopStatus(stop.get());
+    refused = stopping_ ? WorkerStopped() : tasks_.size() >= kMaxWaiting ? TooManyTasks() : StopStatus(stop.get());
     if (refused.ok()) {
       tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});
       StartThread();
@@ -70,7 +70,7 @@ void Worker::Stop() {
     dropped = std::exchange(tasks_, {});
   }
   wake_.NotifyAll();
-  for (Waiting& waiting : dropped) waiting.task(Draining());
+  for (Waiting& waiting : dropped) waiting.task(WorkerStopped());
 }
 
 std::deque<Worker::Waiting>::iterator Worker::NextTask() {
@@ -122,4 +122,4 @@ void Worker::Run() {
   }
 }
 
-}  // namespace maxsim::rpc
+}  // namespace maxsim::service

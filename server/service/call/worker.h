@@ -1,4 +1,4 @@
-// Threads for work that must not be done on a gRPC thread, such as loading shards. Tasks with the same key run one
+// Threads for work that must not be done on a thread of a port, such as loading shards. Tasks with the same key run one
 // after another, those with different keys in parallel.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 #include "base/stop.h"
 
-namespace maxsim::rpc {
+namespace maxsim::service {
 
 // The class is thread-safe.
 class Worker {
@@ -76,4 +76,4 @@ class Worker {
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace maxsim::rpc
+}  // namespace maxsim::service

@@ -1,4 +1,4 @@
-#include "server/grpc/worker.h"
+#include "server/service/call/worker.h"
 
 #include <atomic>
 #include <future>
@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace maxsim::rpc {
+namespace maxsim::service {
 namespace {
 
 TEST(WorkerTest, TasksRunOneAfterAnotherInTheirOrder) {
@@ -153,4 +153,4 @@ TEST(WorkerTest, TooManyThatWaitAreRefused) {
 }
 
 }  // namespace
-}  // namespace maxsim::rpc
+}  // namespace maxsim::service

@@ -1,0 +1,35 @@
+// The paths of calls about one collection.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace maxsim::http {
+
+enum class CollectionCall {
+  kCreate,    // PUT /v1/collections/NAME
+  kCompact,   // POST /v1/collections/NAME/compact
+  kSnapshot,  // POST /v1/collections/NAME/snapshot
+};
+
+struct CollectionPath {
+  std::string name;
+  std::string action;  // "compact", "snapshot", or "" for the path of the collection itself
+};
+
+// Splits a path and decodes its name, which is percent-encoded. Returns nullopt for a path of another form, or if the
+// encoding is invalid.
+std::optional<CollectionPath> ParseCollectionPath(std::string_view path);
+
+// Returns the name if this is the path of a collection itself, which a GET describes; else nullopt.
+std::optional<std::string> CollectionOf(std::string_view path);
+
+// Returns the change that a method of such a path is, or nullopt.
+std::optional<CollectionCall> FindCollectionCall(std::string_view method, const CollectionPath& path);
+
+// Returns the methods that such a path takes, as the header Allow has them. Without `changes`, only those that read;
+// "" if there is none.
+std::string_view MethodsOf(const CollectionPath& path, bool changes);
+
+}  // namespace maxsim::http
