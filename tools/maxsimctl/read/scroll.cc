@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "base/lines.h"
 #include "base/text.h"
 #include "tools/maxsimctl/read/commands.h"
 #include "tools/maxsimctl/read/stored_document.h"
