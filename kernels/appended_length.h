@@ -22,7 +22,8 @@ class AppendedLength {
     return value_;
   }
 
-  // Counts what was appended. A snapshot that sees it sees the appended bytes, too.
+  // Adds to the length. Call it after the documents' bytes are written: a thread that sees the new length in Get also
+  // sees these bytes.
   void Add(int64_t documents, int64_t tokens) {
     const MutexLock lock(&mutex_);
     value_.documents += documents;
@@ -34,8 +35,9 @@ class AppendedLength {
   Value value_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Writes the ends of `count` documents that are appended after `first_token` tokens. `offsets` are those of the
-// documents' own view, [count + 1]. The offset where the first one begins exists already: a scan may be reading it.
+// Writes to `ends` where each of `count` appended documents ends. The array already has `first_token` tokens. `offsets`
+// [count + 1] comes from the view of the appended documents. The function does not write where the first document
+// begins: that offset exists already, and a scan may be reading it.
 inline void WriteEnds(const int64_t* offsets, int64_t count, int64_t first_token, int64_t* ends) {
   for (int64_t n = 0; n < count; ++n) ends[n] = first_token + offsets[n + 1];
 }

@@ -2,13 +2,14 @@
 //
 //   score(q, d) = sum_i w_i * max_j <q_i, d_j>
 //
-// over the query's tokens i and the document's tokens j, accumulated in FP32. Nothing here knows of gRPC, files or
-// collections; the service hands in plain structs that point at its own memory.
+// over the query's tokens i and the document's tokens j, accumulated in FP32. This interface does not depend on gRPC,
+// files or collections; the caller passes plain structs that point to its own memory.
 //
 // Contract of every backend:
-//  - A score depends only on the query's tokens and weights and on the document's tokens: not on the other candidates,
-//    the other queries of a call, the order, the thread count or the run. Repeating a call gives the same bits.
-//  - For quantised documents the score is that of the quantised query (kernels/quantize.h), and so is the reference.
+//  - A score depends only on the query's tokens and weights and on the document's tokens. It does not depend on the
+//    other candidates, the other queries of the call, their order, the thread count or the run. Repeating a call gives
+//    the same bits.
+//  - For quantised documents, the backend and the reference both score the quantised query (kernels/quantize.h).
 //  - For residual codes d_j is the decoded vector (kernels/residual_codes.h).
 //  - |score - FP64 reference| <= 1e-5 * sum_i |w_i| * max_j sum_k |q_ik * d_jk| (kernels/reference.h computes both).
 //  - Results are in rank order (kernels/rank_order.h).
@@ -42,16 +43,16 @@ class AppendableCodes;
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // Copies `num_bytes` of the view's memory, from `from` on, to `to`, in the way that is fastest for bytes that may not
-  // be in memory yet. Thread-safe. Returns DATA_LOSS when they cannot be read. A source that knows no faster way copies
-  // from memory.
+  // Copies `num_bytes` bytes of the view's memory, from `from` on, to `to`. A mapped file may override this with a
+  // faster way to read bytes that are not in memory yet; this default copies from memory. Thread-safe. Returns
+  // DATA_LOSS when the bytes cannot be read.
   virtual absl::Status Read(const void* from, size_t num_bytes, void* to) const {
     std::memcpy(to, from, num_bytes);
     return absl::OkStatus();
   }
-  // Returns OK if every byte read so far was the byte that was loaded. Otherwise returns DATA_LOSS, saying what
-  // happened, for as long as that is so. Thread-safe and cheap, since it is called after each scoring call, before the
-  // results are used.
+  // Returns OK if all bytes that were read from the memory so far are those that were loaded. Otherwise returns
+  // DATA_LOSS, which says what happened, for as long as this is not so. Thread-safe and cheap: callers check after each
+  // scoring call, before they use its results.
   virtual absl::Status Check() const = 0;
 };
 
@@ -78,15 +79,16 @@ struct DocumentsView {
 // kMaxDocumentTokens.
 absl::Status ValidateDocuments(const DocumentsView& documents);
 
-// Returns the type of queries against documents of type `documents`: that type itself; F32 for quantised documents,
-// whose backends rotate and quantise queries themselves (kernels/quantize.h); F16 for residual codes.
+// Returns the type in which callers pass queries against documents of type `documents`. It is F32 for quantised
+// documents, because the backend rotates and quantises the queries itself (kernels/quantize.h), F16 for residual codes,
+// and the documents' own type for all others.
 constexpr ScalarType QueryType(ScalarType documents) {
   if (IsResidual(documents)) return ScalarType::kF16;
   return documents == ScalarType::kI8 ? ScalarType::kF32 : documents;
 }
 
-// Returns the type of documents that a request brings along, given that of the collection: F16 for residual codes, else
-// the same type. QueryType is the same for both types.
+// Returns the type to which inline documents of a request are converted, given the collection's type `documents`: F16
+// for residual codes, else the collection's type. QueryType is the same for both types.
 constexpr ScalarType StagedType(ScalarType documents) { return IsResidual(documents) ? ScalarType::kF16 : documents; }
 
 // One query against one set of documents. All pointers are to host memory, which is borrowed for the length of the
@@ -114,13 +116,13 @@ struct TokenMatch {
   float similarity = 0;        // <q_i, d_j>, before the weight
 };
 
-// How long the stages of one call took, and how much was brought to the device for it. A backend without such a stage
-// leaves zero.
+// How long the stages of one call took, and how many bytes the call copied to the device. A backend without a stage
+// leaves its time at zero.
 struct CallTimings {
   double copy_seconds = 0;    // host to device and back
   double kernel_seconds = 0;  // scoring and selection
-  // These count documents of Tier::kHost and kDisk.
-  int64_t streamed_bytes = 0;  // bytes of rows that were brought to the device
+  // These members cover only documents of Tier::kHost and kDisk.
+  int64_t streamed_bytes = 0;  // bytes of rows that the call copied to the device
   int64_t cache_hits = 0;      // listed documents that the device's cache held
   int64_t cache_misses = 0;    // listed documents that it did not hold
 
@@ -142,7 +144,7 @@ enum class Tier : uint8_t {
   kDisk,    // where the view's memory lies, say in a mapped file; each call reads the documents that it scores
 };
 
-// Memory that documents take beside the view that they were loaded from.
+// Memory that loaded documents take in addition to the memory of their view.
 struct MemoryNeed {
   size_t device_bytes = 0;
   size_t host_bytes = 0;
@@ -163,7 +165,7 @@ class Documents {
   virtual MemoryNeed memory() const = 0;
 };
 
-// The room of documents that grow. It is set when they are made and does not change.
+// The format and the capacity of AppendableDocuments, fixed when they are created.
 struct AppendableShape {
   ScalarType type = ScalarType::kF16;
   int32_t dim = 0;
@@ -172,25 +174,28 @@ struct AppendableShape {
   uint64_t rotation_seed = 0;  // kI8
 };
 
-// Documents in a backend's memory that more documents can be appended to. Appended documents neither move nor change.
-// One thread at a time may append; the other functions may be called from any thread meanwhile. Must not outlive the
-// Backend that made them.
+// Documents in a backend's memory to which more documents can be appended. Documents never move or change once they are
+// appended. One thread at a time may append; during an append, other threads may call the other functions. Must not
+// outlive the Backend that made them.
 class AppendableDocuments {
  public:
   virtual ~AppendableDocuments() = default;
-  // Appends all documents of the view, of the same type, dimension and rotation. After OK they are in the backend's
-  // memory, and the view is not used any more. On an error nothing was appended: RESOURCE_EXHAUSTED, with the numbers,
-  // beyond max_documents or max_tokens; UNAVAILABLE when the device is lost.
+  // Appends all documents of the view, which must have the same type, dimension and rotation as this object. After OK
+  // the documents are in the backend's memory, and the caller may free the view. After an error nothing is appended:
+  // INVALID_ARGUMENT for another type, dimension or rotation; RESOURCE_EXHAUSTED, with the numbers, beyond
+  // max_documents or max_tokens; UNAVAILABLE when the device is lost.
   virtual absl::Status Append(const DocumentsView& documents) = 0;
-  // Returns the documents that were appended so far, with ordinals in the order of appending. Any Executor of the
+  // Returns the documents appended so far, numbered in the order in which they were appended. Any Executor of the
   // backend can score them. The result is immutable and keeps the memory alive.
   virtual std::shared_ptr<const Documents> Snapshot() const = 0;
-  // Copies rows back, [num_tokens, dim] packed, of tokens that were appended. UNAVAILABLE when the device is lost.
+  // Copies the rows of appended tokens `first_token` .. `first_token` + `num_tokens` - 1 to `rows`, [num_tokens, dim]
+  // packed. UNAVAILABLE when the device is lost.
   virtual absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const = 0;
 };
 
-// The sizes for which an Executor allocates memory when it is made. A call beyond them fails with RESOURCE_EXHAUSTED
-// naming the size and the limit. A backend that does not allocate up front may accept more.
+// The largest sizes that an Executor must accept; it may allocate its memory for them when it is created. A call that
+// exceeds one of them fails with RESOURCE_EXHAUSTED, which names the size and the limit. A backend that does not
+// allocate memory in advance may accept larger calls.
 struct ExecutorOptions {
   int32_t max_queries = 64;                         // queries of one call
   int64_t max_query_tokens = 64 * 1024;             // tokens of all queries of one call
@@ -208,9 +213,9 @@ class Executor {
 
   // Scores every query against its candidates among `documents` and returns the best top_k of each, in rank order.
   // `results` has one element per query and is overwritten; it keeps its capacity from call to call. `timings` may be
-  // null. Returns INVALID_ARGUMENT for a query outside the limits or an ordinal out of range; UNAVAILABLE when the
-  // device is lost, and then for every later call too; DATA_LOSS when documents that are scored where they lie have
-  // changed there (DocumentsView::source).
+  // null. Returns INVALID_ARGUMENT for a query outside the limits or an ordinal out of range. Returns UNAVAILABLE when
+  // the device is lost, and again for every later call. Returns DATA_LOSS when the executor reads documents from the
+  // view's memory and that memory has changed (DocumentsView::source).
   virtual absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
                             absl::Span<std::vector<Scored>> results, CallTimings* timings) = 0;
 
@@ -220,9 +225,8 @@ class Executor {
   virtual absl::Status Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                              absl::Span<TokenMatch> matches) = 0;
 
-  // Makes documents that came with a request, which are not residual codes, scorable by this executor, without giving
-  // them a name. The result belongs
-  // to the executor and is valid until its next Stage call; the view's memory must stay valid as long.
+  // Makes the inline documents of a request scorable by this executor. They must not be residual codes. The result
+  // belongs to the executor and is valid until its next Stage call; the caller must keep the view's memory as long.
   virtual absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) = 0;
 };
 
@@ -232,11 +236,11 @@ struct BackendInfo {
   std::string device;   // as the vendor names it
   std::string isa;      // instruction set or compute capability in use: "avx2", "sm_90"
   int parallelism = 0;  // worker threads, or multiprocessors
-  // The token pairs that a call should have at most, so that it takes a fraction of a second: nothing interrupts a
-  // call.
+  // The largest number of token pairs that a caller should put into one call. Such a call takes a fraction of a second,
+  // which matters because a running call cannot be interrupted.
   uint64_t max_call_work = uint64_t{1} << 36;
   size_t memory_bytes = 0;  // the whole memory that documents may be loaded into
-  std::string link;         // how documents travel from host memory, for people; "" where they do not
+  std::string link;         // how documents travel from host memory, for logs; "" if the backend scores in host memory
 };
 
 // A device that scores. Thread-safe.
@@ -253,20 +257,21 @@ class Backend {
   virtual MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
                                  Tier tier) const = 0;
 
-  // Returns the memory that Load takes beside BytesNeeded for the codebook of documents of residual codes, in any tier.
+  // Returns the memory that Load takes for the codebook of residual codes, in addition to BytesNeeded, in any tier.
   virtual MemoryNeed CodebookBytesNeeded(ScalarType /*type*/, int32_t /*dim*/, int64_t /*num_centroids*/) const {
     return {};
   }
 
-  // Makes documents scorable. `keep_alive` owns the view's memory. The result holds on to it where documents are scored
-  // from there (every tier of a backend that scores in host memory, and kDisk); else it is dropped when the copy is
-  // done. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
+  // Makes documents scorable. `keep_alive` owns the view's memory. If calls read the documents from the view's memory
+  // (in every tier of a backend that scores in host memory, and in kDisk of any backend), the result keeps
+  // `keep_alive`. Otherwise Load copies the documents and then drops `keep_alive`. Returns RESOURCE_EXHAUSTED, with the
+  // numbers, when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                           std::shared_ptr<const void> keep_alive) = 0;
 
-  // Makes room for documents that will be appended, which are not residual codes, in the device's memory (on the CPU
-  // backend, the host's), which is what BytesNeeded says of max_documents and max_tokens in Tier::kDevice; on the CPU
-  // backend, the size of the arrays. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
+  // Reserves memory for documents that will be appended. They must not be residual codes. The memory is the device's,
+  // as much as BytesNeeded returns for max_documents and max_tokens in Tier::kDevice; on the CPU backend it is host
+  // memory for arrays of that size. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
   virtual absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) = 0;
 
   // Makes an executor with room for `options`. Returns RESOURCE_EXHAUSTED when there is too little memory.
@@ -277,15 +282,16 @@ class Backend {
                                      int64_t num_tokens) const;
 
   // Returns the most device memory that the workspace of one ScanExecutor takes for scans of objects of this shape with
-  // at most `num_documents` documents each. It holds for calls within kMaxScanQueries and the bounds of a server's
-  // calls (kernels/codes/scan.h) whose queries have the same candidates in each object: one list, one mask or all
-  // documents. 0 of a backend that scans in host memory.
+  // at most `num_documents` documents each. The result holds for calls that keep to kMaxScanQueries and to the bounds
+  // of a server's calls (kernels/codes/scan.h), and whose queries all have the same candidates in each object: one
+  // list, one mask or all documents. A backend that scans in host memory returns 0.
   virtual size_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const;
 
-  // Makes the first 1, 2 or 4 planes of codes scannable. `keep_alive` owns the view's memory. The result holds on to it
-  // where codes are scanned from there (a backend that scans in host memory); else it is dropped when the copy is done.
-  // INVALID_ARGUMENT where the codes have fewer planes or are damaged; RESOURCE_EXHAUSTED, with the numbers, when there
-  // is too little memory; UNIMPLEMENTED of a backend that scans no codes.
+  // Makes the first 1, 2 or 4 planes of codes scannable. `keep_alive` owns the view's memory. A backend that scans in
+  // host memory scans the codes in the view's memory, and its result keeps `keep_alive`; any other backend copies the
+  // codes and then drops `keep_alive`. INVALID_ARGUMENT if the codes have fewer planes or are damaged;
+  // RESOURCE_EXHAUSTED, with the numbers, when there is too little memory; UNIMPLEMENTED if the backend cannot scan
+  // codes.
   virtual absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
                                                                  std::shared_ptr<const void> keep_alive);
 
@@ -297,7 +303,8 @@ class Backend {
   // Makes an executor of scans. Errors as LoadCodes.
   virtual absl::StatusOr<std::unique_ptr<ScanExecutor>> CreateScanExecutor();
 
-  // Returns OK while the device answers. Once a device has failed, it stays UNAVAILABLE, with the first error's text.
+  // Returns OK while the device works. Once the device has failed, every call returns UNAVAILABLE with the text of the
+  // first error.
   virtual absl::Status Health() const = 0;
 };
 
@@ -318,18 +325,18 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& opti
 
 struct CudaOptions {
   int device = 0;  // CUDA device ordinal
-  // The token bytes of a document batch, in which documents of Tier::kHost and kDisk are copied to the device. Every
-  // executor has two batches in device memory. A document that is longer than a batch cannot be loaded into those
-  // tiers; with 0 no document can.
+  // The size of a document batch in token bytes. Documents of Tier::kHost and kDisk are copied to the device in
+  // batches, and every executor has two batches in device memory. A document that is larger than a batch cannot be
+  // loaded into these tiers; with 0 no document can.
   int64_t stream_block_bytes = int64_t{128} << 20;
-  // The device memory in which every executor keeps documents of Tier::kHost and kDisk that candidate lists name again
-  // and again.
+  // The size of each executor's cache in device memory. It holds documents of Tier::kHost and kDisk that candidate
+  // lists name repeatedly. 0 means no cache.
   int64_t document_cache_bytes = 0;
   int reader_threads = 8;  // threads that read documents of kDisk, and that copy those of kHost at loading; at least 1
 };
 
-// Returns how many CUDA devices this machine has, numbered from 0 on, whether they work or not. Returns UNIMPLEMENTED
-// when built without CUDA, and UNAVAILABLE where there is no driver or no device.
+// Returns how many CUDA devices this machine has, whether they work or not. Their ordinals begin at 0. Returns
+// UNIMPLEMENTED when built without CUDA, and UNAVAILABLE if there is no driver or no device.
 absl::StatusOr<int> CountCudaDevices();
 
 // Returns UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no such device or it cannot be used, and

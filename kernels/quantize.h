@@ -1,18 +1,19 @@
 // INT8 storage: the rotation that comes before quantising, and the quantisation of documents and of queries.
 //
-// Every row of a document is multiplied by a fixed orthogonal matrix; then the document is stored as one scale and one
-// int8 a value, where value = scale * element. A query's rows are multiplied by the same matrix, which leaves inner
-// products as they are, and each of its tokens has a scale, so that a similarity is an integer sum times two scales:
+// Every row of a document is multiplied by a fixed orthogonal matrix. The document is then stored as one scale and one
+// int8 element per value, where value = scale * element. A query's rows are multiplied by the same matrix, which leaves
+// inner products unchanged, and each query token has its own scale. So a similarity is an integer sum times two scales:
 //
 //   score = scale_d * sum_i (w_i * scale_i) * max_j sum_k q_ik * d_jk
 //
-// The maximum is taken of integers, and those sums are exact in any order. Rotating spreads the few large columns of a
-// trained embedding over all of them, so that one scale a document loses no more precision than one a token would.
+// The maximum compares the integer sums over k, which are exact in any order. The rotation spreads the few large
+// columns of a trained embedding over all columns. With it, one scale per document loses no more precision than one
+// scale per token would.
 //
-// The matrix is two rounds of random signs and a Hadamard transform (as in randomised Hadamard transforms of the
-// literature: Ailon & Chazelle 2009), each over the largest power of two of columns: round 0 over the first ones, round
-// 1 over the last ones. It takes d log d additions. It has the same bits on every backend, since sums and differences
-// are taken in one order and a multiplication by RotationFactor follows them.
+// The matrix consists of two rounds. Each round flips signs at random and applies a Hadamard transform (a randomised
+// Hadamard transform: Ailon & Chazelle 2009) to RotationSpan(dim) columns: round 0 to the first ones, round 1 to the
+// last ones. Multiplying a row takes d log d additions. All backends give the same bits, because they add and subtract
+// in the same order and multiply by RotationFactor at the end of each round.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ inline constexpr float kMinQuantizedMagnitude = 1e-30f;
 
 inline constexpr int32_t kRotationRounds = 2;
 
-// Returns the columns of one Hadamard transform: the largest power of two that is at most `dim`.
+// Returns how many columns one Hadamard transform covers: the largest power of two that is at most `dim`.
 constexpr int32_t RotationSpan(int32_t dim) {
   int32_t span = 1;
   while (span * 2 <= dim) span *= 2;
@@ -40,8 +41,8 @@ constexpr int32_t RotationSpan(int32_t dim) {
 // Returns the first column of a round's transform.
 constexpr int32_t RotationBegin(int32_t dim, int32_t round) { return round == 0 ? 0 : dim - RotationSpan(dim); }
 
-// Returns the signs of columns 64 * word .. 64 * word + 63 of a round's transform; a set bit turns a column's sign.
-// They are those of SplitMix64 (Steele, Lea & Flood 2014).
+// Returns the signs of columns 64 * word .. 64 * word + 63 of a round's transform; a set bit flips the column's sign.
+// The bits are those of SplitMix64 (Steele, Lea & Flood 2014).
 constexpr uint64_t RotationSigns(uint64_t seed, int32_t round, int32_t word) {
   uint64_t bits = seed + (static_cast<uint64_t>(round) * 64 + static_cast<uint64_t>(word) + 1) * 0x9e3779b97f4a7c15;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;

@@ -1,11 +1,11 @@
-// The rank order: the only order of a query's candidates, used by every selection and every merge.
+// The rank order of a query's candidates. Every selection and every merge uses it.
 #pragma once
 
 namespace maxsim {
 
 // Compares two candidates of one query, each a struct with members `score` and `position`: the higher score ranks
-// first, and of equal scores (-0 equals +0) the smaller position. The order is total where no two positions are equal
-// and no score is NaN. A function object, so that algorithms can inline it.
+// first; if scores are equal (-0 equals +0), the smaller position does. The order is total as long as no two positions
+// are equal and no score is NaN. This is a function object so that algorithms can inline it.
 //
 // Devices sort by keys of the same order (kernels/cuda/select/key.cuh).
 struct RankOrder {

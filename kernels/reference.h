@@ -27,8 +27,8 @@ struct ReferenceMatch {
 std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const Query& query, uint32_t ordinal);
 
 // Returns every similarity <q_i, d_j>, before the weight, of the query's tokens with those of document `ordinal`:
-// [query.num_tokens, the document's tokens] row-major. A row's maximum is the similarity of ReferenceAlign. Takes one
-// thread.
+// [query.num_tokens, the document's tokens] row-major. A row's maximum is the similarity of ReferenceAlign. Runs on the
+// calling thread only.
 std::vector<double> ReferenceSimilarities(const DocumentsView& documents, const Query& query, uint32_t ordinal);
 
 struct ReferenceHit {

@@ -3,8 +3,8 @@
 //
 //   v[c] = centroids[number][c] + bucket_weights[bucket c]          d = v / max(|v|, 1e-12)
 //
-// Centroids and bucket weights are rounded to one type, and so is each v[c]: this is how colbert-ai and fast-plaid
-// decompress on a GPU, in F16. The norm is that of the rounded v.
+// Centroids, bucket weights and each v[c] are rounded to one type, as colbert-ai and fast-plaid do with F16 when they
+// decompress on a GPU. |v| is the norm of the rounded v.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace maxsim {
 
-// Bounds on residual codes as documents have them. Products of wider rows would drift by more than the contract allows,
-// since the kernels add them in one chain.
+// Bounds on documents of residual codes. The kernels add the products of a row in one chain, and with wider rows the
+// sum's error would exceed what the contract allows.
 inline constexpr int32_t kMaxResidualDim = 1024;
 inline constexpr int64_t kMaxCentroids = int64_t{1} << 24;
 
@@ -43,15 +43,15 @@ constexpr bool TakesResidualDim(ScalarType type, int64_t dim) {
   return dim <= kMaxResidualDim && dim * ResidualBits(type) % 8 == 0;
 }
 
-// Returns the centroid's number in a row of documents (RowBytes).
+// Returns the number of the centroid in a document row (RowBytes describes the row).
 inline uint32_t ResidualCentroid(ScalarType type, int64_t dim, const void* row) {
   uint32_t number;
   std::memcpy(&number, static_cast<const char*>(row) + dim * ResidualBits(type) / 8, sizeof(number));
   return number;
 }
 
-// Returns the index of the first of `num_rows` rows of documents whose centroid's number is not below `num_centroids`,
-// or nullopt. Thread-safe.
+// Searches `num_rows` document rows. Returns the index of the first row whose centroid number is `num_centroids` or
+// more, or nullopt if there is none. Thread-safe.
 std::optional<int64_t> FindUnusableRow(ScalarType type, int64_t dim, const void* rows, int64_t num_rows,
                                        int64_t num_centroids);
 
@@ -69,20 +69,20 @@ class ResidualDecoder {
     int32_t dim = 0;                        // at most kMaxDim; dim * nbits is a multiple of 8
     int64_t num_centroids = 0;              // at least 1
     const void* centroids = nullptr;        // [num_centroids, dim] in `type`; borrowed
-    const float* bucket_weights = nullptr;  // [2^nbits]; read by the constructor alone
+    const float* bucket_weights = nullptr;  // [2^nbits]; only the constructor reads it
   };
 
   explicit ResidualDecoder(const Format& format);
   // Decodes rows of documents.
   ResidualDecoder(ScalarType type, int32_t dim, const ResidualCodebook& codebook);
 
-  // Writes the vector, [dim], of a centroid and the codes of a token's columns, [dim * nbits / 8]. A number outside the
-  // centroids' range is taken for the nearest one in it.
+  // Decodes a token from its centroid's number and the codes of its columns, [dim * nbits / 8]. Writes its vector,
+  // [dim]. If `number` is out of range, uses the first or the last centroid.
   void Decode(int64_t number, const uint8_t* codes, float* vector) const;
 
-  // Writes the vector, [dim], of a row of documents (RowBytes).
+  // Decodes a document row (RowBytes) and writes its vector, [dim].
   void DecodeRow(const void* row, float* vector) const;
-  // In FP64; only the sums v[c] are rounded, to Format::type.
+  // Decodes in FP64. Only the sums v[c] are rounded, to Format::type.
   void DecodeRow(const void* row, double* vector) const;
 
  private:

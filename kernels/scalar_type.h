@@ -63,8 +63,8 @@ constexpr size_t SizeOf(ScalarType type) {
   return 0;
 }
 
-// Returns the bytes of a token's row as shards and DocumentsView have it. A row of residual codes has the codes of all
-// columns, and then the number of the centroid in four bytes, lowest first.
+// Returns the size in bytes of a token's row in shards and in DocumentsView. A row of residual codes has the codes of
+// all columns, followed by the number of the centroid in four bytes, lowest byte first.
 constexpr int64_t RowBytes(ScalarType type, int64_t dim) {
   if (IsResidual(type)) return dim * ResidualBits(type) / 8 + static_cast<int64_t>(sizeof(uint32_t));
   return dim * static_cast<int64_t>(SizeOf(type));
@@ -113,13 +113,13 @@ uint16_t F32ToF16(float value);
 uint16_t F32ToBf16(float value);
 
 // Converts `count` elements. `from` and `to` may be any of F32, F16, BF16; narrowing rounds to nearest even through
-// F32. The ranges must not overlap, unless the types are equal and the pointers too (then nothing happens). `source`
-// need not be aligned to its element. Thread-safe.
+// F32. The ranges must not overlap, with one exception: if the types are equal, the pointers may be equal, and nothing
+// happens. `source` need not be aligned to its element. Thread-safe.
 void ConvertElements(ScalarType from, const void* source, ScalarType to, void* target, size_t count);
 
-// Returns the index of the first element that no token may have, or nullopt. Such an element is not finite, has a
-// magnitude beyond kMaxAbsValue, or is -128 in I8. Not for residual codes, which have no elements. `data` need not be
-// aligned to its element. Thread-safe.
+// Returns the index of the first element that is not allowed in a token, or nullopt. An element is not allowed if it is
+// not finite, if its magnitude exceeds kMaxAbsValue, or if it is -128 in I8. `type` must not be residual codes, which
+// have no elements. `data` need not be aligned to its element. Thread-safe.
 std::optional<size_t> FindUnusableElement(ScalarType type, const void* data, size_t count);
 
 }  // namespace maxsim

@@ -42,12 +42,12 @@ class SharedItems {
   std::atomic<bool> out_of_memory_{false};
 };
 
-// Runs one function on several threads at once; the callers' own threads take part. Thread-safe: calls of several
-// threads run side by side and share the workers, first come, first served.
+// Runs one function on several threads at the same time. Thread-safe: several threads may call Run at the same time.
+// Each caller's thread works on its own call, and free workers join the oldest call that has a free slot.
 class ThreadPool {
  public:
-  // Starts parallelism - 1 threads. `parallelism` >= 1 counts the threads of one call, and one of them is the caller's.
-  // If the system refuses a thread, the pool keeps those that it started before.
+  // Starts parallelism - 1 threads. `parallelism` >= 1 is the number of threads of one call, including the caller's. If
+  // the system cannot start a thread, the pool has only the threads that it started until that point.
   explicit ThreadPool(int parallelism);
 
   // Ends the threads. No call may be running.
@@ -55,13 +55,14 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Returns the number of threads that one call has: as many as the constructor was asked for, or fewer.
+  // Returns the largest number of threads that one call can have. It is less than the constructor's `parallelism` if
+  // the system could not start all threads.
   int parallelism() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls work(slot) on this thread with slot 0, and on as many of the workers as are free before this thread's call
-  // returns, with slots 1 .. parallelism() - 1, each used at most once. `work` claims its share of the job by itself
-  // (SharedItems), so it does not matter how many take part. Returns when every call of `work` has returned;
-  // everything they wrote is then visible here. `work` must not throw, nor call Run.
+  // Calls work(0) on the calling thread. Until that call returns, each worker that becomes free calls work(slot) too,
+  // with a slot of 1 .. parallelism() - 1 that no other worker has used. `work` must claim its share of the job by
+  // itself (SharedItems), so that any number of threads can take part. Run returns when every call of `work` has
+  // returned; everything that these calls wrote is then visible to the caller. `work` must neither throw nor call Run.
   void Run(absl::FunctionRef<void(int slot)> work);
 
  private:

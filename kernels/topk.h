@@ -1,5 +1,5 @@
-// Selection of the best k on the host, in rank order. That order is total as long as positions differ and no score is
-// NaN, so every function here has one right answer, whatever the order of its input.
+// Selection of the best k on the host, in rank order. The rank order is total as long as positions differ and no score
+// is NaN, so the result of every function here does not depend on the order of its input.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace maxsim {
 // Reduces `scored` to its best `k`, in rank order, in O(n + k log k).
 void SelectTopK(int32_t k, std::vector<Scored>* scored);
 
-// Selects the best k of a stream without keeping the stream: holds at most max(2 k, 1024) results, in memory that grows
-// with them to the next power of two. Push is amortised O(1). Not thread-safe.
+// Selects the best k of a stream of results. Keeps at most max(2 k, 1024) results at a time, in memory that grows in
+// powers of two as results arrive. Push is amortised O(1). Not thread-safe.
 class TopKSelector {
  public:
   // Forgets everything and starts to select the best `k` >= 1.
@@ -39,8 +39,8 @@ class TopKSelector {
   void Clear();
 
  private:
-  // Drops all but the best k and remembers the worst of them in threshold_: nothing that ranks after it can be in the
-  // answer.
+  // Drops all but the best k and stores the worst of these in threshold_: a result that ranks after it cannot be among
+  // the best k.
   void Shrink();
 
   size_t k_ = 0;

@@ -10,28 +10,28 @@
 
 namespace maxsim {
 
-// Checks the shape of documents that will be appended: type, dimension, 1 .. kMaxShardDocuments documents, and no more
-// tokens than those may have.
+// Checks the shape of documents that will be appended: the type, the dimension, that max_documents is 1 ..
+// kMaxShardDocuments, and that max_tokens is not more than max_documents documents may have.
 absl::Status ValidateAppendableShape(const AppendableShape& shape);
 
 // Checks the documents of a view as ValidateDocuments does, and that they can be appended to `num_documents` documents
-// of `num_tokens` tokens: INVALID_ARGUMENT for another type, dimension or rotation than the shape's, RESOURCE_EXHAUSTED
-// when there is no room for all of them.
+// with `num_tokens` tokens in all. Returns INVALID_ARGUMENT if their type, dimension or rotation is not the shape's,
+// and RESOURCE_EXHAUSTED if there is not enough room for all of them.
 absl::Status ValidateAppend(const AppendableShape& shape, int64_t num_documents, int64_t num_tokens,
                             const DocumentsView& documents);
 
-// Checks that rows `first_token` .. `first_token` + `num_rows` are among the `num_tokens` that were appended, and that
-// there is somewhere to copy them to. INVALID_ARGUMENT if not.
+// Checks the arguments of ReadRows: `num_rows` rows from `first_token` on must be among the `num_tokens` appended
+// tokens, and `rows` must point to memory. Returns INVALID_ARGUMENT if not.
 absl::Status ValidateReadRows(int64_t num_tokens, int64_t first_token, int64_t num_rows, const void* rows);
 
 // Checks one query of a TopK call against a set of `num_documents` documents: counts, top_k, pointers, weights, and
-// every ordinal. `query_idx` is used in messages only. Returns INVALID_ARGUMENT for the first thing that is wrong.
+// every ordinal. `query_idx` is used in messages only. Returns INVALID_ARGUMENT for the first error that it finds.
 absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t query_idx);
 
-// Checks documents that are passed to Stage: ValidateDocuments, and no residual codes.
+// Checks documents that are passed to Stage as ValidateDocuments does. Refuses residual codes.
 absl::Status ValidateStaged(const DocumentsView& documents);
 
-// Checks every query as ValidateQuery does, and that `num_results` is their number.
+// Checks every query as ValidateQuery does, and that `num_results` equals the number of queries.
 absl::Status ValidateTopKCall(absl::Span<const Query> queries, size_t num_results, int64_t num_documents);
 
 // Checks the arguments of Align: the query's token count and pointer, the ordinals, and the size of the output.
