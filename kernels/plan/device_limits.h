@@ -13,7 +13,7 @@ struct DeviceLimits {
   int32_t num_sms = 0;
   int32_t shared_bytes_per_block = 0;  // the opt-in maximum, in bytes
   int32_t shared_bytes_per_sm = 0;
-  int32_t reserved_shared_bytes = 1024;  // bytes of every thread block that the system takes
+  int32_t reserved_shared_bytes = 1024;  // shared memory that CUDA reserves in every thread block
   int32_t max_threads_per_sm = 0;
   bool hopper = false;  // whether the compute capability is 9.0
   // Whether the documents in question have tensor maps, which the wide and deep tilings need.

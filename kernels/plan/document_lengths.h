@@ -6,7 +6,7 @@
 
 namespace maxsim {
 
-// Takes a few hundred bytes however many documents there are, so it is cheap to copy.
+// Cheap to copy: an object has a few hundred bytes, however many documents were added.
 class DocumentLengths {
  public:
   // Adds documents. `offsets` [num_documents + 1] is that of DocumentsView.
@@ -17,9 +17,8 @@ class DocumentLengths {
   // Returns the tokens of every document if all have equally many; else 0.
   int64_t document_tokens() const { return shortest_ == longest_ ? longest_ : 0; }
   int64_t longest_tokens() const { return longest_; }
-  // Returns SpreadTokens (kernels/plan/shares.h). For documents that are longer than the bound of SpreadTokens,
-  // the bound is applied to the mean of documents of about the same length, so the result may be off by a
-  // tenth.
+  // Returns an estimate of SpreadTokens (kernels/plan/shares.h), which may be off by a tenth: SpreadTokens bounds the
+  // length of each long document, and this function bounds the mean length of documents of about the same length.
   int64_t spread_tokens() const;
 
  private:

@@ -1,9 +1,10 @@
-// The shared memory of the deep kernels (kernels/cuda/score/hopper_deep/kernel.cuh): what plan and kernel both compute
-// from.
+// The shared memory of the deep kernels (kernels/cuda/score/hopper_deep/kernel.cuh), as both the plan and the kernels
+// compute it.
 //
-// A row is cut into *column chunks* of 128 bytes, and a stage of the ring holds a chunk of a token tile, or with
-// kDeep128 of one for each of the two warpgroups. The row tile's chunks stay in shared memory where there is room for
-// them and three stages; otherwise a stage holds the row tile's chunk as well.
+// A row is cut into *column chunks* of 128 bytes. A stage of the ring holds one chunk of a token tile; with kDeep128 it
+// holds one chunk for each of the two warpgroups, which have different token tiles. If shared memory has room for all
+// chunks of the row tile and for three stages, the row tile's chunks stay there. Otherwise each stage also holds one
+// chunk of the row tile.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,9 @@ inline constexpr int32_t kDeepAlignment = 1024;
 inline constexpr int32_t kDeepMinResidentStages = 3;
 inline constexpr int32_t kDeepMaxStages = 4;
 
-// Number of token tiles of a warpgroup whose descriptions are kept. A tile takes at least three chunks and the ring has
-// at most four stages, so the chunks under way belong to two tiles; a third tile is being filled.
+// Number of token tiles per warpgroup whose descriptions are kept. A tile has at least three chunks and the ring has at
+// most four stages, so the ring holds chunks of at most two tiles. The third description is for the tile that is being
+// filled.
 inline constexpr int32_t kDeepTileEntries = 3;
 inline constexpr int32_t kDeepMinChunks = 3;
 
@@ -49,8 +51,8 @@ inline constexpr int32_t kDeepMostPieces = TileOctets(kDeepTokens);
 struct DeepHead {
   TileSpace<kDeepMostPieces> entries[kDeepTileEntries][2];  // of the token tiles of each warpgroup
   NotesSpace<kDeepMostPieces> notes[2];
-  uint64_t full[kDeepMaxStages];  // barriers of stages: the copies are there; the multiplying warps are done
-  uint64_t empty[kDeepMaxStages];
+  uint64_t full[kDeepMaxStages];   // barriers: the stage's copies have arrived
+  uint64_t empty[kDeepMaxStages];  // barriers: the multiplying warps are done with the stage
   uint64_t slot_barriers[kUnitBarriers];
   WorkUnitSpace slot;  // of the work unit that is handed over
 };

@@ -1,16 +1,18 @@
-// The token tiles of the Hopper kernels that hold many query rows: what plan and kernels both compute from.
+// The token tiles of the wide and deep Hopper kernels, as both the plan and the kernels compute them.
 //
-// Documents lie in a tile end to end, whatever their lengths, each starting at the next *octet* (eight tokens); one may
-// begin in one tile and end in another. So tiles are full until there are no more documents, except that a wide tile
-// takes no more once kWideMostEnds end in it; and a document wastes at most seven tokens. Documents' parts in a tile
-// are its *pieces*. Each tile has a description: a header, and for every piece which document it is.
+// Documents of any length lie in a tile one after the other, and each document starts at the next *octet* (eight
+// tokens), so a document wastes at most seven tokens. A document may begin in one tile and end in a later one, so every
+// tile but the last is full, with one exception: a wide tile takes no further document once kWideMostEnds documents end
+// in it. The part of a document in a tile is a *piece*. Each tile has a description: a header and, for every piece, the
+// document that it belongs to.
 #pragma once
 
 #include <cstdint>
 
 namespace maxsim {
 
-// Tensor copies and wgmma work in units of eight tokens: swizzled rows come in eights, and so do a thread's sums.
+// Tensor copies and wgmma work in units of eight tokens: a swizzled block has eight rows, and a thread's sums cover
+// eight tokens.
 inline constexpr int32_t kOctetTokens = 8;
 
 // Returns the number of octets that `tokens` tokens of a document take.
@@ -22,7 +24,8 @@ constexpr int32_t TileOctets(int32_t tile_tokens) { return tile_tokens / kOctetT
 inline constexpr int32_t kTileHeaderBytes = 32;
 inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
 
-// Bytes of the loading warp's note on a piece, for the warps that copy the piece and repeat its last token.
+// Bytes of the note that the loading warp writes for each piece. The warps that copy the piece and repeat its last
+// token read it.
 inline constexpr int32_t kPieceNoteBytes = 8;
 
 // A work unit is handed over in a slot (work_unit_slot.cuh), which has row tile and count, then position, rows and
@@ -41,7 +44,7 @@ struct alignas(16) TileSpace {
   uint8_t pieces[kMaxPieces][kTilePieceBytes];
 };
 
-// Room for what is noted of the pieces of a token tile.
+// Room for the notes on the pieces of a token tile.
 template <int32_t kMaxPieces>
 struct alignas(8) NotesSpace {
   uint8_t notes[kMaxPieces][kPieceNoteBytes];

@@ -1,4 +1,4 @@
-// The sizes and the shared memory of the stream kernels: what the plan and the kernels both compute from.
+// The sizes and the shared memory of the stream kernels, as both the plan and the kernels compute them.
 #pragma once
 
 #include <algorithm>
@@ -9,25 +9,27 @@
 
 namespace maxsim {
 
-// kStreamSlots: the number of documents whose maxima may be in flight, at least the stages of any ring.
-// kStreamEntryBytes: the size of a token tile's description. kStreamMaxWarps: the most warps that multiply, each its
-// own tile; with the loading warp that leaves 168 registers per thread.
+// The number of documents whose maxima may be in flight. It must be at least the stage count of every ring.
 inline constexpr int32_t kStreamSlots = 32;
+// The size of a token tile's description.
 inline constexpr int32_t kStreamEntryBytes = 16;
 inline constexpr int32_t kStreamAlignment = 128;  // of the shared memory; bulk copies need 16
+// The maximum number of warps that multiply. Each multiplies its own tile. With these and the loading warp, a thread
+// can have 168 registers.
 inline constexpr int32_t kStreamMaxWarps = 11;
 // Rows of at most this many bytes keep the query in registers, and tiles take about 8 KB.
 inline constexpr int32_t kStreamRegisterRowBytes = 256;
 inline constexpr int32_t kStreamTileBytes = 8192;
-// Wider rows keep it in shared memory: the shared memory that a thread block may have on Hopper, and the fewest stages
-// that keep the memory busy, with one tile being multiplied while two are on their way.
+// For wider rows, the kernels keep the query in shared memory. kStreamSharedBytes is the shared memory that a thread
+// block may have on Hopper. kStreamMinStages is the smallest number of stages that keeps the memory busy: one tile is
+// multiplied while two are being copied.
 inline constexpr int32_t kStreamSharedBytes = 227 * 1024;
 inline constexpr int32_t kStreamMinStages = 3;
 
-// Query rows as the stream kernels read them, in device memory and in shared memory: whole steps, zero past a row's
-// end, and a query tile of kQueryTileTokens rows in the order of the products' operands. For every step and 16 rows, 16
-// bytes hold a lane's operand of mma.sync: for its quarter of the step, the first words of two rows and then their
-// second words.
+// Returns the size in bytes of a query row as the stream kernels read it, in device memory and in shared memory: the
+// row is padded with zeros to whole steps. The rows of a query tile (kQueryTileTokens rows) are stored in the order of
+// the operands of mma.sync, not row by row. For every step and every 16 rows, a lane's operand has 16 bytes: of two
+// rows, in the lane's quarter of the step, first both first words and then both second words.
 constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
   return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes);
 }
@@ -73,8 +75,8 @@ constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32
 struct StreamShape {
   int32_t tile_tokens = 0;
   int32_t stage_bytes = 0;
-  int32_t stages = 0;  // 0: no ring for such rows
-  int32_t warps = 0;   // that multiply
+  int32_t stages = 0;  // 0: shared memory has no room for a ring for such rows
+  int32_t warps = 0;   // warps that multiply
   int32_t query_bytes = 0;
 
   constexpr StreamLayout Layout() const { return StreamLayoutOf(stages, stage_bytes, query_bytes); }
@@ -83,7 +85,8 @@ struct StreamShape {
 
 inline constexpr StreamShape kStreamRegisterShape{0, kStreamTileBytes, 2 * kStreamMaxWarps, kStreamMaxWarps, 0};
 
-// Returns the ring for wide rows with tiles of `tile_tokens` tokens; one of no stages if too few fit.
+// Returns the ring for wide rows with tiles of `tile_tokens` tokens. If fewer than kStreamMinStages stages fit, the
+// ring has 0 stages.
 constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) {
   StreamShape shape{tile_tokens, static_cast<int32_t>(tile_tokens * row_bytes), 0, 0,
                     kQueryTileTokens * StreamQueryPitch(row_bytes)};
@@ -92,8 +95,8 @@ constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) 
     ++shape.stages;
   }
   if (shape.stages < kStreamMinStages) return {};
-  // With few stages, one warp per stage. Otherwise as many warps as leave at most an eighth of the stages without one:
-  // if there are few warps, their latency sets the pace.
+  // Takes as many warps as possible, because with few warps their latency limits the rate: one per stage, up to
+  // kStreamMaxWarps. Takes fewer warps as long as more than an eighth of the stages would be left over.
   const int32_t fit = shape.stages;
   shape.warps = std::min(fit, kStreamMaxWarps);
   while (fit % shape.warps > fit / 8) --shape.warps;
@@ -101,8 +104,9 @@ constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) 
   return shape;
 }
 
-// A tile has 16 tokens, as mma.sync takes, if that many fit: with half as many the query would be read twice as often.
-// Tiles of short rows have 32, which is 8 KB or more.
+// Returns the ring for rows of `row_bytes`. With the query in registers, a tile has about kStreamTileBytes. With the
+// query in shared memory, a tile has 32 tokens if these take at most 12 KB, otherwise 16, the number that mma.sync
+// multiplies. If a ring of such tiles does not fit, a tile has 8 tokens, and the query is read twice as often.
 constexpr StreamShape StreamShapeOf(int64_t row_bytes) {
   if (row_bytes <= kStreamRegisterRowBytes) {
     StreamShape shape = kStreamRegisterShape;

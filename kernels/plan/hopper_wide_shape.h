@@ -1,4 +1,4 @@
-// The sizes and the shared memory of the wide kernels: what the plan and the kernels both compute from.
+// The sizes and the shared memory of the wide kernels, as both the plan and the kernels compute them.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@ inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;
 inline constexpr int32_t kWideMultipliers = 8;   // warps
-inline constexpr int32_t kWideAlignment = 1024;  // of the stages, and so of all of it
-// A row is named by a signed 32-bit number.
+inline constexpr int32_t kWideAlignment = 1024;  // of the stages, and so of the whole shared memory
+// Maximum number of tokens of the documents. Kernels name a row by a signed 32-bit number.
 inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 
 // Return the halves of a row of `steps` steps, and the stages of the ring, which takes nearly all of the shared memory.
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
 constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
 
-// At most kWideMostEnds documents end in a wide tile, and it has no more pieces: a tile is full once a piece goes on in
-// the next. A warp keeps kWideEndBytes of a document until it is summed: two maxima per lane and set of rows.
+// At most kWideMostEnds documents end in a wide tile. The tile also has at most that many pieces, because it is full
+// once a piece continues in the next tile. Until a document's maxima are summed, each warp keeps kWideEndBytes for it:
+// two maxima per lane and set of rows.
 inline constexpr int32_t kWideMostEnds = 8;
 inline constexpr int32_t kWideEndBytes = 2 * 2 * 32 * 4;
 
@@ -40,8 +41,8 @@ struct WideShared {
   alignas(16) uint8_t scratch[kWideMultipliers][kWideMostEnds][kWideEndBytes];
   alignas(16) float weights[kWideMultipliers][kQueryTileTokens];
   WorkUnitSpace slot;  // of the work unit that is handed over
-  // Barriers of stages: the tile is described; it has been copied; documents' last octets are whole; the multiplying
-  // warps have let go of it.
+  // Barriers of each stage, in this order: the tile's description is written; its copies have arrived; the last octet
+  // of each document is filled up; the multiplying warps are done with the tile.
   uint64_t described[kStages];
   uint64_t full[kStages];
   uint64_t whole[kStages];

@@ -1,4 +1,4 @@
-// The shared memory of the portable scoring kernels: what the plan and the kernels both compute from.
+// The shared memory of the portable scoring kernels, as both the plan and the kernels compute it.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,20 @@
 
 namespace maxsim {
 
-// The ring has from two stages, the fewest that overlap loading with arithmetic, to eight: more gain nothing, and the
-// candidate table below relies on it.
+// Bounds on the stages of the ring. Two is the smallest number that overlaps loading with arithmetic. More than eight
+// gain nothing, and the size of the candidate table below assumes at most eight.
 inline constexpr int32_t kMinStages = 2;
 inline constexpr int32_t kMaxStages = 8;
 
-// Shared memory has a table of where the rows of this many candidates lie, filled half by half ahead of the loads.
+// Number of candidates in the table in shared memory that says where each candidate's rows lie. It is filled ahead of
+// the loads, one half at a time.
 inline constexpr int32_t kCandidateTableSize = 128;
 inline constexpr int32_t kCandidateTableEntryBytes = 16;
 
 inline constexpr int32_t kPortableAlignment = 128;  // of the shared memory
 
-// Returns the bytes of one row of a resident query tile: whole steps, and 16 bytes against bank conflicts.
+// Returns the distance in bytes between rows of a resident query tile: whole steps, and 16 bytes that avoid bank
+// conflicts.
 constexpr int32_t ResidentQueryPitch(int64_t row_bytes) {
   return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes) + 16;
 }

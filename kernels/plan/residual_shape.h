@@ -17,8 +17,8 @@ inline constexpr int32_t kCodedQueryRows = kQueryTileTokens;
 inline constexpr int32_t kCodedStepColumns = 32;
 inline constexpr int32_t kCodedLaneColumns = kCodedStepColumns / 4;
 
-// Query rows stay in shared memory as long as they take no more than this: with the table of weights it is less than
-// the 99 KB that every device from compute capability 8.0 on has.
+// Query rows stay in shared memory if they take at most this many bytes. Together with the table of weights this is
+// less than 99 KB, which every device from compute capability 8.0 on has.
 inline constexpr int64_t kMaxCodedQueryBytes = 64 * 1024;
 
 // Number of thread blocks that keep every multiprocessor of today's devices busy, several on each.
@@ -36,7 +36,8 @@ constexpr CodedShared CodedSharedOf(int32_t table_bytes, bool resident, int32_t 
   CodedShared shared{};
   SharedArrays arrays(128);
   arrays.TakeBytes(table_bytes, 128);
-  // Rows whose pitch is an odd multiple of 64 bytes do not meet in a bank where two rows' 64 bytes are read at once.
+  // A warp reads 64 bytes of two rows at the same time. With a pitch of an odd multiple of 64 bytes, these are in
+  // different banks.
   const int32_t steps = (dim + kCodedStepColumns - 1) / kCodedStepColumns;
   const int32_t parts = steps * kCodedStepColumns * static_cast<int32_t>(SizeOf(type)) / 64;
   shared.query_pitch = (parts % 2 == 0 ? parts + 1 : parts) * 64;

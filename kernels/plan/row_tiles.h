@@ -1,8 +1,8 @@
-// Counting the query rows that a call stacks, and the row tiles that a tiling makes of them.
+// Counts the query rows of a call, and the row tiles that a tiling cuts them into.
 //
 // A query's tokens are cut into *query tiles* of 32 rows (the last one padded with zero rows). Queries that score the
-// same documents form a *query group*, whose query tiles, stacked, are cut into *row tiles*: a row tile is what one
-// thread block holds against the documents that it reads.
+// same documents form a *query group*. The query tiles of a group are stacked and cut into *row tiles*. A thread block
+// holds one row tile at a time and multiplies the documents that it reads with it.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace maxsim {
 
 // The shape of a query group: the counts that plans depend on.
 struct QueryGroupShape {
-  int64_t num_query_tiles = 0;  // of all queries of the group, where no tails share query tiles
+  int64_t num_query_tiles = 0;  // of all queries of the group, if no tails share query tiles
   int64_t num_candidates = 0;   // documents that each query is scored against
   // The number of query tiles if tails share them. 0 means as many as num_query_tiles.
   int64_t packed_query_tiles = 0;
 };
 
-// Returns whether tails of the group's queries share query tiles on the tiling. They do where the tiling lets them,
-// unless that saves next to nothing, as shared query tiles take longer to sum.
+// Returns whether tails of the group's queries share query tiles on the tiling. They do if the tiling allows it and if
+// it saves enough row tiles, because shared query tiles take longer to sum.
 bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile);
 
 // Returns the query tiles that the group's rows take on the tiling.

@@ -46,11 +46,11 @@ inline constexpr int32_t kWideTokens = 128;
 inline constexpr int32_t kDeepTokens = 192;
 
 // A wide kernel's row tile of at most this many query tiles (half of the largest row tile) is a half row tile: both
-// warpgroups hold all of its rows, and documents go to one and the other in turn.
+// warpgroups hold all of its rows, and take documents in turn.
 inline constexpr int32_t kHalfTileQueryTiles = 4;
 
-// The constants of a tiling, which kernel and plan both read. For Hopper's tilings only rows, tokens and min_blocks are
-// used.
+// The constants of a tiling. Both the plan and the kernels read them. Tilings for Hopper use only rows, tokens and
+// min_blocks.
 struct TileTraits {
   int32_t rows;          // of a row tile
   int32_t tokens;        // of a token tile
@@ -62,9 +62,9 @@ struct TileTraits {
   constexpr int32_t warps() const { return warps_rows * warps_tokens; }
   constexpr int32_t threads() const { return 32 * warps(); }
   constexpr int32_t query_tiles() const { return rows / kQueryTileTokens; }
-  // Returns the distance in bytes between rows of a stage in shared memory. 16 bytes of padding put the eight
-  // consecutive rows that ldmatrix reads at once into different banks (row bytes are a multiple of 32, so the pitch is
-  // an odd multiple of 16).
+  // Returns the distance in bytes between rows of a stage in shared memory. ldmatrix reads eight consecutive rows at
+  // once, and 16 bytes of padding put them into different banks (row bytes are a multiple of 32, so the pitch is an odd
+  // multiple of 16).
   constexpr int32_t pitch() const { return chunk_bytes + 16; }
 };
 

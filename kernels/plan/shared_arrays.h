@@ -1,13 +1,13 @@
-// Computes where arrays begin that follow one another in a thread block's shared memory. The host adds up their size
-// and the kernel finds them by the same function, so that the two cannot disagree.
+// Computes where consecutive arrays begin in a thread block's shared memory. The host uses it to compute their total
+// size, and the kernel to find the arrays, so the two cannot disagree.
 #pragma once
 
 #include <cstdint>
 
 namespace maxsim {
 
-// A cursor that hands out arrays and counts their bytes. If no array is more strictly aligned than the one before it,
-// nothing is rounded, so sizes that are only known at run time cost a kernel just one addition each.
+// A cursor that hands out arrays and counts their bytes. If no array needs a stricter alignment than the one before it,
+// no offset is rounded. A kernel then needs only one addition for each array whose size is known only at run time.
 class SharedArrays {
  public:
   // `alignment` is that of the shared memory, a power of two.
