@@ -1,4 +1,5 @@
-// Codes in a backend's memory that grow by appending, beside AppendableDocuments (kernels/maxsim.h).
+// Codes in a backend's memory to which more codes can be appended: the counterpart of AppendableDocuments
+// (kernels/maxsim.h).
 #pragma once
 
 #include <cstdint>
@@ -23,14 +24,13 @@ struct AppendableCodesShape {
 class AppendableCodes {
  public:
   virtual ~AppendableCodes() = default;
-  // Appends the first planes of all documents of the view, which is of the same shape, with their factors, scales and
-  // bounds. After OK they are in the backend's memory, and the view is not used any more. On an error nothing was
-  // appended: INVALID_ARGUMENT for another shape, fewer planes or missing bounds; RESOURCE_EXHAUSTED, with the numbers,
-  // beyond max_documents or max_tokens; UNAVAILABLE when the device is lost.
+  // Appends the first `planes` planes of all documents of the view, which must have the same shape, with their factors,
+  // scales and bounds. After OK the codes are in the backend's memory, and the caller may free the view. After an error
+  // nothing is appended: INVALID_ARGUMENT for another shape, fewer planes or missing bounds; RESOURCE_EXHAUSTED, with
+  // the numbers, beyond max_documents or max_tokens; UNAVAILABLE when the device is lost.
   virtual absl::Status Append(const CodesView& codes) = 0;
-  // Returns a snapshot of the codes appended so far, which any ScanExecutor of the backend scans. Document n is the
-  // n-th that was appended, and has the bounds of 1, 2 and 4 planes. The snapshot is immutable and keeps the memory
-  // alive.
+  // Returns a snapshot of the codes appended so far. Any ScanExecutor of the backend can scan it. Documents are
+  // numbered in the order in which they were appended. The snapshot is immutable and keeps the memory alive.
   virtual std::shared_ptr<const LoadedCodes> Snapshot() const = 0;
 };
 

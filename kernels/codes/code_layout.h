@@ -2,12 +2,12 @@
 //
 // A code has a 4-bit cell for each coordinate of the rotated token vector: a sign and a magnitude cell of 3 bits
 // (kernels/codes/code_levels.h). The bits are stored as planes. Plane 0 has the signs, plane 1 the highest bit of the
-// magnitude cells, and planes 2 and 3, which are stored together, the two lower ones. Plane 0 alone, planes 0 and 1, or
-// all four are complete codes, so that nothing is stored twice.
+// magnitude cells, and planes 2 and 3, which are stored together, the two lower ones. Plane 0 by itself is a complete
+// code, and so are planes 0 and 1 together, and all four. So codes of 1, 2 and 4 planes share their bits.
 //
-// A plane is an array of rows, one for each token, in the order of the tokens and without gaps, also not between
-// documents. It begins at a multiple of kPlaneAlignment bytes. A row of plane 0 or 1 has PlaneRowBytes(dim) bytes, one
-// bit for each coordinate; a row of planes 2 and 3 has twice as many. Coordinates beyond `dim` have the bit 0.
+// A plane is an array of rows, one per token, in the order of the tokens and without gaps, even between documents. It
+// begins at a multiple of kPlaneAlignment bytes. A row of plane 0 or 1 has PlaneRowBytes(dim) bytes, one bit for each
+// coordinate; a row of planes 2 and 3 has twice as many. Coordinates beyond `dim` have the bit 0.
 //
 // A row consists of groups of 128 coordinates, 16 bytes each, and of up to three tail words of 32 coordinates:
 //
@@ -15,8 +15,8 @@
 //   tail word v:  bit r of byte T + 4 v + c   is coordinate 8 T + 32 v + 4 r + c  (c = 0 .. 3, r = 0 .. 7)
 //
 // where T = 16 * (number of groups). So one shift and one mask of 16 bytes (or of a tail word) give consecutive
-// coordinates, and the 32-bit word w of a group holds what lane w of four needs of a tensor core's fragments: its words
-// are shifted by 0 .. 7 and masked, and nothing moves between lanes.
+// coordinates. The 32-bit word w of a group has all the bits that lane w of a quad needs for its part of a tensor
+// core's fragment: the lane shifts the word by 0 .. 7 and masks it, and lanes exchange nothing.
 //
 // Planes 2 and 3 have a field of two bits for each bit of plane 0: the lower one is plane 3, the upper one plane 2. The
 // fields of the 32-bit word w of plane 0 are in words 2 w (its even bits) and 2 w + 1 (its odd bits), at bits

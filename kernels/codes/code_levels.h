@@ -1,4 +1,4 @@
-// The cells of a code, and the integers that stand for them.
+// The cells of a code, and the integer level of each cell.
 //
 // The coordinates of a rotated token vector, divided by their root mean square, are nearly normally distributed. The
 // cells are those of the Lloyd-Max quantiser with 16 levels of the standard normal distribution (Lloyd 1982, Max 1960).
@@ -19,9 +19,9 @@ inline constexpr std::array<double, 7> kCellCuts = {0.25822166467071866, 0.52240
                                                     1.0992858269170702,  1.43713879168453,   1.8435318062766282,
                                                     2.400803398763277};
 
-// Magnitudes of the levels. With one plane they are all 1. kLevels4 are 2 v + 1, where v = kHalfLevels4 fits an INT8
-// operand of a multiplication beside -v - 1, which stands for the negative level: the odd integer is
-// 2 * (the operand) + 1.
+// Magnitudes of the levels. With one plane they are all 1, with two planes kLevels2. With four planes a level is an odd
+// integer 2 v + 1, so that v fits INT8 and can be an operand of a multiplication: v is an element of kHalfLevels4 for a
+// positive level, and minus that element minus 1 for a negative one.
 inline constexpr std::array<int32_t, 2> kLevels2 = {13, 42};
 inline constexpr std::array<int32_t, 8> kHalfLevels4 = {5, 18, 30, 43, 58, 75, 96, 127};
 
@@ -31,7 +31,7 @@ constexpr int32_t CodeLevel(int planes, bool positive, int32_t magnitude) {
   return positive ? level : -level;
 }
 
-// Returns the value of a level's unit, in units of the coordinates' root mean square.
+// Returns the factor that turns levels into coordinates, in units of the coordinates' root mean square.
 constexpr double LevelUnit(int planes) {
   return planes == 1 ? 0.7978845608028654 : planes == 2 ? 0.038218415333958436 : 0.010735900652971092;
 }

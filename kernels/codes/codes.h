@@ -1,14 +1,15 @@
-// Codes of documents: what a scan reads in place of the documents' vectors. docs/internals/codes.md explains them and
-// proves the bound.
+// Codes of documents. A scan reads them instead of the documents' vectors. docs/internals/codes.md explains codes and
+// proves their bound.
 //
 // With y_j the rotated vector of token j of a document, L_j the integer levels of its code in 1, 2 or 4 planes
 // (kernels/codes/code_levels.h) and g_j its factor, the code stands for the vector
 //
 //   z_j = scale * LevelUnit(planes) * g_j * L_j.
 //
-// Without factors every g_j is 1 and `scale` is the root mean square of the document's coordinates. With factors
-// `scale` * kMaxFactor is that of the document's longest token, and g_j says how long token j is in comparison, as an
-// integer 0 .. kMaxFactor: then products with an integer query stay integers.
+// Without factors every g_j is 1, and `scale` is the root mean square of the document's coordinates. With factors,
+// `scale` * kMaxFactor is the root mean square of the coordinates of the document's longest token, and g_j is the
+// length of token j relative to it. g_j is an integer 0 .. kMaxFactor, so that products with an integer query are
+// integers.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +25,15 @@ namespace maxsim {
 
 inline constexpr int32_t kMaxFactor = 255;
 
-// A document whose nominal norm (see NominalNorm) would be smaller has the scale 0.
+// If a document's nominal norm (NominalNorm) would be smaller than this, its scale is 0.
 inline constexpr double kMinNominalNorm = 1e-28;
 
-// How far the scores of a document's vectors can lie above those of its code, for one number of planes. All four are
-// upper bounds over the document's tokens, F16 bits rounded up; the last three are multiples of NominalNorm.
+// Says by how much a document's score can exceed the score of its code, for codes of one number of planes. Each member
+// is the maximum over the document's tokens of the expression in its comment, as the bits of an F16 number that is
+// rounded up. The last three are in multiples of NominalNorm.
 struct CodeBound {
-  uint16_t slope = 0;     // <y_j, z_j> / |z_j|^2: what multiplies z_j in the projection of y_j on it
-  uint16_t residual = 0;  // length of what the projection leaves of y_j
+  uint16_t slope = 0;     // <y_j, z_j> / |z_j|^2: the factor of z_j in the projection of y_j on z_j
+  uint16_t residual = 0;  // the length of y_j minus its projection on z_j
   uint16_t length = 0;    // |z_j|
   uint16_t norm = 0;      // |y_j|, the same for any number of planes
 
@@ -43,7 +45,7 @@ static_assert(sizeof(CodeBound) == 8);
 struct CodeShape {
   int32_t dim = 0;                          // kMinDim .. kMaxDim
   ScalarType originals = ScalarType::kF16;  // the type of the vectors that the codes were made of
-  uint64_t rotation_seed = 0;               // of the rotation (kernels/quantize.h); I8 originals already have it
+  uint64_t rotation_seed = 0;               // of the rotation (kernels/quantize.h); I8 originals are already rotated
   bool factors = false;                     // whether tokens have factors
 
   friend bool operator==(const CodeShape&, const CodeShape&) = default;
@@ -53,7 +55,7 @@ struct CodeShape {
 // its arrays.
 struct CodesView {
   CodeShape shape;
-  int planes = 1;                     // planes that are there: 1, 2 or 4. A scan may read fewer
+  int planes = 1;                     // number of planes in the view: 1, 2 or 4. A scan may read fewer
   int64_t num_documents = 0;          // 0 .. kMaxShardDocuments
   const int64_t* offsets = nullptr;   // [num_documents + 1], offsets[0] == 0, strictly increasing
   const uint8_t* plane0 = nullptr;    // [num_tokens, PlaneRowBytes(dim)], aligned to kPlaneAlignment, as all planes
@@ -61,12 +63,12 @@ struct CodesView {
   const uint8_t* planes23 = nullptr;  // [num_tokens, FieldRowBytes(dim)], with 4 planes
   const uint8_t* factors = nullptr;   // [num_tokens], with shape.factors; otherwise null
   const float* scales = nullptr;      // [num_documents], finite, 0 or more
-  const CodeBound* bounds[3] = {};    // for 1, 2 and 4 planes: [num_documents]. Null where they are not there
+  const CodeBound* bounds[3] = {};    // for 1, 2 and 4 planes: [num_documents], or null if the view has none
 
   int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
 };
 
-// Returns the place of the bounds of 1, 2 or 4 planes in CodesView::bounds.
+// Returns the index in CodesView::bounds of the bounds for 1, 2 or 4 planes.
 constexpr int BoundIndex(int planes) { return planes / 2; }
 
 // Returns the norm that a document's scale stands for: scale * sqrt(dim), times kMaxFactor with factors.
@@ -78,8 +80,8 @@ size_t CodeArrayBytes(const CodeShape& shape, int planes, int64_t num_documents,
 // Checks dimension and type. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status ValidateCodeShape(const CodeShape& shape);
 
-// Checks the shape of a view (not the bits): dimension, planes, pointers and their alignment, offsets that start at 0
-// and grow by 1 .. kMaxDocumentTokens, scales.
+// Checks the shape of a view, not the bits of its planes: the dimension, the planes, the pointers and their alignment,
+// the scales, and that offsets start at 0 and grow by 1 .. kMaxDocumentTokens.
 absl::Status ValidateCodes(const CodesView& codes);
 
 }  // namespace maxsim

@@ -1,10 +1,9 @@
-// Making codes of documents.
+// Encodes documents as codes.
 //
 // Codes are a pure function of the documents and the shape, bit for bit, on every machine and compiler. For each token:
 //
-//  1. The row is widened to FP32 and rotated (Rotate in kernels/quantize.h). I8 rows are already rotated: their
-//  elements
-//     are taken as integers.
+//  1. The row is widened to FP32 and rotated (Rotate in kernels/quantize.h). I8 rows are already rotated, so their
+//     integer elements are used as they are.
 //  2. S is the sum of the squares in FP64. Sums have four lanes: lane l adds columns l, l + 4, l + 8, ... in order,
 //     starting from zero, and the sum is (lane 0 + lane 1) + (lane 2 + lane 3). Products of FP32 numbers are exact in
 //     FP64, so that a fused multiply-add gives the same bits.
@@ -14,11 +13,11 @@
 //     integer N_p = sum of L_p,k^2.
 //
 // The norm of a token is sqrt(S), times the document's scale for I8 (FP64). A document's scale is the FP32 number next
-// to sqrt(sum of the tokens' squared norms / tokens / dim), the sum taken in order of the tokens; with factors it is
-// next to (largest norm / sqrt(dim)) / kMaxFactor, and the factor of a token is the integer next to norm / (scale *
-// sqrt(dim)), at most kMaxFactor, ties to even. Both are 0 where scale * sqrt(dim) (with factors: * kMaxFactor) would
-// be below kMinNominalNorm. The bounds follow (CodeBound); they are increased by a relative 2^-40 and more before they
-// are rounded up, which covers the rounding of these steps.
+// to sqrt(sum of the tokens' squared norms / tokens / dim), the sum taken in order of the tokens. With factors, the
+// scale is the FP32 number next to (largest norm / sqrt(dim)) / kMaxFactor, and the factor of a token is the integer
+// next to norm / (scale * sqrt(dim)), at most kMaxFactor, ties to even. Scale and factors are 0 if scale * sqrt(dim)
+// (with factors: * kMaxFactor) would be below kMinNominalNorm. The bounds (CodeBound) are computed from these numbers.
+// They are increased by a relative 2^-40 or more before they are rounded up, which covers the rounding of these steps.
 #pragma once
 
 #include <array>
@@ -33,8 +32,8 @@
 
 namespace maxsim {
 
-// Where codes are written to: the arrays of a CodesView, for all documents of a view. Planes 1, 2 and 3 may be null,
-// and so may bounds; then they are not written.
+// The arrays to which codes are written: those of a CodesView, for all documents of a view. Pointers to planes 1, 2 and
+// 3 and to bounds may be null; arrays with a null pointer are not written.
 struct CodesOutput {
   uint8_t* plane0 = nullptr;
   uint8_t* plane1 = nullptr;
@@ -48,13 +47,14 @@ struct CodesOutput {
 CodeShape CodeShapeOf(const DocumentsView& documents, uint64_t rotation_seed, bool factors);
 
 // Encodes documents `begin` .. `end` - 1 of a valid view (ValidateDocuments) into their places in `output`. For I8
-// documents shape.rotation_seed must be theirs. INVALID_ARGUMENT for another type or dimension than the shape's, and
-// for a value that no token may have (FindUnusableElement), naming document, token and column; then the output of these
-// documents is unspecified. Thread-safe for ranges that do not overlap.
+// documents shape.rotation_seed must be the documents' seed. Returns INVALID_ARGUMENT if the type or dimension is not
+// the shape's, and for a value that is not allowed in a token (FindUnusableElement); the message names document, token
+// and column. After an error the output of these documents is unspecified. Several threads may encode ranges that do
+// not overlap.
 absl::Status EncodeRange(const CodeShape& shape, const DocumentsView& documents, int64_t begin, int64_t end,
                          const CodesOutput& output);
 
-// Codes in memory of their own, of 4 planes with all bounds.
+// Owns codes of documents: 4 planes with all bounds.
 class EncodedDocuments {
  public:
   EncodedDocuments() = default;
@@ -85,8 +85,8 @@ class EncodedDocuments {
 };
 
 // Returns the root mean square, over all tokens, of (token's norm / root mean square of its document's norms) - 1.
-// Above kMaxNormSpread codes need factors: without them the norms add more to the error of an estimate than the
-// rounding to 4 planes does (sqrt(0.0096) = 0.098 of a norm).
+// Codes of documents with a spread above kMaxNormSpread need factors. Without factors, the differences of norms would
+// add more to the error of an estimate than the rounding to 4 planes does (sqrt(0.0096) = 0.098 of a norm).
 double NormSpread(const DocumentsView& documents);
 inline constexpr double kMaxNormSpread = 0.05;
 

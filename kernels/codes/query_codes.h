@@ -1,5 +1,6 @@
-// Queries for scans over codes: integers that are multiplied with the levels of documents' codes, and what turns the
-// integer sums into an estimate of the score and into an upper bound of it. docs/internals/codes.md proves the bound.
+// Queries for scans over codes. A query is encoded as integers, which are multiplied with the levels of documents'
+// codes. Estimate and UpperBound turn the integer sums into an estimate and an upper bound of the score.
+// docs/internals/codes.md proves the bound.
 //
 // A token's integers Q_i and its multiplier u_i stand for the vector w_i q_i ~ step * u_i * Q_i, rotated, where w_i is
 // its weight. With I_ij = <Q_i, L_j> * g_j, all integers,
@@ -7,15 +8,15 @@
 //   sum      = sum_i u_i * max_j I_ij               estimate    = unit * scale * sum
 //   positive = sum_i max(0, u_i * max_j I_ij)       upper bound = a function of `positive` (UpperBound)
 //
-// The integers are exact in any order, so that every backend has the same sums. They fit 62 bits with a sign, and
-// <Q_i, L_j> fits 28 bits with a sign.
+// The integer sums are exact in any order, so every backend has the same sums. They fit 62 bits with a sign, and <Q_i,
+// L_j> fits 28 bits with a sign.
 //
 // Two and four planes: Q_i is the INT8 query of kernels/quantize.h.
 //
-// One plane: a GPU multiplies windows of bits, since it gets these by one shift of a word (no mask). The window that
-// ends at bit p of word w of plane 0 is the byte sum_t bit(p - t) * 2^(7 - t), t = 0 .. 7, with zeros below bit 0. A
-// token has an INT8 coefficient c for each window. Then bit p has the weight Q = sum_t c(p + t) * 2^(7 - t), over
-// windows of the same word, and
+// One plane: a GPU multiplies windows of bits, because it gets a window by one shift of a word, without a mask. The
+// window that ends at bit p of word w of plane 0 is the byte sum_t bit(p - t) * 2^(7 - t), t = 0 .. 7, with zeros below
+// bit 0. A token has an INT8 coefficient c for each window. Then bit p has the weight Q = sum_t c(p + t) * 2^(7 - t),
+// over windows of the same word, and
 //
 //   sum over windows of c * window = sum over bits of Q * bit,   <Q, L> = 2 * (that sum) - sum over coordinates of Q,
 //
@@ -33,7 +34,7 @@
 
 namespace maxsim {
 
-// |u_i| is at most this.
+// The largest magnitude of a multiplier u_i.
 inline constexpr int32_t kMaxMultiplier = 32767;
 
 // Norms of the tokens of a document whose scale is 0 are below this: kMinNominalNorm times 256, the square root of
@@ -42,7 +43,7 @@ inline constexpr double kUnseenNorm = 1e-25;
 
 struct QueryCodes {
   CodeShape shape;
-  int planes = 1;  // of the scan that the query is for: 1, 2 or 4
+  int planes = 1;  // planes that the scan reads: 1, 2 or 4
   int32_t num_tokens = 0;
 
   // [num_tokens, CodeColumns(dim)]. Two and four planes: Q, with zeros beyond `dim`. One plane: the coefficient of the
@@ -57,15 +58,16 @@ struct QueryCodes {
 
   double unit = 0;   // estimate = unit * the document's scale * sum
   double reach = 0;  // at least sum_i |step * u_i * Q_i|
-  // The exact score is at most that of the coded query plus `slack` * the longest norm of a document's tokens. It
-  // covers the rounding of the query, the rounding of the rotation, and that of the scores of every backend
+  // The exact score of a document is at most the score of the coded query plus `slack` * the largest norm of the
+  // document's tokens. `slack` covers the rounding of the query, of the rotation, and of the scores of every backend
   // (kernels/maxsim.h).
   double slack = 0;
 };
 
 // Makes the codes of a query for scans of `planes` planes over documents of `shape`. `tokens` is [num_tokens, dim] in
-// F32: the values that the originals are scored with, thus rounded to F16 or BF16 for these. `weights` is empty or has
-// num_tokens elements. INVALID_ARGUMENT names the field, the value and the limit. Thread-safe.
+// F32: the same values that the originals are scored with, so they are rounded to F16 or BF16 first if the originals
+// have that type. `weights` is empty or has num_tokens elements. INVALID_ARGUMENT names the field, the value and the
+// limit. Thread-safe.
 absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl::Span<const float> tokens,
                                        absl::Span<const float> weights);
 
@@ -73,9 +75,9 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
 // FP32.
 float Estimate(const QueryCodes& query, int64_t sum, float scale);
 
-// Returns an upper bound of a document's score, rounded up: of the exact one, and of the one that a backend computes of
-// the originals. Infinity where the bound has no finite value. Its bits are the same on every machine (FP64 operations
-// of IEEE 754 in a fixed order).
+// Returns an upper bound of a document's score, rounded up. It bounds both the exact score and the score that a backend
+// computes from the originals. It is infinity if no finite FP32 number is a bound. Its bits are the same on every
+// machine (FP64 operations of IEEE 754 in a fixed order).
 float UpperBound(const QueryCodes& query, int64_t positive, float scale, const CodeBound& bound);
 
 }  // namespace maxsim

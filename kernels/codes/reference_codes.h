@@ -1,4 +1,5 @@
-// Codes by plain loops: what encoding, bounds and sums are compared with. It finds bits one by one and adds in FP64.
+// A reference implementation of codes by plain loops. Tests compare encoding, bounds and sums with it. It reads bits
+// one by one and adds in FP64.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ std::vector<CodeCell> ReferenceCells(const CodeShape& shape, const DocumentsView
 // scale for I8 vectors of `document`.
 double ReferenceNorm(const CodeShape& shape, const DocumentsView& documents, int64_t document, int64_t token);
 
-// Returns the cells [dim] that are stored for a token. Of planes that are not there, the bits are 0.
+// Returns the cells [dim] that are stored for a token. Bits of planes that `codes` does not have are 0.
 std::vector<CodeCell> StoredCells(const CodesView& codes, int64_t token);
 
 // A document's bound before it is rounded, as multiples of NominalNorm (CodeBound).
@@ -36,8 +37,7 @@ struct ReferenceBound {
   double norm = 0;
 };
 
-// Returns the bound of document `document` for the codes that are stored of it, from its vectors. Zeros where its scale
-// is 0.
+// Computes the bound of document `document` from its vectors and its stored codes. Returns zeros if its scale is 0.
 ReferenceBound ReferenceBoundOf(const CodesView& codes, const DocumentsView& documents, int planes, int64_t document);
 
 // The integer sums of a scan for one document (kernels/codes/query_codes.h).

@@ -1,4 +1,4 @@
-// Rounding upwards: what keeps a bound a bound when it is stored in fewer bits.
+// Rounds upwards, so that an upper bound is still an upper bound when it is stored in fewer bits.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,8 @@
 
 namespace maxsim {
 
-// Covers the rounding of a dozen FP64 operations, and of sums of up to kMaxDim positive terms.
+// A bound is multiplied by this factor. It covers the rounding of a dozen FP64 operations, and of sums of up to kMaxDim
+// positive terms.
 inline constexpr double kInflation = 1 + 0x1p-40;
 
 // Returns the smallest FP32 number that is at least `value`; infinity where there is none.

@@ -15,26 +15,28 @@ namespace maxsim {
 
 // The order by which a scan selects documents.
 enum class ScanOrder : uint8_t {
-  kEstimate,    // Estimate: which documents are likely the best
-  kUpperBound,  // UpperBound: no document that is left out can score more than the last one that was selected
+  kEstimate,    // by Estimate: selects the documents that are likely the best
+  kUpperBound,  // by UpperBound: no other document can score more than the smallest upper bound in the selection
 };
 
-// Bounds of one call. A query of kMaxTopK results that is to be proven refines far more documents than these.
+// Bounds of one call. kMaxScanResults is far above kMaxTopK, because a search of kMaxTopK results that must be proven
+// (RefinementOptions.require_proof) scores many times as many documents.
 inline constexpr int64_t kMaxScanQueries = 64;
 inline constexpr int32_t kMaxScanResults = 1 << 20;
 
-// Bounds of the calls that a server makes. Backends may take larger ones; a GPU's workspace for those that keep to the
-// bounds is Backend::ScanBytesNeeded.
+// Bounds of the calls that a server makes. Backends may accept larger calls. For calls within the bounds,
+// Backend::ScanBytesNeeded returns the size of a GPU's workspace.
 //
-// Results of all queries of a call, in all objects that it scans: 32 MiB, which a GPU keeps until all are scanned.
+// Maximum results of a call, summed over its queries and the objects that it scans. They take 32 MiB of a GPU's memory
+// until the call has scanned all objects.
 inline constexpr int64_t kMaxScanCallResults = int64_t{1} << 22;
 static_assert(kMaxScanCallResults >= kMaxScanResults);
-// Query tokens of a call with more than one query. More gain nothing: on a CPU, their operands leave the caches of a
-// core.
+// Maximum query tokens of a call with more than one query. More tokens gain nothing: on a CPU, their operands no longer
+// fit the caches of a core.
 inline constexpr int64_t kMaxScanCallTokens = 1024;
 
-// Returns how many documents a search scores exactly after its scan, unless the caller gives another number. maxsimd
-// and `maxsim-shard evaluate` both use it, so that the latter measures what the server does.
+// Returns how many documents a search scores exactly after its scan, if the client sets no number. Both maxsimd and
+// `maxsim-shard evaluate` use this function, so that the evaluation measures what the server does.
 constexpr int64_t DefaultRefinedDocuments(int64_t top_k) { return 1000 + 20 * top_k; }
 
 // A query of a scan. All pointers are borrowed for the length of the call.
@@ -57,13 +59,14 @@ struct CodeAvailability {
   bool has_bounds[3] = {};  // for 1, 2 and 4 planes
 };
 
-// Checks the queries of a scan and that there are as many results. INVALID_ARGUMENT names the field, the value and the
-// limit.
+// Checks the queries of a scan, and that `num_results` equals their number. INVALID_ARGUMENT names the field, the value
+// and the limit.
 absl::Status ValidateScan(const CodeAvailability& codes, absl::Span<const ScanQuery> queries, size_t num_results);
 
-// Returns a score that no document outside of a selection by upper bounds can exceed: -infinity where the selection has
-// room for more, since then it has every document. A document outside can reach this score. So where the k-th best
-// score of the selected documents, computed from the originals, is greater, they hold the top k.
+// Returns a score that no document outside of a selection by upper bounds can exceed. Returns -infinity if the
+// selection has fewer documents than the query's num_results, because it then has every document. A document outside
+// can reach the returned score, but not exceed it. So the selected documents hold the top k if their k-th best score,
+// computed from the originals, is greater than the returned score.
 float LargestOutside(const ScanQuery& query, absl::Span<const Scored> selected);
 
 }  // namespace maxsim

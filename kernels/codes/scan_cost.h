@@ -17,8 +17,8 @@ struct ScanSize {
 };
 
 // Returns the expected seconds of a call that scans `planes` planes of codes of this shape for one query of 32 tokens.
-// Returns nullopt if there is no measurement to go by: on the CPU backend, on a GPU whose memory rate scan_cost.cc does
-// not know, and for shapes and numbers of planes that the device's kernels were not measured with.
+// Returns nullopt if there is no measurement to base an estimate on: for the CPU backend, for a GPU whose memory rate
+// is not in scan_cost.cc, and for shapes and numbers of planes with which the device's kernels were not measured.
 std::optional<double> ExpectedScanSeconds(const BackendInfo& device, const CodeShape& shape, int planes,
                                           const ScanSize& size);
 

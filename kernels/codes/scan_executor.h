@@ -1,4 +1,4 @@
-// The interface of backends for scans of codes: LoadedCodes are what a backend has loaded, a ScanExecutor scans them.
+// The interface of backends for scans of codes: a backend loads codes as LoadedCodes, and a ScanExecutor scans them.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class LoadedCodes {
   virtual const CodeShape& shape() const = 0;
   virtual int planes() const = 0;  // 1, 2 or 4; a scan may read fewer
   virtual int64_t num_documents() const = 0;
-  // Returns whether a scan of 1, 2 or 4 planes can be in the order of upper bounds.
+  // Returns whether a scan of 1, 2 or 4 planes can select by upper bounds (ScanOrder::kUpperBound).
   virtual bool has_bounds(int planes) const = 0;
   // Returns the memory that this object owns; borrowed memory of a view does not count.
   virtual MemoryNeed memory() const = 0;
@@ -41,14 +41,14 @@ class ScanExecutor {
  public:
   virtual ~ScanExecutor() = default;
 
-  // Finds the best num_results documents of each query of each call, as CodeScanner::Scan
-  // (kernels/cpu/codes/code_scanner.h) does, with its bits. On a GPU the work of all calls is enqueued before the
-  // device is waited for. Adds the time of the scans to the kernel_seconds of `timings`, which may be null. After an
-  // error the results are unspecified: INVALID_ARGUMENT names the field, the value and the limit; RESOURCE_EXHAUSTED
-  // where memory is missing; UNAVAILABLE when the device is lost, and then for every later call too.
+  // Finds the best num_results documents of each query of each call. The results have the same bits as those of
+  // CodeScanner::Scan (kernels/cpu/codes/code_scanner.h). On a GPU the executor enqueues the work of all calls before
+  // it waits for the device. Adds the time of the scans to the kernel_seconds of `timings`, which may be null.
+  // INVALID_ARGUMENT names the field, the value and the limit; RESOURCE_EXHAUSTED if there is too little memory;
+  // UNAVAILABLE when the device is lost, and again for every later call. After an error the results are unspecified.
   virtual absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) = 0;
 
-  // Returns the device memory that the workspace takes now. 0 of a backend that scans in host memory.
+  // Returns the device memory that the workspace takes now. A backend that scans in host memory returns 0.
   virtual size_t workspace_bytes() const { return 0; }
 };
 

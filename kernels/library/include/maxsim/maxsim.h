@@ -4,11 +4,11 @@
  *
  * over a query's tokens i and a document's tokens j, accumulated in FP32. The matrix of similarities is never written.
  *
- * All functions are thread-safe, and the caller owns all memory. A function returns MAXSIM_OK or an error code;
- * maxsim_last_error() then returns the error's text. On MAXSIM_CUDA a call neither waits for the device nor allocates:
- * it puts work on the caller's stream, and pointers to rows, offsets, results and workspace must point to memory of the
- * current device. Such a call may be captured into a CUDA graph. On MAXSIM_CPU pointers must point to host memory, and
- * a call returns when its results are written.
+ * All functions are thread-safe, and the caller owns all memory. A function returns MAXSIM_OK or an error code. After
+ * an error, maxsim_last_error() returns its text. On MAXSIM_CUDA a call neither waits for the device nor allocates
+ * memory: it enqueues work on the caller's stream. Pointers to rows, offsets, results and workspace must point to
+ * memory of the current device. A call on MAXSIM_CUDA may be captured into a CUDA graph. On MAXSIM_CPU pointers must
+ * point to host memory, and a call returns when its results are written.
  *
  * Scores and matches do not depend on the other pairs of a call, and no result depends on the number of threads or on
  * the run: the same inputs give the same bits on one device and instruction set.
@@ -50,7 +50,8 @@ enum {
 
 /* How sequences (queries or documents) are laid out in a matrix with one token vector per row. */
 enum {
-  /* Sequence s has the rows from s * max_tokens on: all max_tokens of them, or the first lengths[s]. */
+  /* Sequence s has rows s * max_tokens .. (s + 1) * max_tokens - 1. If `lengths` is not null, only the first lengths[s]
+   * of them count. */
   MAXSIM_PADDED = 0,
   /* Sequence s has the rows from offsets[s] to offsets[s + 1] (cu_seqlens). */
   MAXSIM_PACKED = 1,
@@ -70,8 +71,8 @@ enum {
   MAXSIM_ALL = 0,
   /* Query p with document p: there are as many documents as queries. */
   MAXSIM_PAIRS = 1,
-  /* Query q with list_length documents of its own: pair q * list_length + k is with document candidates[pair], or with
-   * document number `pair` if candidates is null. */
+  /* Query q with its own list of list_length documents. Pair p = q * list_length + k is query q with document
+   * candidates[p], or with document p if candidates is null. */
   MAXSIM_LISTS = 2
 };
 
@@ -83,16 +84,16 @@ typedef struct maxsim_tokens {
   int32_t dim;           /* columns, 1 .. 4096; the same for queries and documents */
   int32_t index_type;    /* MAXSIM_INT64 or MAXSIM_INT32, of offsets and lengths */
   int64_t num_sequences; /* 0 or more */
-  int64_t max_tokens;  /* MAXSIM_PADDED: rows of each sequence; otherwise no sequence has more. 0 .. 65536, and .. 4096
-                        * for queries */
-  int64_t num_rows;    /* rows of the matrix; MAXSIM_PADDED: num_sequences * max_tokens */
-  const void* rows;    /* [num_rows, dim] row-major, aligned to the element */
-  const void* offsets; /* MAXSIM_PACKED: [num_sequences + 1], not decreasing; MAXSIM_SCATTERED: [num_sequences] */
-  const void* lengths; /* MAXSIM_PADDED: [num_sequences] or null; MAXSIM_SCATTERED: [num_sequences] */
-  const uint8_t* mask; /* [num_rows] or null: a token whose byte is 0 does not count */
-  const float* scales; /* MAXSIM_I8: finite, 0 or more, [num_sequences] or [num_rows]; other types: null */
-  int32_t scale_of;    /* MAXSIM_SCALE_PER_SEQUENCE or MAXSIM_SCALE_PER_TOKEN */
-  int32_t reserved;    /* 0 */
+  int64_t max_tokens;    /* MAXSIM_PADDED: rows of each sequence; otherwise an upper bound of them. 0 .. 65536, but
+                          * 0 .. 4096 for queries */
+  int64_t num_rows;      /* rows of the matrix; MAXSIM_PADDED: num_sequences * max_tokens */
+  const void* rows;      /* [num_rows, dim] row-major, aligned to the element */
+  const void* offsets;   /* MAXSIM_PACKED: [num_sequences + 1], not decreasing; MAXSIM_SCATTERED: [num_sequences] */
+  const void* lengths;   /* MAXSIM_PADDED: [num_sequences] or null; MAXSIM_SCATTERED: [num_sequences] */
+  const uint8_t* mask;   /* [num_rows] or null: a token whose byte is 0 does not count */
+  const float* scales;   /* MAXSIM_I8: finite, 0 or more, [num_sequences] or [num_rows]; other types: null */
+  int32_t scale_of;      /* MAXSIM_SCALE_PER_SEQUENCE or MAXSIM_SCALE_PER_TOKEN */
+  int32_t reserved;      /* 0 */
 } maxsim_tokens;
 
 /* A call: its inputs, and the device that computes it. */
@@ -105,7 +106,7 @@ typedef struct maxsim_call {
   const float* weights;      /* [queries' num_rows], a factor for each query token; all are 1 if null */
   const int64_t* candidates; /* MAXSIM_LISTS: [num_queries, list_length] or null */
   int64_t list_length;       /* MAXSIM_LISTS: documents of each list */
-  float empty_score;         /* the score of a document in which no token counts, for a query in which one does */
+  float empty_score;         /* the score of a document in which no token counts, if at least one query token counts */
   int32_t num_threads;       /* MAXSIM_CPU: maximum threads; 0: one for each core that the process may use */
   void* stream;              /* MAXSIM_CUDA: the cudaStream_t */
   void* workspace;           /* scratch memory of the device, aligned to 256 bytes; may be null if 0 bytes are needed */
@@ -128,13 +129,13 @@ enum { MAXSIM_FORWARD = 0, MAXSIM_BACKWARD = 1 };
 /* Returns the library's version, such as "0.2.0". */
 const char* maxsim_version(void);
 
-/* Returns the text of the last error of the calling thread, "" before the first. It is valid until the thread's next
- * call. */
+/* Returns the text of the calling thread's last error, or "" if it has had none. The text is valid until the
+ * thread's next call. */
 const char* maxsim_last_error(void);
 
-/* Writes 1 to `available` if calls on `device` (MAXSIM_CPU, ...) can work, and 0 if this build has no code for it or
- * this machine has no such device. For MAXSIM_CUDA it is 1 if this build has code for any of the machine's GPUs, not
- * only for the current one. */
+/* Writes 1 to `available` if calls on `device` (MAXSIM_CPU or MAXSIM_CUDA) can work. Writes 0 if this build has no
+ * code for the device or if this machine has no such device. For MAXSIM_CUDA it is 1 if this build has code for any
+ * of the machine's GPUs, not only for the current one. */
 maxsim_status maxsim_device_available(int32_t device, int32_t* available);
 
 /* Writes the size in bytes of the workspace that a pass (MAXSIM_FORWARD or MAXSIM_BACKWARD) of `call` needs. It depends
@@ -143,28 +144,30 @@ maxsim_status maxsim_device_available(int32_t device, int32_t* available);
 maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size_t* bytes);
 
 /* Scores every pair of `call`. Writes scores [pairs] and, unless it is null, argmax [pairs, queries' max_tokens]: for
- * each query token the index, within the document, of the token with the largest similarity. Of equals it is the
- * smallest index. It is -1 for query tokens that do not count, and if no token of the document counts. Indices count
- * all rows of a document, also those of tokens that do not count.
+ * each query token the index, within the document, of the token with the largest similarity. If several tokens have it,
+ * argmax is the smallest of their indices. It is -1 for query tokens that do not count, and for all query tokens if no
+ * token of the document counts. Indices count all rows of a document, also those of tokens that do not count.
  *
  * A query in which no token counts has the score 0. Rows must hold finite values of at most 1e12 in magnitude, and
- * weights must be finite. Other values give meaningless scores, which may still be finite, but never an argmax outside
- * of the document. Rows, weights and scales of tokens that do not count may hold anything.
+ * weights must be finite. With other values, scores are meaningless even if they are finite, but argmax still lies
+ * within the document. Rows, weights and scales of tokens that do not count may hold anything.
  *
- * On MAXSIM_CPU offsets, lengths and candidates are checked; on MAXSIM_CUDA the caller must make sure that they are
- * valid. A call on MAXSIM_CUDA has at most 2^31 - 1 pairs. maxsim_backward then takes at most as many query tokens,
- * padding included, and as many entries of the argmax, except for MAXSIM_ALL without MAXSIM_SCATTERED documents. */
+ * On MAXSIM_CPU the function checks offsets, lengths and candidates; on MAXSIM_CUDA the caller must make sure that
+ * they are valid. On MAXSIM_CUDA a call has at most 2^31 - 1 pairs. maxsim_backward on MAXSIM_CUDA also takes at
+ * most 2^31 - 1 query tokens, padding included, and at most 2^31 - 1 entries of the argmax, except for MAXSIM_ALL
+ * without MAXSIM_SCATTERED documents. */
 maxsim_status maxsim_forward(const maxsim_call* call, float* scores, int32_t* argmax);
 
-/* Writes the gradients that are not null. Of the forward pass it needs only the argmax:
+/* Writes those gradients whose pointers are not null. From the forward pass it needs only the argmax:
  *
  *   query_gradients[i]    = w_i * sum of g_p * d_argmax[p, i]          over the pairs p of the query
  *   document_gradients[j] = sum of g_p * w_i * q_i                     over all (p, i) that matched row j, in order
  *   weight_gradients[i]   = sum of g_p * <q_i, d_argmax[p, i]>         over the pairs p of the query
  *
- * Sums are taken in FP32, in an order that depends only on shapes. Every row is written once; rows that nothing matched
- * get zeros. A pair whose score gradient is 0 adds nothing, whatever its rows hold.
- * Types are MAXSIM_F32, MAXSIM_F16 and MAXSIM_BF16. Each query row belongs to one query (not MAXSIM_SCATTERED). */
+ * Here g_p is the score gradient of pair p. Sums are taken in FP32, in an order that depends only on shapes. Every
+ * row is written once; rows that no query token matched get zeros. A pair whose score gradient is 0 adds nothing,
+ * even if its rows hold infinities or NaN. Types are MAXSIM_F32, MAXSIM_F16 and MAXSIM_BF16. Each query row belongs
+ * to one query (not MAXSIM_SCATTERED). */
 maxsim_status maxsim_backward(const maxsim_call* call, const maxsim_gradients* gradients);
 
 #ifdef __cplusplus

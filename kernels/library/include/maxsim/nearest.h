@@ -52,21 +52,23 @@ typedef struct maxsim_nearest_gradients {
 maxsim_status maxsim_nearest_workspace_bytes(const maxsim_nearest_call* call, int32_t pass, size_t* bytes);
 
 /* Writes the squared distances [num_sets, max_x], and argmin [num_sets, max_x]: the index within the set of the nearest
- * y. Of equals it is the smallest index. A point past its set's length gets the distance 0 and the argmin -1. A point
- * of a set without any y gets infinity and -1.
+ * y. If several points are equally near, argmin is the smallest of their indices. A point past its set's length gets
+ * the distance 0 and the argmin -1. If a set has no y, each of its points x gets the distance infinity and the argmin
+ * -1.
  *
- * Values must be finite and at most 1e15 in magnitude. Others give meaningless distances, but never an argmin outside
- * of the set. Points past the lengths may hold anything. On MAXSIM_CPU lengths are checked; on MAXSIM_CUDA the caller
- * must make sure that they are valid. */
+ * Values must be finite and at most 1e15 in magnitude. With other values distances are meaningless, but argmin still
+ * lies within the set. Points past the lengths may hold anything. On MAXSIM_CPU the function checks the lengths; on
+ * MAXSIM_CUDA the caller must make sure that they are valid. */
 maxsim_status maxsim_nearest(const maxsim_nearest_call* call, float* distances, int32_t* argmin);
 
-/* Writes the gradients that are not null. Of the forward pass it needs only the argmin. g are the distances' gradients:
+/* Writes those gradients whose pointers are not null. From the forward pass it needs only the argmin. g_i is the
+ * gradient of the distance of x_i:
  *
  *   x_gradients[i] = 2 g_i (x_i - y_argmin(i))
  *   y_gradients[j] = sum of 2 g_i (y_j - x_i) over the i whose argmin is j, in an order that depends only on the argmin
  *
- * Sums are taken in FP32. Every row is written once; rows that nothing matched get zeros. A point whose gradient is 0
- * adds nothing. On MAXSIM_CPU an argmin outside of its set is an error. */
+ * Sums are taken in FP32. Every row is written once; a y that is nearest to no x gets zeros. A point whose gradient
+ * is 0 adds nothing. On MAXSIM_CPU an argmin outside of its set is an error. */
 maxsim_status maxsim_nearest_backward(const maxsim_nearest_call* call, const maxsim_nearest_gradients* gradients);
 
 #ifdef __cplusplus

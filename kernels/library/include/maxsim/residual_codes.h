@@ -21,10 +21,10 @@ extern "C" {
 
 /* How the buckets of 8 / nbits columns share a byte. */
 enum {
-  /* As ColBERT, PLAID and fast-plaid write them: the first column has the highest bits of the byte, and the bits of one
-   * bucket stand in reverse, its lowest bit highest. */
+  /* As ColBERT, PLAID and fast-plaid write them: the first column has the highest bits of the byte, and the bits of
+   * each bucket are in reverse order, with the lowest bit of the bucket in the highest place. */
   MAXSIM_COLBERT_BITS = 0,
-  /* The first column has the lowest bits of the byte, and a bucket's lowest bit is lowest. */
+  /* The first column has the lowest bits of the byte, and the bits of each bucket are in their usual order. */
   MAXSIM_LOW_BITS_FIRST = 1
 };
 
@@ -50,15 +50,15 @@ maxsim_status maxsim_residual_codes_workspace_bytes(const maxsim_call* call, con
 /* Scores every pair of `call`, as maxsim_forward does, with the documents in `codes`. The call's `documents` must have
  * null rows and scales, and the type of the queries: MAXSIM_F32, MAXSIM_F16 or MAXSIM_BF16. `argmax` may be null.
  *
- * Codes of tokens that do not count may hold anything. A centroid number outside of the centroids is an error on
- * MAXSIM_CPU; on MAXSIM_CUDA it gives a meaningless score, but nothing outside of the centroids is read. The vectors of
- * both devices differ only in the rounding of FP32 sums. */
+ * Codes of tokens that do not count may hold anything. A centroid number that is not in 0 .. num_centroids - 1 is an
+ * error on MAXSIM_CPU. On MAXSIM_CUDA it gives a meaningless score, but the kernels never read outside of the
+ * centroids. The decoded vectors of the two devices differ only in the rounding of FP32 sums. */
 maxsim_status maxsim_residual_codes_forward(const maxsim_call* call, const maxsim_residual_codes* codes, float* scores,
                                             int32_t* argmax);
 
-/* Writes the gradients of queries and weights that are not null, as maxsim_backward does, from the argmax that
- * maxsim_residual_codes_forward wrote for the same call. Documents have no gradients: document_gradients must be
- * null. */
+/* Writes the gradients of queries and weights, if their pointers are not null, as maxsim_backward does. The argmax
+ * must come from maxsim_residual_codes_forward for the same call. Documents have no gradients: document_gradients
+ * must be null. */
 maxsim_status maxsim_residual_codes_backward(const maxsim_call* call, const maxsim_residual_codes* codes,
                                              const maxsim_gradients* gradients);
 

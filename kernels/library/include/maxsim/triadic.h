@@ -4,8 +4,8 @@
  *
  * and stream over all pairs of two sequences, as "From Pairwise to Higher Order Tensor Operations on GPUs" (Rahim and
  * Hanson, 2025) describes: a thread block has one query and walks the other two axes in tiles, with a running maximum,
- * a running denominator and a running sum. No array with an element per pair is written, so that memory is linear in
- * the lengths. The paper does not fix the operation. The attention here is 2-simplicial (Clift et al., 2019).
+ * a running denominator and a running sum. No array with an element per pair is written, so the memory is linear in the
+ * lengths. The paper does not say which operation is computed; the attention here is 2-simplicial (Clift et al., 2019).
  *
  * The conventions of maxsim.h apply: thread-safety, the caller's memory and stream, versioned structures, and the same
  * bits in every run. */
@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Three-way attention of a batch of problems (such as the heads of all sequences). For query i, over all pairs (j, k)
- * of a first and a second key, with values of the first and of the second:
+ * of a first key j and a second key k, each with its value:
  *
  *   logit_ijk = scale * <query_i, first_key_j, second_key_k>
  *   lse_i     = log of the sum over (j, k) of exp(logit_ijk)
@@ -50,8 +50,8 @@ typedef struct maxsim_triadic_call {
   size_t workspace_bytes;     /* at least the result of maxsim_triadic_workspace_bytes */
 } maxsim_triadic_call;
 
-/* The inputs and outputs of maxsim_triadic_backward, in addition to those of the call. Gradients have the type of the
- * call; those that are null are not computed. */
+/* The inputs and outputs of maxsim_triadic_backward, in addition to those of the call. Gradients have the type of
+ * the call. A gradient whose pointer is null is not computed. */
 typedef struct maxsim_triadic_gradients {
   size_t struct_size;
   const void* output;           /* [num_problems, num_queries, dim], as maxsim_triadic wrote it for the same call */
@@ -68,30 +68,31 @@ typedef struct maxsim_triadic_gradients {
  * only on shapes, and is linear in the queries. */
 maxsim_status maxsim_triadic_workspace_bytes(const maxsim_triadic_call* call, int32_t pass, size_t* bytes);
 
-/* Writes output [num_problems, num_queries, dim] in the type of the call and lse [num_problems, num_queries]. A problem
- * without a pair of keys has the output 0 and the lse -infinity. Rows past the lengths may hold anything; others must
- * be finite.
+/* Writes output [num_problems, num_queries, dim] in the type of the call and lse [num_problems, num_queries]. In a
+ * problem without a pair of keys, each query has the output 0 and the lse -infinity. Rows past the lengths may hold
+ * anything; all other rows must be finite.
  *
- * Sums are taken in FP32. MAXSIM_F16 and MAXSIM_BF16 are multiplied on tensor cores on MAXSIM_CUDA: products
- * query * first key, and weights, are then rounded to the type (as FlashAttention rounds its weights), and nothing else
- * is. On MAXSIM_CPU lengths are checked; on MAXSIM_CUDA the caller must make sure that they are valid. */
+ * Sums are taken in FP32. On MAXSIM_CUDA, tensor cores multiply MAXSIM_F16 and MAXSIM_BF16. For them, the products
+ * query * first key and the weights are rounded to the type (as FlashAttention rounds its weights); no other
+ * intermediate value is. On MAXSIM_CPU the function checks the lengths; on MAXSIM_CUDA the caller must make sure
+ * that they are valid. */
 maxsim_status maxsim_triadic(const maxsim_triadic_call* call, void* output, float* lse);
 
-/* Writes the gradients that are not null. Weights are computed again from the saved lse, with the rounding of the
- * forward pass. The product output * output gradient, which the gradient of every logit subtracts, uses the saved
- * output: with 16-bit types its rounding affects the gradients of queries and keys, as in FlashAttention. On
- * MAXSIM_CUDA the gradients of second keys and values in 16 bits round products query * second key instead, and
- * recompute the softmax with these, so that the weights of each gradient sum to 1. One thread block (or CPU thread)
- * computes each row of a gradient: it sums in FP32, in an order that depends only on shapes, and writes the row once.
- * Rows past the lengths get zeros. */
+/* Writes those gradients whose pointers are not null. Computes the weights again from the saved lse, with the
+ * rounding of the forward pass. The gradient of every logit subtracts the product output * output gradient. This
+ * product uses the saved output: with 16-bit types, the rounding of the output affects the gradients of queries and
+ * keys, as in FlashAttention. On MAXSIM_CUDA with 16-bit types, the gradients of second keys and values round the
+ * products query * second key instead, and compute the softmax again from these, so that the weights of each
+ * gradient sum to 1. One thread block (or CPU thread) computes each row of a gradient: it sums in FP32, in an order
+ * that depends only on shapes, and writes the row once. Rows past the lengths get zeros. */
 maxsim_status maxsim_triadic_backward(const maxsim_triadic_call* call, const maxsim_triadic_gradients* gradients);
 
 /* Three-way MaxSim of a batch of problems: for query token i the best pair of a first and a second token,
  *
  *   maximum_i = max over (j, k) of <query_i, first_j, second_k>
  *
- * and the pair that has it. Of equal pairs it is the one with the smallest j, and of these the one with the smallest k.
- * The score of a problem is the sum of its maxima. */
+ * and the pair (j, k) that has this maximum. If several pairs have it, the one with the smallest j is taken, and of
+ * these the one with the smallest k. The score of a problem is the sum of its maxima. */
 typedef struct maxsim_triadic_max_call {
   size_t struct_size;
   int32_t device;             /* MAXSIM_CPU or MAXSIM_CUDA */
@@ -129,20 +130,22 @@ typedef struct maxsim_triadic_max_gradients {
  * only on shapes. The backward pass needs none if first_gradients and second_gradients are null. */
 maxsim_status maxsim_triadic_max_workspace_bytes(const maxsim_triadic_max_call* call, int32_t pass, size_t* bytes);
 
-/* Writes maxima [num_problems, max_queries] and argmax [num_problems, max_queries, 2], (j, k). A query token past its
- * length gets 0 and (-1, -1); one of a problem without a pair gets -infinity and (-1, -1). Values and their products
- * must be finite. Others give meaningless maxima, but never an argmax outside of the problem. */
+/* Writes maxima [num_problems, max_queries] and argmax [num_problems, max_queries, 2], (j, k). A query token past
+ * the length of its problem gets the maximum 0 and the argmax (-1, -1). In a problem without a pair, query tokens
+ * get -infinity and (-1, -1). Values and their products must be finite. With other values maxima are meaningless,
+ * but argmax still lies within the problem. */
 maxsim_status maxsim_triadic_max(const maxsim_triadic_max_call* call, float* maxima, int32_t* argmax);
 
-/* Writes the gradients that are not null. Of the forward pass it needs only the argmax. g are the maxima's gradients,
- * and (j, k) is the pair of query token i:
+/* Writes those gradients whose pointers are not null. From the forward pass it needs only the argmax. g_i is the
+ * gradient of maximum_i, and (j, k) is the pair of query token i:
  *
  *   query_gradients[i]  = g_i * (first_j * second_k, column by column)
  *   first_gradients[j]  = sum of g_i * (query_i * second_k) over the i whose pair has j, in ascending order
  *   second_gradients[k] = sum of g_i * (query_i * first_j) over the i whose pair has k, in ascending order
  *
- * Sums are taken in FP32 and every row is written once. A maximum whose gradient is 0 adds nothing. num_problems *
- * max_queries is at most 2^31 - 1 here, and so are the rows of first and second. */
+ * Sums are taken in FP32 and every row is written once. A maximum whose gradient is 0 adds nothing. This function
+ * takes at most 2^31 - 1 query tokens (num_problems * max_queries), and at most as many rows of `first` and of
+ * `second`. */
 maxsim_status maxsim_triadic_max_backward(const maxsim_triadic_max_call* call,
                                           const maxsim_triadic_max_gradients* gradients);
 
