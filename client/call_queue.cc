@@ -83,7 +83,7 @@ class UnaryQueue final : public CallQueue {
   grpc::CompletionQueue queue_;
 };
 
-// The tag and the length take 10 bytes each at most.
+// Encodes the field request_id: its tag, the length of the text, and the text.
 grpc::Slice RequestIdField(std::string_view request_id) {
   constexpr uint32_t kTag = v1::RerankRequest::kRequestIdFieldNumber << 3 | 2;
   std::string field;
@@ -131,7 +131,7 @@ EncodedRequest::EncodedRequest(const v1::RerankRequest& request) {
 grpc::ByteBuffer EncodedRequest::Buffer() const { return grpc::ByteBuffer(&slice_, 1); }
 
 grpc::ByteBuffer EncodedRequest::BufferWithId(std::string_view request_id) const {
-  // The fields of a message may stand in any order.
+  // protobuf accepts the fields of a message in any order.
   const grpc::Slice slices[] = {RequestIdField(request_id), slice_};
   return grpc::ByteBuffer(slices, 2);
 }

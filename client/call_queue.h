@@ -1,5 +1,6 @@
-// Makes tens of thousands of calls per second. One thread starts them and one takes the answers (it may be the same).
-// These threads share nothing with the threads of another queue.
+// A queue for clients that make tens of thousands of calls per second. One thread starts calls, and one takes the
+// answers (it may be the same thread). Queues share nothing, so threads that use different queues do not slow each
+// other down.
 //
 //   std::vector<std::shared_ptr<grpc::Channel>> channels = *MakeChannels(options);
 //   std::unique_ptr<CallQueue> queue = MakeCallQueue(channels, options);
@@ -7,10 +8,10 @@
 //   CallQueue::Answer answer;
 //   while (queue->Next(MonotonicNow() + absl::Seconds(1), answer) == CallQueue::Event::kAnswer) ...
 //
-// Client::RerankAsync serves all calls of a process from one completion queue of gRPC's, whose threads pass answers on,
-// and keeps the running calls in one set. It is more convenient, and retries. A CallQueue has its own completion queue,
-// encodes a request once and sends it any number of times, and parses answers into a message that is reused. It does
-// not retry: a status is what the server said.
+// Client::RerankAsync is more convenient, and retries. But all its calls in a process share one gRPC completion queue
+// and one set of running calls, and gRPC's threads deliver the answers. A CallQueue has its own completion queue, sends
+// an encoded request any number of times, and parses all answers into one message. It never retries: the caller gets
+// the status of the only attempt.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@
 
 namespace maxsim::client {
 
-// Holds a request as it travels. Copies share its bytes.
+// A request in its encoded form. Copies share the bytes.
 class EncodedRequest {
  public:
   EncodedRequest() = default;
@@ -36,57 +37,59 @@ class EncodedRequest {
   size_t size_bytes() const { return slice_.size(); }
   // Returns the message, without copying it.
   grpc::ByteBuffer Buffer() const;
-  // Returns the message with this request_id, without copying the rest. The request must not have set one itself.
+  // Returns the message with this request_id, without copying the rest. The request must not have a request_id itself.
   grpc::ByteBuffer BufferWithId(std::string_view request_id) const;
 
  private:
   grpc::Slice slice_;
 };
 
-// Start may be called by one thread at a time, and Next by one thread at a time. These may be two threads.
+// At most one thread at a time may call Start, and at most one may call Next. The two may be different threads.
 class CallQueue {
  public:
   enum class Event {
-    kAnswer,   // `answer` is one that was started
-    kTimeout,  // nothing came until the deadline
-    kClosed,   // after Close, and everything that was started has been answered
+    kAnswer,   // `answer` is the answer to a request
+    kTimeout,  // no answer came until the deadline
+    kClosed,   // Close was called, and Next has returned the answers to all requests
   };
 
   struct Answer {
-    uint64_t tag = 0;  // that of Start
+    uint64_t tag = 0;  // the tag that Start got
     absl::Status status;
-    v1::RerankResponse response;  // whole only where status is OK; reused by the next Next
+    v1::RerankResponse response;  // valid only if status is OK; the next call of Next overwrites it
   };
 
-  // Ends what is open, and waits for it.
+  // Closes the queue and waits until all calls have ended.
   virtual ~CallQueue() = default;
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
 
-  // Sends the request on one of the channels, in turn. Its answer, or the error, comes out of Next once. Tags are the
-  // caller's, and those under way differ.
+  // Sends the request; requests take the channels in turn. Next returns its answer or its error, once. The caller
+  // chooses the tag, which must differ from the tags of all requests that are not answered yet.
   virtual void Start(const EncodedRequest& request, uint64_t tag) = 0;
 
   // Waits for an answer until `deadline`, a time of MonotonicNow().
   virtual Event Next(absl::Time deadline, Answer& answer) = 0;
 
-  // Ends the queue: Start must not be called afterwards. Calls end by their timeout, and sessions at once, with
-  // CANCELLED for unanswered requests. Call it from a thread that may call Start.
+  // Ends the queue. After Close, Start must not be called. Calls that are running continue until their answer or their
+  // timeout. Sessions end at once, and their unanswered requests get CANCELLED. The thread must be one that may call
+  // Start.
   virtual void Close() = 0;
 
  protected:
   CallQueue() = default;
 };
 
-// Returns a queue that makes one Rerank call a request, each bounded by options.timeout. `channels` may be shared by
-// several queues and must not be empty. Of `options`, timeout, bearer_token, client_id and client_key count.
+// Returns a queue that makes one Rerank call per request, each bounded by options.timeout. Several queues may share
+// `channels`, which must not be empty. The queue uses only timeout, bearer_token, client_id and client_key of
+// `options`.
 std::unique_ptr<CallQueue> MakeCallQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                          const ClientOptions& options);
 
-// Returns a queue with one RerankStream per channel, which is opened when the first request needs it, and again after
-// it has ended. Requests have no timeout of their own. When a stream ends, its unanswered requests get its status
-// (UNAVAILABLE if that is OK). The server reads at most `grpc.stream_in_flight` requests of a stream ahead of its
-// answers; further requests wait here.
+// Returns a queue with one RerankStream per channel. The queue opens a stream when a request needs it, and opens it
+// again if it has ended. Requests have no timeout of their own. When a stream ends, its unanswered requests get its
+// status (UNAVAILABLE if that is OK). The server reads at most `grpc.stream_in_flight` requests of a stream before it
+// has answered them; further requests wait in the queue.
 std::unique_ptr<CallQueue> MakeSessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                             const ClientOptions& options);
 

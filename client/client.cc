@@ -109,7 +109,7 @@ struct Client::Core {
                                      const Request& request, const CallOptions& call) {
     const absl::Time deadline = DeadlineOf(call, options.admin_timeout);
     const Connection& connection = Next();
-    // Sent once, so over a connection that stands, where one can be had: a first attempt to connect may fail by chance.
+    // The call is sent only once, and a first attempt to connect may fail by chance. So it waits for a connection.
     connection.channel->WaitForConnected(ToGrpcTime(std::min(deadline, MonotonicNow() + kConnectWait)));
     Response response;
     absl::Status status = Attempt(connection, &Connection::admin, method, request, deadline, response).status;
@@ -127,9 +127,9 @@ struct Client::Core {
   absl::flat_hash_set<std::shared_ptr<AsyncCall>> calls ABSL_GUARDED_BY(mutex);
 };
 
-// Makes an asynchronous Rerank over its attempts. Either one attempt, or one alarm that starts the next, is pending at
-// a time, and each of them holds a reference. gRPC's functions are called without holding the mutex, since they may run
-// a callback on the spot.
+// Makes all attempts of one asynchronous Rerank. At any time either an attempt is pending, or an alarm that starts the
+// next attempt, and its callback holds a reference to this object. The mutex is not held during calls of gRPC's
+// functions, because they may run a callback before they return.
 class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
  public:
   AsyncCall(std::shared_ptr<Client::Core> core, std::shared_ptr<const v1::RerankRequest> request, absl::Time deadline,
@@ -181,9 +181,9 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
       context_ = nullptr;
       alarm_ = alarm;
     }
-    // Cancelled or due, the alarm leads to StartAttempt, which looks at cancelled_.
+    // Whether the alarm is due or cancelled, it calls StartAttempt, which checks cancelled_.
     alarm->Set(ToGrpcTime(MonotonicNow() + *delay), [self = shared_from_this()](bool) { self->StartAttempt(); });
-    // A Cancel that came between the two steps above found an alarm that was not set yet.
+    // If Cancel was called between the two steps above, the alarm was not set yet, and cancelling it had no effect.
     bool cancelled;
     {
       absl::MutexLock lock(&mutex_);
@@ -208,7 +208,7 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
   const std::shared_ptr<Client::Core> core_;
   const std::shared_ptr<const v1::RerankRequest> request_;
   const absl::Time deadline_;
-  RetryState retry_;  // of the one attempt that is pending; likewise response_ and callback_
+  RetryState retry_;  // only the pending attempt uses it, response_ and callback_
   RerankCallback callback_;
   v1::RerankResponse response_;
 

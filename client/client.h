@@ -7,12 +7,13 @@
 //   *request.mutable_candidates() = StringCandidates(ids);
 //   absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
 //
-// Deadlines: every call is bounded by a timeout that covers all of its attempts; the server sees what is left of it.
-// Retries: see client/retry.h. Rerank, Upsert, Delete, Get, GetInfo and ListCollections are retried. LoadCollection and
-// the other calls that change which collections there are, or how they are stored, are tried once, because a second
-// attempt after a lost answer would report a conflict with the first; they wait for a connection before, up to a
-// second. Errors: the server's code and message; RetryAfter (client/status.h) reads the retry hint of one that was not
-// retried. A Client is thread-safe, and made once: it owns the connections.
+// Deadlines: every call has a timeout that covers all of its attempts. Each attempt sends the server the time that is
+// left. Retries: see client/retry.h. Rerank, Upsert, Delete, Get, Count, Facets, GetInfo and ListCollections are
+// retried. LoadCollection and the other calls that change which collections there are, or how they are stored, are
+// tried once: if the answer to a first attempt were lost, a second attempt would report a conflict with the first.
+// Before such a call, the client waits up to a second for a connection. Errors: they have the server's code and
+// message. If a call failed without a retry, RetryAfter (client/status.h) returns the server's hint when to try again.
+// A Client is thread-safe and owns the connections, so a process should create one and keep it.
 #pragma once
 
 #include <memory>
@@ -37,12 +38,13 @@ struct CallOptions {
   int max_attempts = 0;                           // zero: the client's
 };
 
-// An asynchronous call that can be cancelled. Copies refer to the same call. Destroying one does not cancel it.
+// A handle of an asynchronous call, which can cancel it. Copies refer to the same call. Destroying a handle does not
+// cancel the call.
 class CallHandle {
  public:
   CallHandle() = default;
 
-  // Ends the call with CANCELLED unless its result is there already. Its callback still runs, once. Thread-safe.
+  // Ends the call with CANCELLED, unless it has its result already. In both cases its callback runs once. Thread-safe.
   void Cancel() const;
 
  private:
@@ -55,29 +57,30 @@ using RerankCallback = absl::AnyInvocable<void(absl::StatusOr<v1::RerankResponse
 
 class Client {
  public:
-  // Checks the options and reads the TLS files. Connects on the first call, not here: a server that is down makes calls
-  // fail with UNAVAILABLE, never Create.
+  // Checks the options and reads the TLS files. Does not connect: the first call does. So if the server is down, Create
+  // succeeds, and calls fail with UNAVAILABLE.
   static absl::StatusOr<std::unique_ptr<Client>> Create(const ClientOptions& options);
 
-  // Cancels the asynchronous calls that are under way and waits for their callbacks. Must not run inside a callback.
-  // Sessions stay usable.
+  // Cancels all unfinished asynchronous calls and waits for their callbacks. Must not run inside a callback. Sessions
+  // stay usable.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request, const CallOptions& call = {});
 
-  // Returns at once; `callback` runs exactly once, on a thread of gRPC's, and must not block it. The request is shared,
-  // not copied, and must not be changed until then.
+  // Returns at once. `callback` runs exactly once, on one of gRPC's threads, and must not block that thread. The client
+  // shares the request and does not copy it: the caller must not change it until the callback runs.
   CallHandle RerankAsync(std::shared_ptr<const v1::RerankRequest> request, const CallOptions& call,
                          RerankCallback callback);
 
   // Opens a RerankStream. The timeout bounds the whole session; zero means none. Never retried.
   std::unique_ptr<RerankSession> OpenSession(absl::Duration timeout = absl::ZeroDuration());
 
-  // Write documents of a live collection. Each document is replaced whole, so that a retry leaves the same documents as
-  // a single attempt. With a version, though, the retry may be answered STALE for what the first attempt wrote; without
-  // one, it may replace what another client wrote in between. The request has 1 to 10,000 documents (Delete: 1 to
+  // Write or delete documents of a live collection. An upsert replaces the whole document, so that two attempts leave
+  // the same documents as one. There are two exceptions if the answer to the first attempt is lost. A document with a
+  // version may get the answer STALE, because the first attempt wrote it already. A document without a version may
+  // replace one that another client wrote between the attempts. The request has 1 to 10,000 documents (Delete: 1 to
   // 100,000 ids) and at most Limits.max_request_bytes.
   absl::StatusOr<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& call = {});
   absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& call = {});
@@ -109,8 +112,8 @@ class Client {
   absl::StatusOr<v1::SnapshotCollectionResponse> SnapshotCollection(const v1::SnapshotCollectionRequest& request,
                                                                     const CallOptions& call = {});
 
-  // True while a connection to the server stands: tells an UNAVAILABLE that the server sent from one that means it was
-  // never reached.
+  // Returns whether a connection to the server exists. After UNAVAILABLE, it tells whether the server sent this error
+  // or was never reached.
   bool connected() const;
 
   const ClientOptions& options() const;

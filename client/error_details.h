@@ -1,6 +1,7 @@
-// The details of an error, in addition to its code and message: which field is wrong, why, and which limit it exceeds.
+// The details of an error, in addition to its code and message: which field is wrong, the reason, and which limit the
+// field exceeds.
 //
-// Programs read the details and never the message, which is for people. Details are payloads of the absl::Status: a
+// Programs read the details; the message is for people only. Details are payloads of the absl::Status: a
 // google.rpc.BadRequest with the field, and a google.rpc.ErrorInfo with the reason and, in its metadata, the limit.
 // Over gRPC they travel in the trailer `grpc-status-details-bin` (client/status.h), over HTTP as members of the object
 // `error`.
@@ -39,7 +40,7 @@ inline constexpr std::string_view kReasonNotConnected = "NOT_CONNECTED";
 // A limit that a value breaks: the largest accepted value, the value that was sent, and the configuration key that sets
 // the limit ("" for a constant). Numbers are 0 or more.
 struct Limit {
-  // Without the value that was sent: for one that was not read to its end.
+  // Leaves out the value that was sent. For a value that was not read to its end.
   Limit(std::integral auto of_max, std::string_view of_key) : max(static_cast<uint64_t>(of_max)), key(of_key) {}
   Limit(std::integral auto of_max, std::integral auto sent, std::string_view of_key = {})
       : max(static_cast<uint64_t>(of_max)), value(static_cast<uint64_t>(sent)), key(of_key) {}
@@ -61,14 +62,15 @@ absl::Status InvalidField(std::string_view field, std::string_view problem, cons
 void SetReason(std::string_view reason, absl::Status& status);
 
 // Return the path of the field, the reason, the largest accepted value, and the configuration key that sets that limit.
-// "" or nullopt if the status has none, if it is malformed, or if its ErrorInfo is of another domain.
+// They return "" or nullopt if the status does not have the detail, if the detail is malformed, or if its ErrorInfo has
+// another domain.
 std::string FieldOf(const absl::Status& status);
 std::string ReasonOf(const absl::Status& status);
 std::optional<uint64_t> LimitOf(const absl::Status& status);
 std::string LimitKeyOf(const absl::Status& status);
 
-// Returns the error with its field replaced by `field`. An error without a field gets it, and "FIELD: " before its
-// message. Everything else stays.
+// Returns the error with its field replaced by `field`, in the details and in the message. If the error has no field,
+// adds the field to the details and "FIELD: " before the message. Changes nothing else.
 absl::Status WithField(const absl::Status& status, std::string_view field);
 
 // Returns the error with more text at the end of its message.

@@ -16,10 +16,11 @@ bool IsWithin(std::string_view path, std::string_view outer);
 // Returns `path`, which must be within `outer`, with `outer` replaced by `replacement`.
 std::string Rebased(std::string_view path, std::string_view outer, std::string_view replacement);
 
-// Returns the index that `path` has in `list`: 3 for "queries[3].tokens" in "queries". nullopt if it has none.
+// Returns the index that follows `list` in `path`: 3 for "queries[3].tokens" and the list "queries". Returns nullopt if
+// there is none.
 std::optional<size_t> IndexIn(std::string_view path, std::string_view list);
 
-// Returns `path` with its index in `list`, which it must have, replaced by `idx`.
+// Returns `path` with the index that follows `list` replaced by `idx`. `path` must have such an index.
 std::string WithIndex(std::string_view path, std::string_view list, size_t idx);
 
 }  // namespace maxsim::client

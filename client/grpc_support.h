@@ -35,7 +35,8 @@ gpr_timespec ToGrpcTime(absl::Time time);
 // Calls CompletionQueue::AsyncNext with a time of MonotonicNow(). InfiniteFuture blocks.
 grpc::CompletionQueue::NextStatus NextEvent(grpc::CompletionQueue& queue, absl::Time deadline, void** tag, bool* ok);
 
-// Returns false if `buffer` does not hold such a message. Replaces the contents of `message`, and keeps its memory.
+// Parses `buffer` into `message`, whose memory is reused. Returns false if `buffer` does not hold a message of this
+// type.
 template <typename Message>
 bool ParseMessage(grpc::ByteBuffer& buffer, Message& message) {
   grpc::ProtoBufferReader reader(&buffer);

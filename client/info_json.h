@@ -57,7 +57,7 @@ Json LiveJson(const v1::LiveInfo& live) {
   return json;
 }
 
-// Says how a scan of codes was refined.
+// Formats how a scan of codes chose the documents that were scored.
 template <typename Json>
 Json RefinementJson(const v1::Refinement& refinement) {
   Json json = {{"planes", refinement.planes()},

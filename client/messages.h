@@ -1,9 +1,9 @@
 // Builds request messages from plain memory.
 //
-// A span is copied once, straight into the message's bytes; a std::string that already holds them is moved in. Nothing
-// is checked beyond what would make a builder read outside its arguments: the server validates every field and names
-// it. Sizes that contradict each other are a programmer's error and yield a matrix that the server refuses (its `data`
-// is not num_tokens x dim elements). All functions are thread-safe.
+// A builder copies a span once, into the message; it moves a std::string of raw bytes into the message. Builders only
+// check what they need in order not to read outside of their arguments: the server validates every field, and its error
+// names the field. If the caller's sizes contradict each other, the result is a matrix that the server refuses (its
+// `data` does not have num_tokens x dim elements). All functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ v1::TokenMatrix MakeTokens(v1::DataType type, absl::Span<const uint16_t> values,
 // Makes a matrix of raw little-endian bytes of any type.
 v1::TokenMatrix MakeTokens(v1::DataType type, uint32_t num_tokens, uint32_t dim, std::string bytes);
 
-// Makes a query of these tokens; `weights` has one per token, or empty. The query has no candidates of its own, so that
-// those of the request count.
+// Makes a query of these tokens; `weights` has one weight per token or is empty. The query has no candidates of its
+// own, so the server uses those of the request.
 v1::Query MakeQuery(v1::TokenMatrix tokens, absl::Span<const float> weights = {});
 
 // Makes a query of a text, UTF-8, which the server's encoder turns into vectors. It has no candidates of its own.
@@ -35,7 +35,7 @@ v1::Candidates StringCandidates(absl::Span<const std::string_view> ids);
 v1::Candidates IntCandidates(absl::Span<const int64_t> ids);
 v1::Candidates WholeCollection();
 
-// Makes a document for writing. If it has a payload or a version, set them afterwards.
+// Makes a document to be written. The caller can then set its payload and its version.
 v1::Document MakeDocument(std::string_view id, v1::TokenMatrix tokens);
 v1::Document MakeDocument(int64_t id, v1::TokenMatrix tokens);
 // Makes a document of a text, UTF-8, which the server's encoder turns into vectors.

@@ -46,7 +46,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, const std::string& 
     return FieldError(absl::StatusCode::kNotFound, kReasonInvalidField, option,
                       absl::StrCat("cannot read '", path, "'", reason));
   }
-  // gRPC would take the system's certificates in place of none.
+  // With an empty text, gRPC would use the system's certificates.
   if (text.empty()) return InvalidField(option, absl::StrCat("'", path, "' is empty"));
   return text;
 }
@@ -133,7 +133,7 @@ grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options) {
   arguments.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   arguments.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // Each channel begins at another address, by chance. A service config that the name's records carry goes before this.
+  // Each channel begins at a random address. If the name's DNS records have a service config, gRPC uses that instead.
   arguments.SetLoadBalancingPolicyName(options.load_balancing);
   // Without its own pool every channel of one target would share one connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

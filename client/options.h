@@ -20,7 +20,7 @@ namespace maxsim::client {
 struct TlsOptions {
   bool enabled = false;
   std::string ca_file;      // certificates that may sign the server's; empty: the system's
-  std::string cert_file;    // this client's certificate, for servers that want one; together with key_file
+  std::string cert_file;    // this client's certificate, if the server asks for one; needs key_file
   std::string key_file;     //
   std::string server_name;  // expected in the server's certificate; empty: the target's host
 };
@@ -28,9 +28,9 @@ struct TlsOptions {
 struct ClientOptions {
   // The target is host:port, or any gRPC name: "dns:///host:port", "ipv4:10.0.0.1:7070,10.0.0.2:7070", "unix:/path".
   std::string target = "localhost:7070";
-  // How calls are spread if `target` has several addresses, as the name of a headless Kubernetes service has.
-  // round_robin connects to each. Calls and sessions take turns, without the addresses that cannot be reached at
-  // present. pick_first sends all calls to the first that answers. With one address both do the same.
+  // How calls are distributed if `target` has several addresses, as the name of a headless Kubernetes service has.
+  // round_robin connects to every address, and calls and sessions take those in turn that can be reached. pick_first
+  // sends all calls to the first address that answers. With one address both do the same.
   std::string load_balancing = "round_robin";
 
   // Bound on one call, over all of its attempts and the waits between them.
@@ -43,27 +43,29 @@ struct ClientOptions {
   TlsOptions tls;
   // The token is sent as `authorization: Bearer ...`. Without TLS it travels in the clear.
   std::string bearer_token;
-  // The client that these calls belong to when a busy server shares its time. Sent as the metadata `client_key`, which
-  // must be the server's batching.client_key. If empty, none is sent, and the server uses the connection's address.
+  // The name under which a busy server counts these calls when it divides its time among clients. It is sent as the
+  // metadata whose key is `client_key`, which must be the server's batching.client_key. If it is empty, no such
+  // metadata is sent, and the server uses the connection's address as the name.
   std::string client_id;
   std::string client_key = "x-client-id";
 
-  // Largest message that is sent or received. The server has its own limit (Limits.max_request_bytes).
+  // Largest message that the client sends or receives. The server has its own limit (Limits.max_request_bytes).
   int64_t max_message_bytes = int64_t{256} << 20;
-  // Number of connections to each address; calls take turns. One HTTP/2 connection has one thread's worth of I/O: a
-  // client that sends more than that (large queries at thousands per second) needs several.
+  // Number of connections to each address; calls take them in turn. One thread does the I/O of an HTTP/2 connection, so
+  // a client that sends more than one thread can (large queries at thousands per second) needs several connections.
   int num_channels = 1;
-  // Pings an idle connection while calls wait; zero: never. A server closes connections that ping more often than it
-  // allows (gRPC's default is one in 5 minutes without data).
+  // How long a connection with waiting calls may be idle before the client pings the server; zero: it never pings. A
+  // server closes connections that ping more often than it allows (gRPC's default is one ping in 5 minutes without
+  // data).
   absl::Duration keepalive_time = absl::ZeroDuration();
   absl::Duration keepalive_timeout = absl::Seconds(10);
 };
 
-// Returns INVALID_ARGUMENT, which names the option, the value and what is allowed.
+// Returns OK, or INVALID_ARGUMENT that names the option, the value and what is allowed.
 absl::Status ValidateClientOptions(const ClientOptions& options);
 
-// NOT_FOUND naming a file that cannot be read, and why; INVALID_ARGUMENT for an empty one, and for a certificate
-// without its key.
+// Reads the TLS files. Returns NOT_FOUND if a file cannot be read, which names the file and the cause. Returns
+// INVALID_ARGUMENT for an empty file, and for a certificate without its key.
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsOptions& options);
 
 // Returns the arguments of every channel. No compression; gRPC's own retries are off, because client/retry.h is the

@@ -1,13 +1,13 @@
-// When a failed call is tried again, and after how long. Pure: no gRPC, no clock of its own.
+// Decides whether and when a failed call is tried again. Uses neither gRPC nor a clock of its own.
 //
 // Only two failures are worth another attempt:
 //   UNAVAILABLE         the server could not be reached, is draining, or is loading the collection
 //   RESOURCE_EXHAUSTED  and only with a hint when to come back (RetryInfo, or the trailer `grpc-retry-pushback-ms`);
 //                       without one it means "too large", which a second attempt cannot change
-// The delay is the exponential backoff min(initial * multiplier^n, max), spread by +-jitter, and never less than what
-// RetryInfo asks for. A pushback trailer replaces it exactly; a negative or unreadable one forbids another attempt
-// (gRPC proposal A6). An attempt that could only start at or after the deadline is not made: the last error is returned
-// at once.
+// The delay is the exponential backoff min(initial * multiplier^n, max), changed at random by up to +-jitter, and at
+// least the delay in RetryInfo. If the answer has a pushback trailer, its value is the delay; a negative or unreadable
+// value forbids another attempt (gRPC proposal A6). If the next attempt could only start at or after the deadline, it
+// is not made, and the call returns the last error at once.
 #pragma once
 
 #include <optional>
@@ -30,10 +30,10 @@ struct RetryOptions {
   double jitter = 0.2;      // 0 to 1: a delay of t becomes one between t * (1 - jitter) and t * (1 + jitter)
 };
 
-// Returns INVALID_ARGUMENT that names the option and the value, for options that cannot be.
+// Returns OK, or INVALID_ARGUMENT that names the option with an invalid value, and the value.
 absl::Status ValidateRetryOptions(const RetryOptions& options);
 
-// Holds what one attempt came back with.
+// The result of one attempt.
 struct AttemptResult {
   absl::Status status;                     // with the server's RetryInfo as its payload (client/status.h)
   std::optional<std::string> pushback_ms;  // value of the trailer kPushbackTrailer
@@ -47,12 +47,12 @@ class RetryState {
  public:
   RetryState(const RetryOptions& options, absl::Time deadline) : options_(options), deadline_(deadline) {}
 
-  // Must be asked after each attempt. Returns how long to wait from `now` until the next one, or nullopt when `result`
-  // is final. `uniform` gives random numbers in [0, 1).
+  // Call it after each attempt, with the attempt's result. Returns how long to wait from `now` until the next attempt,
+  // or nullopt if `result` is final. `uniform` returns random numbers in [0, 1).
   std::optional<absl::Duration> NextDelay(const AttemptResult& result, absl::Time now,
                                           absl::FunctionRef<double()> uniform);
 
-  // Attempts whose result has been given to NextDelay.
+  // Returns the number of attempts so far: the calls of NextDelay.
   int attempts() const { return attempts_; }
 
  private:
@@ -61,7 +61,7 @@ class RetryState {
   int attempts_ = 0;
 };
 
-// Time, so that tests need not wait for it.
+// A clock that tests can replace, so that they need not wait.
 class Clock {
  public:
   virtual ~Clock() = default;

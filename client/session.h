@@ -11,8 +11,9 @@
 
 namespace maxsim::client {
 
-// Send may be called from several threads, and at the same time as Receive; Receive from one thread at a time. Match
-// answers to requests by request_id. The usual end: CloseSends, Receive until it returns false, Finish.
+// Several threads may call Send at the same time, also during Receive. Only one thread at a time may call Receive.
+// Match answers to requests by request_id. To end a session, call CloseSends, then Receive until it returns false, then
+// Finish.
 class RerankSession {
  public:
   // Cancels the stream if Finish has not been called.
@@ -20,18 +21,18 @@ class RerankSession {
   RerankSession(const RerankSession&) = delete;
   RerankSession& operator=(const RerankSession&) = delete;
 
-  // Sends a request; blocks while the connection's flow control holds it back. UNAVAILABLE if the stream has ended
-  // (Finish has the reason), FAILED_PRECONDITION after CloseSends.
+  // Sends a request. Blocks while the connection's flow control does not let it send. UNAVAILABLE if the stream has
+  // ended (Finish has the reason), FAILED_PRECONDITION after CloseSends.
   absl::Status Send(const v1::RerankRequest& request);
 
-  // Says that no request follows. The server answers those it has, then ends the stream.
+  // Tells the server that no more requests follow. The server answers the requests that it has, then ends the stream.
   void CloseSends();
 
-  // Blocks for the next answer. False: the stream has ended, and Finish tells how.
+  // Waits for the next answer. Returns false if the stream has ended; Finish then returns its status.
   bool Receive(v1::RerankStreamResponse& response);
 
-  // Returns the stream's own status, to be called once, after Receive has returned false. OK if the server ended it
-  // normally.
+  // Returns the status of the stream: OK if the server ended it normally. Call it once, after Receive has returned
+  // false.
   absl::Status Finish();
 
   // Ends the stream at once, from any thread.
@@ -49,7 +50,7 @@ class RerankSession {
   bool finished_ = false;
 };
 
-// Returns the error that an answer of a session carries (with its retry hint as RetryInfo), or OK.
+// Returns the error in an answer of a session, with its retry hint as RetryInfo, or OK if the answer is not an error.
 absl::Status StatusOf(const v1::RerankStreamResponse& response);
 
 }  // namespace maxsim::client

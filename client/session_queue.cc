@@ -20,9 +20,9 @@ namespace {
 
 constexpr char kRerankStreamMethod[] = "/maxsim.v1.Reranker/RerankStream";
 
-// Only the two threads of this queue take the mutex. gRPC's operations are started without it. The thread that starts
-// one has set the operation's flag under the mutex, so that it is never started twice, and has counted it in `pending`,
-// so that the stream outlives it.
+// Only the two threads of this queue lock the mutex. A thread starts an operation of gRPC's in two steps. Under the
+// mutex it sets the operation's flag, so that no operation is started twice, and adds it to `pending`, so that the
+// stream outlives the operation. Then it unlocks the mutex and starts the operation.
 class SessionQueue final : public CallQueue {
  public:
   SessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels, const ClientOptions& options)
@@ -106,7 +106,7 @@ class SessionQueue final : public CallQueue {
     grpc::ByteBuffer outgoing, incoming;
     grpc::Status status;
     bool is_open = false, writing = false;
-    int pending = 0;  // operations that have not come back
+    int pending = 0;  // operations that gRPC has not completed
     std::deque<grpc::ByteBuffer> waiting;
     absl::flat_hash_set<uint64_t> unanswered;
   };
@@ -127,7 +127,7 @@ class SessionQueue final : public CallQueue {
     return true;
   }
 
-  // Returns true when `answer` holds one.
+  // Returns true if it has written an answer to `answer`.
   bool Handle(const Operation& operation, bool ok, Answer& answer) {
     Stream& stream = *operation.stream;
     bool answered = false, read = false, write = false, finish = false;
@@ -161,7 +161,8 @@ class SessionQueue final : public CallQueue {
     return answered;
   }
 
-  // Takes the answer that has been read. Returns false for one to no request of ours, which the stream's end reports.
+  // Takes the answer that was read. Returns false if it belongs to no request of this stream. Such an answer is an
+  // error of the whole stream, which is reported when the stream ends.
   bool TakeAnswer(Stream& stream, Answer& answer) {
     uint64_t tag = 0;
     const bool parsed = ParseMessage(stream.incoming, message_) && absl::SimpleAtoi(message_.request_id(), &tag);
@@ -178,7 +179,7 @@ class SessionQueue final : public CallQueue {
     return true;
   }
 
-  // The stream is over, and nothing of it is under way. What it has not answered fails.
+  // Called when the stream has ended and no operation of it is pending. Fails its unanswered requests.
   void Remove(Stream& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     absl::Status status = FromGrpcStatus(stream.status);
     if (status.ok()) status = absl::UnavailableError("the stream ended before the answer");
@@ -189,7 +190,7 @@ class SessionQueue final : public CallQueue {
 
   const CallMetadata metadata_;
   std::vector<grpc::GenericStub> stubs_;
-  size_t next_channel_ = 0;  // used by the thread that starts requests only
+  size_t next_channel_ = 0;  // used only by the thread that starts requests
   // Only the thread that takes answers uses the members up to the next blank line.
   std::deque<std::pair<uint64_t, absl::Status>> failed_;
   v1::RerankStreamResponse message_;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kMaxRetrySeconds = 365 * 24 * 3600;
 
-// Limit of each detail, and of the message's copy among the details. The trailers have the message twice. One of the
-// two is percent-encoded, which can turn one byte into three.
+// The maximum size of each detail, and of the message in the details. The trailers have the message twice, and one of
+// the two copies is percent-encoded, which can turn one byte into three.
 constexpr size_t kMaxDetailBytes = 1024;
 
 // Ends a description that was cut to fit.
@@ -60,7 +60,7 @@ std::optional<std::string> ShortBadRequest(const std::string& bytes) {
   return shortened.SerializeAsString();
 }
 
-// Returns the bytes of a detail that travels, or nullopt if it is left out.
+// Returns the bytes of a detail as they are sent, or nullopt if the detail is left out.
 std::optional<std::string> ShortDetail(absl::string_view type_url, const absl::Cord& value) {
   std::string bytes(value);
   if (bytes.size() <= kMaxDetailBytes) return bytes;

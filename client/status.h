@@ -1,8 +1,8 @@
-// absl::Status <-> grpc::Status, with what a server says about trying again.
+// Converts absl::Status to grpc::Status and back, and reads a server's hint when to try again.
 //
-// Codes are equal by number. The details of a status (the `grpc-status-details-bin` trailer, a google.rpc.Status)
-// become payloads of the absl::Status, keyed by type URL, and the way back writes them again. All functions are
-// thread-safe.
+// Codes are equal by number. The details of a grpc::Status (the trailer `grpc-status-details-bin`, a google.rpc.Status)
+// become payloads of the absl::Status, keyed by type URL. The other direction turns payloads into details. All
+// functions are thread-safe.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,23 @@ namespace maxsim::client {
 // Key of the payload that holds a google.rpc.RetryInfo.
 inline constexpr char kRetryInfoTypeUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
 
-// Details that do not parse are dropped; code and message always survive. A code outside the known ones is UNKNOWN. An
-// error that gRPC itself made, because it had no connection, gets the reason NOT_CONNECTED (client/error_details.h).
+// Converts a status of gRPC. Drops details that do not parse, but keeps code and message in all cases. A code that is
+// not known becomes UNKNOWN. If gRPC itself made the error because it had no connection, the error gets the reason
+// NOT_CONNECTED (client/error_details.h).
 absl::Status FromGrpcStatus(const grpc::Status& status);
-// A detail of more than 1 KiB is left out, because clients refuse trailers of more than 8 KiB. Only a field with a long
-// description stays: its description is cut. FromGrpcStatus restores it from the message.
+// Converts a status to gRPC's. Leaves out details of more than 1 KiB, because clients refuse trailers of more than 8
+// KiB. There is one exception: a BadRequest stays, and the description of its field is cut. FromGrpcStatus restores
+// this description from the message.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // Returns the delay of the status's RetryInfo; nullopt if it has none, or one that is negative or malformed.
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
-// Adds a RetryInfo to a status that is not OK, replacing one that is there.
+// Sets the RetryInfo of a status that is not OK, and replaces an earlier one.
 void SetRetryAfter(absl::Duration delay, absl::Status& status);
 
-// Marks the error of a failed write. Nothing was or will be written, so that the client may send the write to another
-// server without writing it twice. Does nothing to an OK status.
+// Marks the error of a failed write as one after which nothing was or will be written. With this mark, a client may
+// send the write to another server without writing it twice. Does nothing to an OK status.
 void SetNothingWritten(absl::Status& status);
 // Returns whether a status has that mark.
 bool IsNothingWritten(const absl::Status& status);

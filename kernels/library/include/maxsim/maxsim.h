@@ -153,9 +153,9 @@ maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size
  * within the document. Rows, weights and scales of tokens that do not count may hold anything.
  *
  * On MAXSIM_CPU the function checks offsets, lengths and candidates; on MAXSIM_CUDA the caller must make sure that
- * they are valid. On MAXSIM_CUDA a call has at most 2^31 - 1 pairs. maxsim_backward on MAXSIM_CUDA also takes at
- * most 2^31 - 1 query tokens, padding included, and at most 2^31 - 1 entries of the argmax, except for MAXSIM_ALL
- * without MAXSIM_SCATTERED documents. */
+ * they are valid. On MAXSIM_CUDA a call has at most 2^31 - 1 pairs. maxsim_backward on MAXSIM_CUDA takes at most
+ * 2^31 - 1 query tokens, padding included. It also takes at most 2^31 - 1 entries of the argmax and 2^32 - 2
+ * document rows, except for MAXSIM_ALL without MAXSIM_SCATTERED documents. */
 maxsim_status maxsim_forward(const maxsim_call* call, float* scores, int32_t* argmax);
 
 /* Writes those gradients whose pointers are not null. From the forward pass it needs only the argmax:
