@@ -1,4 +1,4 @@
-// Host memory for what grows in place.
+// Host memory for arrays that grow in place.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace maxsim::cpu {
 template <typename T>
 class AppendableArray {
  public:
-  // Makes an array of `count` elements; null when there is no memory or `count` is 0.
+  // Allocates an array of `count` elements. data() is null if there is too little memory or `count` is 0.
   explicit AppendableArray(size_t count)
       : data_(count == 0 ? nullptr
                          : static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{64}, std::nothrow))),

@@ -1,4 +1,4 @@
-// Documents in host memory that further ones are appended to (AppendableDocuments, kernels/maxsim.h).
+// Documents in host memory to which more documents can be appended (AppendableDocuments, kernels/maxsim.h).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace maxsim::cpu {
 
-// The arrays never move and what was appended is never written again, so that snapshots are views of them and take no
-// memory of their own.
+// The arrays never move, and appended bytes are never written again. So a snapshot is a view of the arrays and takes no
+// memory of its own.
 class CpuAppendable final : public AppendableDocuments {
  public:
-  // Makes room for `shape`, which is valid. The system gives the arrays' pages when they are written first.
-  // RESOURCE_EXHAUSTED, with the numbers, when the machine has less memory than the arrays' size.
+  // Reserves memory for `shape`, which must be valid. The system allocates each page of the arrays when it is first
+  // written. RESOURCE_EXHAUSTED, with the numbers, if the machine has less memory than the arrays' size.
   static absl::StatusOr<std::shared_ptr<CpuAppendable>> Create(const AppendableShape& shape);
 
   absl::Status Append(const DocumentsView& documents) override;

@@ -1,4 +1,4 @@
-// Codes in host memory that further ones are appended to (AppendableCodes, kernels/codes/appendable_codes.h).
+// Codes in host memory to which more codes can be appended (AppendableCodes, kernels/codes/appendable_codes.h).
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace maxsim::cpu {
 
-// The arrays never move and what was appended is never written again, so that snapshots are views of them and take no
-// memory of their own.
+// The arrays never move, and appended bytes are never written again. So a snapshot is a view of the arrays and takes no
+// memory of its own.
 class CpuAppendableCodes final : public AppendableCodes {
  public:
-  // Makes room for `shape`, which is valid. RESOURCE_EXHAUSTED, with the numbers, when the machine has less memory than
-  // the arrays' size (CodeArrayBytes).
+  // Reserves memory for `shape`, which must be valid. RESOURCE_EXHAUSTED, with the numbers, if the machine has less
+  // memory than the arrays' size (CodeArrayBytes).
   static absl::StatusOr<std::shared_ptr<CpuAppendableCodes>> Create(const AppendableCodesShape& shape);
 
   absl::Status Append(const CodesView& codes) override;

@@ -1,4 +1,4 @@
-// Codes that the CPU backend scans where they lie in host memory, and its executor of scans.
+// Codes in host memory that the CPU backend scans without copying them, and its executor of scans.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ namespace maxsim::cpu {
 
 class CpuCodes final : public LoadedCodes {
  public:
-  // Takes the first 1, 2 or 4 planes of `view`, which is validated; `keep_alive` owns its memory (null where the caller
-  // keeps it). INVALID_ARGUMENT where the view has fewer planes.
+  // Validates `view` and takes its first 1, 2 or 4 planes. `keep_alive` owns the view's memory, or is null if the
+  // caller keeps the memory. INVALID_ARGUMENT if the view has fewer planes.
   static absl::StatusOr<std::unique_ptr<CpuCodes>> Create(const CodesView& view, int planes,
                                                           std::shared_ptr<const void> keep_alive);
 
@@ -48,7 +48,7 @@ class CpuCodes final : public LoadedCodes {
 
 class CpuScanExecutor final : public ScanExecutor {
  public:
-  // Both must outlive this object.
+  // `isa` and `pool` must outlive this object.
   CpuScanExecutor(const Isa& isa, ThreadPool& pool) : scanner_(isa, pool) {}
 
   absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) override;

@@ -1,4 +1,4 @@
-// Documents that the CPU backend scores where they lie in host memory.
+// Documents in host memory that the CPU backend scores without copying them.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace maxsim::cpu {
 
 class CpuDocuments final : public Documents {
  public:
-  // `view` must be valid; `keep_alive` owns its memory (null where the caller keeps it).
+  // `view` must be valid. `keep_alive` owns its memory, or is null if the caller keeps the memory.
   CpuDocuments(const DocumentsView& view, std::shared_ptr<const void> keep_alive)
       : view_(view), keep_alive_(std::move(keep_alive)) {
     if (view.codebook.num_centroids > 0) decoder_.emplace(view.type, view.dim, view.codebook);
   }
 
   const DocumentsView& view() const { return view_; }
-  // Returns what decodes the rows of residual codes; null for other types.
+  // Returns the decoder of the rows of residual codes; null for other types.
   const ResidualDecoder* decoder() const { return decoder_.has_value() ? &*decoder_ : nullptr; }
 
   ScalarType type() const override { return view_.type; }

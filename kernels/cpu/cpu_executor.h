@@ -16,11 +16,11 @@
 
 namespace maxsim::cpu {
 
-// An executor keeps host memory between calls: packed queries (16 MiB, or one query's where that is more) and some
-// 100 KiB a thread for rows and maxima. Selection takes up to 16 * top_k bytes (rounded up to a power of two) for each
-// thread and query while a call runs: 64 threads, 64 queries and top_k 10,000 over a large collection come to 1 GiB. Of
-// that, 8 KiB for each thread and query are kept. A call that finds no memory fails with RESOURCE_EXHAUSTED and leaves
-// the executor usable.
+// Between calls, an executor keeps host memory for packed queries (16 MiB, or the size of one query if that is more)
+// and about 100 KiB per thread for rows and maxima. While a call runs, selection takes up to 16 * top_k bytes (rounded
+// up to a power of two) per thread and query: with 64 threads, 64 queries and top_k 10,000 over a large collection, 1
+// GiB. After the call, the executor keeps 8 KiB of this per thread and query. If there is too little memory, the call
+// fails with RESOURCE_EXHAUSTED, and the executor stays usable.
 class CpuExecutor final : public Executor {
  public:
   // `isa` and `pool` must outlive the executor.
@@ -48,13 +48,13 @@ class CpuExecutor final : public Executor {
   struct Shape {
     const DocumentsView& view;
     const ResidualDecoder* decoder;  // of residual codes; else null
-    ScalarType row_type;             // of the rows that kernels are given: FP32 for residual codes
+    ScalarType row_type;             // type of the rows that kernels read: FP32 for residual codes
     const Feed& feed;
     size_t num_steps;
     size_t rows_per_block;
     bool in_place;
 
-    // Returns the rows of the largest block, for which scratch memory is to have room.
+    // Returns the number of rows of the largest block. Scratch memory must have room for it.
     size_t max_rows() const { return rows_per_block + (in_place ? feed.row_multiple : 0); }
   };
   Shape ShapeOf(const CpuDocuments& documents) const;
@@ -66,14 +66,15 @@ class CpuExecutor final : public Executor {
   template <typename Similarity>
   const Kernels<Similarity>& KernelsFor(ScalarType type) const;
 
-  // These do what TopK and Align do, for arguments that were checked. They allocate, so they may throw std::bad_alloc.
+  // Run TopK and Align after their arguments were checked. They allocate memory, so they may throw std::bad_alloc.
   absl::Status ScoreAndSelect(const CpuDocuments& documents, absl::Span<const Query> queries,
                               absl::Span<std::vector<Scored>> results);
   absl::Status AlignAll(const CpuDocuments& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                         absl::Span<TokenMatch> matches);
 
-  // Calls work(slot, item) for every item below `num_items`, on several threads where `multiply_adds` in all are worth
-  // it. Returns RESOURCE_EXHAUSTED when an item throws std::bad_alloc, which may leave others undone.
+  // Calls work(slot, item) for every item below `num_items`. Uses several threads if the total of `multiply_adds` is
+  // large enough to gain from them. Returns RESOURCE_EXHAUSTED if an item throws std::bad_alloc; some items are then
+  // not done.
   absl::Status ForEachItem(size_t num_items, double multiply_adds,
                            absl::FunctionRef<void(Slot& slot, size_t item)> work);
 

@@ -28,10 +28,10 @@ CgroupLimits ReadCgroupLimits(const std::string& root = "");
 // least 1.
 int AvailableCores();
 
-// Returns the physical memory, or the cgroup's limit where that is lower; 0 when neither can be read.
+// Returns the physical memory, or the cgroup's limit if it is lower. Returns 0 if neither can be read.
 size_t MemoryBytes();
 
-// Returns the memory that can be taken without swapping, or what the cgroup's limit leaves where that is less. Page
+// Returns the memory that can be allocated without swapping. If the cgroup's limit leaves less, returns that. Page
 // cache counts as free.
 size_t AvailableMemoryBytes();
 

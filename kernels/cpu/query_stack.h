@@ -23,8 +23,9 @@ struct QueryStack {
 
   size_t num_tokens = 0;  // lanes in use
 
-  // These are filled in for I8 documents only, and indexed by lane: what is added to an integer similarity
-  // (StepForm::kUnsignedI8Quads says why), the query token's scale, and that scale times the token's weight.
+  // These are filled in only for I8 documents. By lane: the number to add to an integer similarity
+  // (StepForm::kUnsignedI8Quads says why), the query token's scale, and the product of this scale and the token's
+  // weight.
   std::vector<int32_t> corrections;
   std::vector<float> scales;
   std::vector<float> factors;

@@ -19,7 +19,7 @@
 
 namespace maxsim {
 
-// Runs scans one after another, with its own workspace. Not thread-safe. Its results have the same bits for each
+// Runs scans one after another, with its own workspace. Not thread-safe. Results have the same bits with every
 // instruction set and number of threads.
 class CodeScanner {
  public:
@@ -34,7 +34,7 @@ class CodeScanner {
                     absl::Span<std::vector<Scored>> results);
 
  private:
-  // Queries that are multiplied with the same expanded rows: of one number of planes, and over the same candidates.
+  // Queries that are multiplied with the same expanded rows, because they scan the same planes of the same candidates.
   struct Stack {
     int planes = 1;
     const uint32_t* ordinals = nullptr;
@@ -44,7 +44,7 @@ class CodeScanner {
     size_t num_tokens = 0;
     cpu::PanelLayout layout;
     const uint32_t* panels = nullptr;
-    std::vector<int32_t> offsets;  // ProductOffset of each lane; 0 in those without a token
+    std::vector<int32_t> offsets;  // ProductOffset of each lane; 0 for lanes without a token
   };
 
   // The workspace of one thread.

@@ -1,5 +1,5 @@
-// Tile shapes of the AVX-512 instruction sets and of AMX. They lie apart from the instructions, so that tests can run
-// these tiles on a machine without the instructions (tests/unit/kernels/emulated_isa.h).
+// Tile shapes of the AVX-512 instruction sets and of AMX. They are separate from the code with the instructions, so
+// that tests can run these tiles on a machine without the instructions (tests/unit/kernels/emulated_isa.h).
 #pragma once
 
 #include <cstddef>

@@ -2,14 +2,14 @@
 //
 // Every kernel works on "steps". A step is 32 bits of one token: one FP32 column, two of 16 bits or four of 8 bits that
 // one instruction multiplies and adds. Query tokens are packed into panels (kernels/cpu/loops/pack.h) so that one
-// vector holds the same step of as many query tokens as it has lanes; a step of a document token is broadcast against
-// it (tiles of AMX take sixteen steps of sixteen document tokens instead). The similarity matrix exists only in
-// registers, a tile at a time.
+// vector holds the same step of as many query tokens as it has lanes; a step of a document token is broadcast to all
+// lanes and multiplied with it (AMX instead multiplies tiles of sixteen steps of sixteen document tokens). The
+// similarity matrix exists only in registers, a tile at a time.
 //
 // Order of additions of floating-point similarities, for every shape and blocking: columns are added one step after the
 // other inside a block (128 columns, or the 32 of one AMX instruction), starting from zero; the sums of the blocks are
-// added in order. It is fixed for an instruction set and differs between them. Integer similarities are exact, so they
-// are the same everywhere.
+// added in order. This order is the same for all calls with one instruction set, and differs between instruction sets.
+// Integer similarities are exact, so every instruction set gives the same ones.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@
 
 namespace maxsim::cpu {
 
-// How the columns of a token are presented to a kernel. In queries, columns of a step beyond the last one are zero, so
-// that those of documents do not matter.
+// How a step holds the columns of a token. In a query token's last step, columns beyond `dim` are zero, so the
+// corresponding columns of documents may have any value.
 enum class StepForm {
-  kF32,              // one FP32 column a step, widened from whatever is stored (I8: the integers)
-  kBf16Pairs,        // two BF16 columns a step, the first in the lower half
+  kF32,              // one FP32 column per step, widened from the stored type (I8: the integers)
+  kBf16Pairs,        // two BF16 columns per step, the first in the lower half
   kI16Pairs,         // two I8 columns, sign-extended to 16 bits
   kI8Quads,          // four I8 columns
   kUnsignedI8Quads,  // four I8 columns; 128 is added to document columns, which makes them unsigned, so that a
                      // similarity is too large by 128 times the sum of the query token's columns
 };
 
-// Rows of one document: [num_rows, num_steps] steps, packed, at any address. The memory after them, up to the next
-// multiple of Feed::row_multiple rows, is readable and repeats the last row, which changes no maximum. With
-// Feed::in_place this holds only for a block of fewer than row_multiple rows.
+// Rows of one document: [num_rows, num_steps] steps, packed, at any address. After them, the memory up to the next
+// multiple of Feed::row_multiple rows is readable and repeats the last row; repeating a row does not change a maximum.
+// With Feed::in_place this holds only for a block of fewer than row_multiple rows.
 struct RowBlock {
   const void* rows = nullptr;
   size_t num_rows = 0;
@@ -53,7 +53,7 @@ struct Feed {
   StepForm form = StepForm::kF32;
   size_t row_multiple = 1;   // every tile height divides it
   size_t step_multiple = 1;  // rows and panels have whole multiples of this many steps
-  bool in_place = false;     // rows that are stored as steps are read where they lie: copying them gains nothing
+  bool in_place = false;     // rows that are stored as steps are not copied, because a copy gains nothing
 };
 
 // The two loops over one step form. Similarity is float, or int32_t for integer columns.
@@ -70,8 +70,8 @@ struct Kernels {
   // rounded up to row_multiple, num_vectors * lanes].
   void (*similarities)(const RowBlock& block, const QueryPanels& queries, Similarity* similarities) = nullptr;
 
-  // A thread calls `enter` before its first and `leave` after its last call of the two above. They are null where there
-  // is nothing to do.
+  // A thread calls `enter` before its first call of update_maxima or similarities, and `leave` after its last one. They
+  // are null if the instruction set needs no preparation.
   void (*enter)() = nullptr;
   void (*leave)() = nullptr;
 };
@@ -81,7 +81,7 @@ struct Isa {
   size_t lanes;          // 32-bit elements of a vector
   size_t panel_vectors;  // vectors of a full panel
   Kernels<float> f32;
-  Kernels<float> bf16;  // its functions are null where BF16 is widened to FP32 instead
+  Kernels<float> bf16;  // its functions are null if BF16 is widened to FP32 for this instruction set
   Kernels<int32_t> i8;
 
   // Returns the elements of scratch that update_maxima needs for blocks of up to `max_rows` rows (a multiple of

@@ -27,8 +27,8 @@ namespace maxsim::cpu {
 inline constexpr size_t kStepBytes = 4;
 
 // Prefetches the memory that the next row block comes from into the second-level cache, a few cache lines at a time
-// between the steps of this row block. A core that waits for memory and multiplies in turn loses a third of its time
-// (1000 documents of 512 tokens in FP32).
+// between the steps of this row block. Without prefetching, a core alternates between waiting for memory and
+// multiplying, and loses a third of its time (1000 documents of 512 tokens in FP32).
 template <class V>
 struct Prefetcher {
   // Steps between two calls of Fetch. Prefetches are spread evenly, because a burst of them would fill the line buffers
@@ -102,8 +102,9 @@ template <class V, int kVectors, int kRows>
 }
 
 // Multiplies all rows of a row block with one panel. The sums of all column blocks but the last are kept in `partial`,
-// `stride` elements from row to row. With kKeep the similarities are left there; otherwise they raise `maxima`. One
-// panel of a row block has `fetches` set: it prefetches the next row block's memory.
+// `stride` elements from row to row. With kKeep, similarities are written to `partial`; otherwise they update `maxima`.
+// `fetches` is set for one panel of each row block: while multiplying this panel, the function prefetches the next row
+// block's memory.
 template <class V, int kVectors, bool kKeep>
 void RunPanel(const RowBlock& block, bool fetches, const uint32_t* panel, typename V::Element* partial, size_t stride,
               typename V::Element* maxima) {

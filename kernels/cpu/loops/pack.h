@@ -2,7 +2,7 @@
 //
 // Lanes (query tokens, padded with zero to whole vectors) are split into panels of up to `panel_vectors` vectors. A
 // panel is [num_steps, its lanes] steps, row-major; panels follow one another. Only the last panel may be narrower, so
-// a panel's place depends on the lanes before it alone.
+// the place of a panel depends only on the number of lanes before it.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 
 namespace maxsim::cpu {
 
-// Memory, aligned to 64 bytes, that grows and is kept. Its contents are lost when it grows.
+// A buffer aligned to 64 bytes. It grows when needed and never shrinks. Growing loses its contents.
 class StepBuffer {
  public:
   // Returns room for `num_steps` steps, valid until the next call. Throws std::bad_alloc when there is no memory.

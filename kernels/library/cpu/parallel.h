@@ -12,11 +12,11 @@ namespace maxsim::library {
 // those of the pool. At least 1.
 int NumThreads(int32_t wanted);
 
-// Calls work(slot, item) for every item below `num_items`. Slots are below `num_threads` (of NumThreads), and each is
-// used by one thread; which thread has which item is not fixed. Items are claimed in order, so that a slot meets them
-// in ascending order. Items run in the default floating-point environment, whatever the caller's is. Returns
-// MAXSIM_OUT_OF_MEMORY when an item throws std::bad_alloc, which may leave others undone. Thread-safe. In a process
-// that was forked the threads are started again.
+// Calls work(slot, item) for every item below `num_items`. Slots are below `num_threads` (the result of NumThreads),
+// and each slot is used by one thread. Any thread may get any item, but each slot gets its items in ascending order.
+// Items always run in the default floating-point environment, not in the caller's. Returns MAXSIM_OUT_OF_MEMORY if an
+// item throws std::bad_alloc; some items are then not done. Thread-safe. After a fork, the child process starts the
+// threads again.
 Status ForEachItem(int num_threads, int64_t num_items, absl::FunctionRef<void(int slot, int64_t item)> work);
 
 }  // namespace maxsim::library

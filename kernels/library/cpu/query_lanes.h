@@ -1,5 +1,5 @@
-// Queries that are packed side by side, so that a document is read once for all of them, as in the stacks of
-// kernels/cpu, but with the masks, weights and scales of the library's calls.
+// Queries that are packed side by side, so that a document is read once for all of them. It is the library's
+// counterpart of QueryStack (kernels/cpu/query_stack.h), with the masks, weights and scales of the library's calls.
 #pragma once
 
 #include <cstddef>

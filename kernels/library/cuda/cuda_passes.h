@@ -1,5 +1,4 @@
-// The passes on CUDA devices. A build without CUDA has the functions too (without_cuda.cc): they say that it is
-// missing.
+// The passes on CUDA devices. In a build without CUDA, these functions return an error that says so (without_cuda.cc).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +8,8 @@
 
 namespace maxsim::library {
 
-// Returns whether any device of this machine can run the code for CUDA that this build has: it has at least the lowest
-// compute capability that was compiled for.
+// Returns whether any device of this machine can run this build's code for CUDA: whether its compute capability is at
+// least the lowest one that the code was compiled for.
 bool CudaAvailable();
 
 // These do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say, on the stream of the call. They launch

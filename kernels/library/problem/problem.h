@@ -1,5 +1,5 @@
-// A call of the library as its backends take it: read from the structures of any version of maxsim.h, with checked
-// shapes.
+// A call of the library in the form that its backends use: with checked shapes, and read from the structures of any
+// version of maxsim.h.
 #pragma once
 
 #include <cstdint>

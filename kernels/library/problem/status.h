@@ -1,5 +1,5 @@
-// How the functions of the library say what went wrong: a code of maxsim.h and a text. The library has its own type,
-// not absl::Status, because it links nothing but the C and C++ libraries, so that one file serves every program.
+// The result of the library's functions: a code of maxsim.h and the text of an error. The library has its own type
+// instead of absl::Status, because it links only the C and C++ libraries, so that one file works in every program.
 #pragma once
 
 #include <string>
