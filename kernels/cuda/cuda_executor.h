@@ -19,7 +19,7 @@
 
 namespace maxsim::cuda {
 
-// Owns a CUDA stream and the workspace of one call at a time, both allocated when it is made. Not thread-safe.
+// Owns a CUDA stream and the workspace for one call, and allocates both when it is created. Not thread-safe.
 class CudaExecutor final : public Executor {
  public:
   // `device` must outlive the executor. INVALID_ARGUMENT for options out of range, RESOURCE_EXHAUSTED when the
@@ -41,9 +41,9 @@ class CudaExecutor final : public Executor {
   // Returns the record of the last call of TopK or Align that passed its checks.
   const CallTrace& trace() const { return trace_; }
 
-  // Starts on the device once more what the last call started there, if that was a zero-copy or single-launch call over
-  // `documents`, and does not wait for it: for measurements. A CUDA stream that is being captured records it as a
-  // graph. FAILED_PRECONDITION after other calls.
+  // For measurements: starts the kernels of the last call on the device once more, and does not wait for them. If the
+  // CUDA stream is being captured, they become part of the graph. The last call must have been a zero-copy or
+  // single-launch call over `documents`; FAILED_PRECONDITION after any other call.
   absl::Status StartAgain(const Documents& documents);
 
   // Returns the CUDA stream that calls run on, for measurements. What is started there before a call runs before it.

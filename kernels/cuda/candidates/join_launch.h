@@ -25,11 +25,11 @@ struct JoinCall {
   int num_unions;
 };
 
-// Makes the unions. The kernels that score them, and those that pick the lists' scores from the unions', may follow on
-// the CUDA stream.
+// Makes the unions. The kernels that score the unions, and those that pick each list's scores from them, may be
+// launched next on the same CUDA stream.
 cudaError_t LaunchJoin(const JoinCall& call, cudaStream_t stream);
 
-// Loads the code of LaunchJoin's kernels on the current device, so that the first call that joins lists does not wait
+// Loads the code of LaunchJoin's kernels onto the current device, so that the first call that joins lists need not wait
 // for it.
 cudaError_t PrepareJoin();
 

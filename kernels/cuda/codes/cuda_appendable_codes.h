@@ -1,4 +1,4 @@
-// Codes in device memory that further ones are appended to (AppendableCodes, kernels/codes/appendable_codes.h).
+// Codes in device memory to which more codes can be appended (AppendableCodes, kernels/codes/appendable_codes.h).
 #pragma once
 
 #include <array>

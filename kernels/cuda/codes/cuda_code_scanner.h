@@ -22,13 +22,13 @@
 
 namespace maxsim::cuda {
 
-// Runs scans one after another on a CUDA stream of its own, with a workspace that grows with the calls and is bounded
+// Runs scans one after another on its own CUDA stream. Its workspace grows with the calls up to a bound
 // (scan_workspace.h, docs/internals/memory-bounds.md#scans-of-codes). Move-only; not thread-safe. Several scanners may
-// run at once on one device.
+// run at the same time on one device.
 class CudaCodeScanner {
  public:
-  // The kernels that a scanner uses: the fastest ones that the device has, or those for every device. The results are
-  // the same; tests and measurements ask for the latter.
+  // The kernels that a scanner uses: the fastest ones for its device, or those that run on every device. Both give the
+  // same results; kPortable is for tests and measurements.
   enum class Kernels : uint8_t { kFastest, kPortable };
 
   // `device` must outlive this object. A call with more than `max_scores` scores (queries times candidates) takes
@@ -42,11 +42,11 @@ class CudaCodeScanner {
     absl::Span<std::vector<Scored>> results;  // one element per query; overwritten
   };
 
-  // Does what CodeScanner::Scan does, for each call. Enqueues the work of all calls and then waits for the device once;
-  // it waits more often only while the workspace grows. The results are unspecified after an error. INVALID_ARGUMENT
-  // also where codes are on another device than this scanner. The arrays that queries point to are in host memory.
-  // RESOURCE_EXHAUSTED where memory is missing; the next scan may work. UNAVAILABLE where the device is lost, which its
-  // health then says.
+  // Does what CodeScanner::Scan does, for each call. The arrays that queries point to are in host memory. Enqueues the
+  // work of all calls and then waits for the device once; it waits more often only if the workspace has to grow. After
+  // an error the results are unspecified. INVALID_ARGUMENT also if codes are on another device than this scanner;
+  // RESOURCE_EXHAUSTED if there is too little memory, and the next scan may work; UNAVAILABLE if the device is lost,
+  // and the device's health then returns the same.
   absl::Status Scan(absl::Span<const Call> calls);
   absl::Status Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                     absl::Span<std::vector<Scored>> results) {

@@ -1,4 +1,4 @@
-// How much device memory the scans of one lane take.
+// Computes how much device memory the workspace of one scanner takes.
 #pragma once
 
 #include <cstddef>

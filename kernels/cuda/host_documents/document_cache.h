@@ -2,9 +2,9 @@
 // was admitted.
 //
 // The memory is written like a log, one segment after another, and a new segment overwrites the oldest one. A document
-// is admitted when it is missed for the second time within a while, so that a single pass over many documents leaves
-// the cache as it was. A document that had a hit in the cache is remembered when it is overwritten, so that its next
-// miss admits it again.
+// is admitted at its second miss, if the first one was not too long ago. So a single pass over many documents leaves
+// the cache unchanged. If a document that had a hit is overwritten, the cache remembers it and admits it again at its
+// next miss.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +35,22 @@ class DocumentCache {
   // never holds anything.
   DocumentCache(int64_t begin, int64_t capacity_bytes);
 
-  // Begins a pass, the unit that the device reads together: nothing that a pass has found or admitted is overwritten
-  // during that pass.
+  // Begins a pass. The device reads all documents of a pass together, so the cache overwrites no document that this
+  // pass has found or admitted until the next pass begins.
   void BeginPass() { ++pass_; }
 
-  // Forgets where every document lies. To be called when what was admitted may not have been copied.
+  // Empties the cache. Call it if documents were admitted but may not have been copied.
   void Clear();
 
-  // Returns the byte where the document lies, or nullopt when the cache does not hold it. A document that is found is
-  // hit.
+  // Returns the byte where the document begins and counts a hit, or returns nullopt if the cache does not hold it.
   std::optional<int64_t> Find(const Key& key);
 
-  // Decides after a miss. Returns the byte, a multiple of `alignment`, to which the document of `bytes` must be copied,
-  // or nullopt if it is not admitted.
+  // Decides after a miss whether to admit the document, which has `bytes` bytes. Returns the byte, a multiple of
+  // `alignment`, to which the caller must copy it, or nullopt if the document is not admitted.
   std::optional<int64_t> Admit(const Key& key, int64_t bytes, int64_t alignment);
 
-  // Returns whether this pass's admissions overwrite what passes before it may still be reading.
+  // Returns whether documents admitted by this pass overwrite documents that the device may still be reading for
+  // earlier passes.
   bool Overwrites() const { return overwriting_pass_ == pass_; }
 
   size_t num_documents() const { return locations_.size(); }

@@ -1,5 +1,5 @@
-// Brings host documents to the device, alternately into two document batches: while one is scored, the next is on its
-// way. Documents that lists name again and again stay in a cache beside the batches.
+// Copies host documents to the device, into two document batches in turn: while one batch is scored, the next is
+// copied. Documents that lists name repeatedly stay in a cache in device memory.
 #pragma once
 
 #include <array>
@@ -59,9 +59,8 @@ class DocumentTransfer {
   bool HasMaps(const HostDocuments& documents) { return Describe(documents).maps() != nullptr; }
 
   // Starts to bring documents begin .. end over, which fit a batch, and lets the CUDA stream `consumer` wait for them.
-  // The offset and the scale of document n are at index n - begin. Blocks until the tables of the batch that is used
-  // anew have been copied. The result is valid until the second Load after this one. DATA_LOSS when the rows cannot be
-  // read.
+  // The offset and the scale of document n are at index n - begin. Blocks until the earlier copy of the reused batch's
+  // tables is done. The result is valid until the second Load after this one. DATA_LOSS if the rows cannot be read.
   absl::StatusOr<DocumentBatch> LoadRange(const HostDocuments& documents, int64_t begin, int64_t end,
                                           cudaStream_t consumer);
 
@@ -70,8 +69,8 @@ class DocumentTransfer {
   absl::StatusOr<DocumentBatch> LoadSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
                                           int64_t num_rows, cudaStream_t consumer);
 
-  // Lets the batch of the last Load be reused once `consumer` has reached this point. To be called when everything that
-  // reads the batch has been launched there.
+  // Allows the batch of the last Load to be reused when `consumer` has reached this point. Call it after all kernels
+  // that read the batch have been launched on `consumer`.
   absl::Status Release(cudaStream_t consumer);
 
   // Returns what came over since the last call of TakeCounts.

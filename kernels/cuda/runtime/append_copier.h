@@ -1,4 +1,4 @@
-// Copies what is appended to arrays in device memory (CudaAppendable, CudaAppendableCodes).
+// Copies appended rows to arrays in device memory (CudaAppendable, CudaAppendableCodes).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +18,8 @@
 namespace maxsim::cuda {
 
 // Copies go through a CUDA stream of its own, from pinned memory that is allocated at the start (kPinnedBytes): an
-// append waits for its own copies alone, and no executor waits for it. Move-only. Not thread-safe: it belongs to the
-// thread that appends.
+// append waits only for its own copies, and no executor waits for an append. Move-only. Not thread-safe: it belongs to
+// the thread that appends.
 class AppendCopier {
  public:
   // The rows that an append copies to one array. Rows in device memory are at least as wide as in host memory; the

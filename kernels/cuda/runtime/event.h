@@ -38,10 +38,10 @@ class Event {
   // recorded counts as done. Returns the error of the work before it.
   absl::Status Wait() const;
 
-  // Does the same, and polls for a moment before it sleeps: for copies of a few KiB.
+  // Waits as Wait does, but polls for a short time before it sleeps. For copies of a few KiB.
   absl::Status PollThenWait() const;
 
-  // Returns whether Wait would return at once, be it with an error.
+  // Returns whether Wait would return at once, with or without an error.
   bool IsDone() const;
 
   // Returns CUDA's handle, for cudaStreamWaitEvent.

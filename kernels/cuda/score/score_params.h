@@ -11,7 +11,8 @@ namespace maxsim::cuda {
 
 inline constexpr int kMaxQueryTilesOfRowTile = 8;
 
-// Maximum number of candidates in a pass: the Hopper kernels count them in 32 bits, and may claim more than there are.
+// Maximum number of candidates in a pass. The Hopper kernels count them in 32 bits, and their claims may count past the
+// last candidate.
 inline constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
 
 inline constexpr int kMaxQueriesOfQueryTile = kQueryTileTokens / kShortQueryTokens;

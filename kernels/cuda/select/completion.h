@@ -1,7 +1,7 @@
 // How the host learns that a zero-copy call is done, without a copy or an event: the kernels write its results straight
-// to pinned memory, each in one store, where the host has put bits that no result has. A result whose bits have changed
-// is there, so that nothing has to be ordered: a fence would take the link's way there and back. The times come over in
-// the same way.
+// to pinned memory, each in one store, where the host has put bits that no result has. A result has arrived when its
+// bits have changed. So the stores need no order and the kernels no fence, which would take one round trip over the
+// link. The times come over in the same way.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct CallTimes {
   uint64_t results_end;  // the selection is done, as one of its thread blocks sees it
 };
 
-// The bits of a result or a time that has not come: no document has such a position, and no clock shows it.
+// The bits of a result or a time that has not arrived. No document has this position, and no clock shows this time.
 inline constexpr uint64_t kNotThere = ~uint64_t{0};
 
 }  // namespace maxsim::cuda

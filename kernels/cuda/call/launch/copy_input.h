@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda {
 
-// Loads the kernel's code ahead of the first call that needs it. To be called once per device.
+// Loads the kernel's code onto the device, so that the first call need not wait for it. Call it once per device.
 cudaError_t PrepareCopyInput();
 
 struct InputCopy {
@@ -23,9 +23,9 @@ struct InputCopy {
   const int64_t* offsets;  // [num_documents + 1] in device memory, to be prefetched; may be null
 };
 
-// Starts a kernel that copies a call's input. For little data it takes half the time of a copy engine, and the next
-// kernel can start meanwhile. It also brings the offsets of listed documents into the L2 cache, because the scoring
-// kernels read those first. Notes input_begin and input_end in `times`, in pinned memory.
+// Starts a kernel that copies a call's input. For small inputs it takes half the time of a copy engine, and the next
+// kernel can start while it runs. It also loads the offsets of listed documents into the L2 cache, because the scoring
+// kernels read those first. The kernel writes input_begin and input_end to `times`, in pinned memory.
 cudaError_t LaunchCopyInput(const InputCopy& copy, CallTimes* times, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -12,8 +12,8 @@ namespace maxsim::cuda {
 struct QuantizeParams {
   const float* values;   // [num_rows, value_pitch], in device or pinned memory; absent rows are zero
   const float* weights;  // [num_rows], in device or pinned memory
-  // Output [num_rows, row_bytes], zero past `dim`. In operand order it has blocks of [32, StreamQueryPitch(row_bytes)]
-  // in the order of StreamQueryOffset (kernels/plan/hopper_stream_shape.h).
+  // Output [num_rows, row_bytes], zero past `dim`. With operand_order it consists of blocks of
+  // [32, StreamQueryPitch(row_bytes)] in the order of StreamQueryOffset (kernels/plan/hopper_stream_shape.h).
   int8_t* rows;
   float* factors;          // output [num_rows]: weight times scale, rounded once
   uint64_t rotation_seed;  // DocumentsView::rotation_seed
@@ -27,7 +27,7 @@ struct QuantizeParams {
   CallTimes* times;       // in pinned memory, for input_begin and input_end; may be null
 };
 
-// Loads the kernel's code ahead of the first call that needs it. To be called once per device.
+// Loads the kernel's code onto the device, so that the first call need not wait for it. Call it once per device.
 cudaError_t PrepareQuantizeQueries();
 
 // Starts the kernel; does nothing if there are no rows. The next kernel on the stream may begin at once if it is

@@ -1,5 +1,5 @@
-// Fills in the parameters of the scoring kernels and launches them. Everything that an executor knows of ScoreParams
-// and of the structs derived from it is in this file and its .cc.
+// Fills in the parameters of the scoring kernels and launches them. This file and its .cc are the only part of the
+// executor that uses ScoreParams and the structs derived from it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@ namespace maxsim::cuda {
 // The launch of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h). For plans with the same
 // type, row width and grid, two of these that are equal byte for byte launch the same.
 struct SingleLaunch {
-  QuantizeParams queries;  // the rounding of the query, a launch of its own before; `rows` is null unless it is wanted
+  QuantizeParams queries;  // the launch that rounds the query first; `rows` is null if the query needs no rounding
   StreamParams scores;
 
   int32_t team_blocks() const { return scores.teams.blocks; }
@@ -37,17 +37,18 @@ class ScoreLauncher {
  public:
   explicit ScoreLauncher(const CallContext& context) : context_(context) {}
 
-  // Starts everything that scores the pass: joins lists and orders candidates where that is planned, launches the
-  // scoring kernel as often as the room for partial sums asks for, and adds those sums. The scores go to
-  // workspace.scores. Notes in the trace whether candidates were ordered, and the thread blocks of a team.
+  // Starts everything that scores the pass. If the plan says so, joins lists and orders candidates. Launches the
+  // scoring kernel, several times if the partial sums of all candidates do not fit the workspace, and then adds the
+  // partial sums. The scores are written to workspace.scores. Records in the trace whether candidates were ordered, and
+  // the thread blocks of a team.
   absl::Status LaunchScores(const ScorePass& pass) const;
 
-  // Starts what finds the matching tokens of a query of `query_tokens` tokens in the pass's documents, for a plan of
-  // CallInput::PlanMatches. The matches, [documents, query_tokens], go to workspace.partials.
+  // Starts the kernel that finds the matching tokens of a query of `query_tokens` tokens in the pass's documents, for a
+  // plan of CallInput::PlanMatches. It writes the matches, [documents, query_tokens], to workspace.partials.
   absl::Status LaunchMatches(const ScorePass& pass, int32_t query_tokens) const;
 
-  // Returns what LaunchSingle is to launch for a slice that is a single-launch call over `documents`. It reads the
-  // input in workspace.pinned_input and writes the results to workspace.pinned_results.
+  // Returns the launch for LaunchSingle, for a slice that is a single-launch call over `documents`. The launch reads
+  // the input in workspace.pinned_input and writes the results to workspace.pinned_results.
   SingleLaunch SingleLaunchOf(const CudaDocuments& documents) const;
   absl::Status LaunchSingle(const SingleLaunch& launch) const;
 

@@ -18,7 +18,7 @@ struct ScorePass {
   int64_t mean_tokens = 0;      // mean tokens of a document
   int64_t longest_tokens = 0;   // tokens of the longest document; 0: unknown
   int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0: unknown
-  int64_t document_tokens = 0;  // tokens of every document, where all have as many and lie in order; else 0
+  int64_t document_tokens = 0;  // tokens of every document, if all have equally many and lie in order; else 0
 
   // Returns the pass over the first `num_candidates` candidates of every query, which are among `documents`.
   static ScorePass Over(const CudaDocuments& documents, int64_t num_candidates);

@@ -1,5 +1,5 @@
-// How the input of a planned slice comes to the device: written to pinned memory, copied by an engine or by a kernel,
-// and queries against I8 documents rotated and rounded. The slice's plan is workspace.input.
+// Brings the input of a planned slice to the device. The host writes the input to pinned memory, a copy engine or a
+// kernel copies it, and a kernel rotates and rounds queries against I8 documents. The slice's plan is workspace.input.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace maxsim::cuda {
 
-// Returns what kernels read of each candidate before its tokens, in device memory; null where the Hopper kernels need
-// not, because all documents are equally long.
+// Returns the offsets, in device memory, that kernels read before a candidate's tokens. Returns null if all documents
+// are equally long, because the Hopper kernels then do not read offsets.
 inline const int64_t* ListedOffsets(const CudaDocuments& documents) {
   return documents.document_tokens() > 0 ? nullptr : documents.device_offsets();
 }
 
-// Writes the slice's input to pinned memory, which nothing that was started may still read. INTERNAL when the workspace
-// has no room for it, which would be a mistake in SliceCapacity.
+// Writes the slice's input to pinned memory. No kernel or copy that was started may still read this memory. INTERNAL if
+// the workspace has no room for the input, which would be a mistake in SliceCapacity.
 absl::Status WriteInput(Workspace& workspace);
 
 // Describes the copy of the input by a kernel. `offsets` is InputCopy::offsets.

@@ -1,5 +1,4 @@
-// The matches of a query's tokens in documents (Executor::Align): what plans them, and runs them in parts that fit the
-// workspace.
+// Finds the matches of a query's tokens in documents (Executor::Align), in parts that fit the workspace.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +26,8 @@ class Alignment {
   absl::Status RunResident(const CudaDocuments& documents, absl::Span<const uint32_t> ordinals,
                            absl::Span<TokenMatch> matches) const;
 
-  // Finds the matches in at most DocumentsOfPart() documents, which `ordinals` names as the pass's offsets count them,
-  // and waits for them.
+  // Finds the matches in at most DocumentsOfPart() documents and waits for them. `ordinals` are indices into the
+  // offsets of the pass.
   absl::Status RunPart(const ScorePass& pass, absl::Span<const uint32_t> ordinals,
                        absl::Span<TokenMatch> matches) const;
 

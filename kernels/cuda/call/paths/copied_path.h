@@ -1,4 +1,5 @@
-// The path of a slice that takes copies: one copy in, scores, selection, one copy out. The host sleeps until the end.
+// The path of a slice whose input and results are copied: one copy to the device, scoring, selection, one copy back.
+// The calling thread sleeps until the results have arrived.
 #pragma once
 
 #include "absl/status/status.h"

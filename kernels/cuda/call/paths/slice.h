@@ -1,5 +1,5 @@
-// A slice: whole queries of a call that the workspace has room for at once. A call that does not fit is cut into
-// slices, which run one after the other.
+// A slice is a number of whole queries of a call that fit the workspace together. A call that does not fit is cut into
+// several slices, which run one after the other.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace maxsim::cuda {
 
-// How a slice may be planned, which depends on its documents and on its path.
+// The choices that a slice's plan may use. They depend on the slice's documents and path.
 struct SliceOptions {
   bool tensor_maps = false;  // whether there are tensor maps of the documents (CudaDocuments::maps)
   bool join = false;         // whether candidate lists may be joined
@@ -30,18 +30,18 @@ struct PlannedDocuments {
   }
 };
 
-// Plans the slice `queries`, which fit the workspace, over `documents`: the plan is then workspace.input. Notes it in
+// Plans the slice `queries`, which must fit the workspace, over `documents`. Writes the plan to workspace.input and to
 // the trace.
 absl::Status PlanSlice(const CallContext& context, const PlannedDocuments& documents, absl::Span<const Query> queries,
                        const SliceOptions& options);
 
 // Cuts the call `queries` over documents in device memory into slices and runs them, each on the path that it fits.
-// `results` has one element per query and gets the best candidates of each. Notes in the trace what was done.
+// `results` has one element per query and gets the best candidates of each. Records in the trace what was done.
 absl::Status RunSlices(const CallContext& context, const CudaDocuments& documents, absl::Span<const Query> queries,
                        absl::Span<std::vector<Scored>> results);
 
-// Starts what the last slice started on the device once more, as it was planned, and does not wait for it. `path` is
-// the path of that slice. FAILED_PRECONDITION unless it was a zero-copy or a single-launch call.
+// Starts the kernels of the last slice on the device once more, with the same plan, and does not wait for them. `path`
+// is the path of that slice. FAILED_PRECONDITION if the slice was neither a zero-copy nor a single-launch call.
 absl::Status LaunchAgain(const CallContext& context, CallPath path, const CudaDocuments& documents);
 
 }  // namespace maxsim::cuda

@@ -1,4 +1,4 @@
-// How the best candidates of a scored slice are selected, and how they come back. The slice's plan is workspace.input.
+// Selects the best candidates of a scored slice and brings them to the host. The slice's plan is workspace.input.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,8 @@ absl::Status LaunchSelection(const CallContext& context, DeviceScored* results, 
 // scores, of the selection and of the copy, and sleeps until the last event is done.
 absl::Status SelectAndCopyResults(const CallContext& context);
 
-// Adds the time of each stage to trace.seconds, from the events of a slice that is done. `copied_in` marks when
-// everything to be scored had come over.
+// Adds the time of each stage to trace.seconds, from the events of a finished slice. `copied_in` is the event after the
+// copies of everything to be scored.
 absl::Status AddStageSeconds(const CallContext& context, const Event& copied_in);
 
 // Copies the slice's results from workspace.pinned_results to `results`, which has one element per query of the slice.

@@ -1,4 +1,4 @@
-// How the host sees the results of a zero-copy call come in (kernels/cuda/select/completion.h).
+// Lets the host see when the results of a zero-copy call have arrived (kernels/cuda/select/completion.h).
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,16 @@ namespace maxsim::cuda {
 // Watches one call. Not thread-safe.
 class CallArrival {
  public:
-  // Fills `results` and `times`, which are in pinned memory, with kNotThere. To be made before the call is launched.
-  // Both must outlive this.
+  // Fills `results` and `times`, which are in pinned memory, with kNotThere. Construct it before the call is launched.
+  // Both arguments must outlive it.
   CallArrival(absl::Span<DeviceScored> results, CallTimes* times);
 
-  // Returns whether every result and every time is there, which may then be read. Looks no more at results that it has
-  // seen.
+  // Returns whether all results and times have arrived. If so, the caller may read them. Does not check results again
+  // that it has already seen.
   bool IsComplete();
 
-  // Returns what the call took on the device; 0 where the clock stepped back. To be asked when the call is complete.
+  // Returns how long the call took on the device, or 0 if the device's clock stepped back. Call it only after
+  // IsComplete has returned true.
   std::chrono::nanoseconds DeviceTime() const;
 
  private:

@@ -27,10 +27,10 @@ namespace maxsim::cuda {
 
 // The executor's room for the scores of a slice, and whether lists may be joined.
 struct ScoreRoom {
-  int64_t partials = 0;    // partial sums that there is room for
-  int64_t join_words = 0;  // JoinWord elements that there is room for
+  int64_t partials = 0;    // number of partial sums that fit
+  int64_t join_words = 0;  // number of JoinWord elements that fit
   bool join = false;       // whether lists may be joined
-  // Whether lists are joined even where that takes longer than it saves, for tests and measurements.
+  // Whether lists are joined even if joining takes longer than it saves, for tests and measurements.
   bool join_always = false;
   // The mean bytes of a document's rows. The cost of joining, the tiling of a short call and the grid of a stream
   // kernel depend on it (PlanScore).

@@ -10,14 +10,14 @@
 
 namespace maxsim::cuda {
 
-// When candidate lists are joined: never, where that saves time, or wherever it saves reads.
+// When candidate lists are joined: never, if joining saves time, or if it saves any reads.
 enum class Joins : uint8_t { kNever, kWorthwhile, kWheneverReadsAreSaved };
 
-// When the wide and deep kernels take candidates in an order of their own: never, where that saves time, or wherever
-// that is possible.
+// When candidates are ordered before a wide or deep kernel scores them: never, if ordering saves time, or if it is
+// possible.
 enum class Ordering : uint8_t { kNever, kWorthwhile, kAlways };
 
-// Servers leave the defaults; tests and measurements set others through CudaExecutor::tuning(). A value holds for the
+// Servers leave the defaults; tests and measurements set others through CudaExecutor::tuning(). A new value applies to
 // calls that begin after it was set.
 struct ExecutorTuning {
   // The tilings that a call may choose from, a bit each (DeviceLimits::tiles). Where none of them can run, kRows32
@@ -28,8 +28,9 @@ struct ExecutorTuning {
   Ordering ordering = Ordering::kWorthwhile;  // kernels/plan/order.h
   StreamTuning stream;                        // how the stream kernels' work is shared out
 
-  // The largest slices, in bytes of input and in results, that are zero-copy calls: kernels read and write pinned
-  // memory. In larger slices that would keep multiprocessors busy with work that copy engines do as fast.
+  // The largest slices that are zero-copy calls, in bytes of input and in number of results. In a zero-copy call,
+  // kernels read and write pinned memory themselves. For larger slices, copy engines are as fast and keep no
+  // multiprocessor busy.
   size_t zero_copy_input_bytes = size_t{512} << 10;
   int64_t zero_copy_results = 4096;
 

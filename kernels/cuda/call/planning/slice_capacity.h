@@ -1,4 +1,4 @@
-// How much of a call an executor's workspace takes at once: a slice, which has whole queries. This is plain host code.
+// Computes how many queries of a call fit an executor's workspace at once: these are a slice. This is plain host code.
 #pragma once
 
 #include <cstddef>

@@ -21,9 +21,9 @@ class StagedDocuments {
   absl::Status Allocate(const ExecutorOptions& options);
 
   // Starts to copy the documents of `view` to `device`, and describes the copies. `view` must be valid and must fit
-  // (CheckStageLimits); `device` must be the current one. The documents of an earlier Stage are gone; the result is
+  // (CheckStageLimits); `device` must be the current one. Overwrites the documents of an earlier Stage; the result is
   // valid until the next Stage. `stream` is the CUDA stream of the calls that use the documents, so that no thread has
-  // to wait for the copies. The view's memory has been read when this returns.
+  // to wait for the copies. When Stage returns, it has read the view's memory.
   absl::StatusOr<const CudaDocuments*> Stage(const Device* device, const DocumentsView& view,
                                              const CudaDocuments::Shape& shape, cudaStream_t stream);
 

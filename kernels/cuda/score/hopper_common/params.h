@@ -1,4 +1,4 @@
-// The parameters that the Hopper kernels have in common, which host and device share.
+// The parameters that all Hopper kernels have. Host and device code share these structs.
 #pragma once
 
 #include <cstddef>
