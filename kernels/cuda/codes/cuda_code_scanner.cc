@@ -29,8 +29,8 @@ int64_t NumCandidates(const CudaCodes& codes, const ScanQuery& query) {
   return query.ordinals == nullptr ? codes.num_documents() : query.num_candidates;
 }
 
-// Returns whether a mask selects more than three quarters of the documents. Then a scan multiplies all documents and
-// drops the others afterwards; the Hopper kernel for one query can do no less.
+// Returns whether a mask selects more than three quarters of the documents. If so, the Hopper kernel for one query is
+// used, which multiplies all documents and drops the scores of those that the mask leaves out.
 bool SelectsMost(const uint64_t* mask, int64_t num_documents) {
   if (mask == nullptr) return true;
   int64_t selected = 0;

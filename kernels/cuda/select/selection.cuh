@@ -9,19 +9,20 @@
 //      are counted into bins, a bin's keys come to lie together, and a key's rank is that of its bin plus the number of
 //      larger keys in it. Where candidates are few, a key's rank is the number of all larger ones.
 //
-// Scores that are neighbours fall into different buckets and mostly into different splits, so that sorted scores stay
-// cheap; keys hold the position, so that equal scores stay cheap too. Where a split finds more candidates than its list
-// takes all the same, and where k is too large for buckets, histograms narrow a window of keys around the k-th one,
-// pass by pass; each pass is a phase of its own.
+// Neighbouring scores are in different buckets and mostly in different splits, so that sorted scores are not slower.
+// Keys contain the position, so that equal scores are not slower either. If more candidates of a split reach the bound
+// than its list can hold, or if k is too large for buckets, histograms find the k-th key instead: each pass narrows a
+// window of keys around it, and each pass is a phase of its own.
 //
 // Between the phases blocks wait for one another, through the query's workspace (selection_sync.cuh). NOTES:
-//  - No block waits for one that may not be running. A block waits for splits, and it takes a split that no block has
-//    taken itself: it does so after a while, as the split's block is usually about to start. So the grid needs no
-//    guarantee that all of its blocks run at once: kernels of other CUDA streams may hold any part of the device, and
-//    a single running block finishes the selection alone. A block whose split is taken when it starts has nothing to
-//    do. Splits are taken in the scan only, so that every split belongs to a running block afterwards.
-//  - What is written for a split depends on the split alone, so results do not depend on which block took it.
-//  - The scan begins to read scores while the claim of the split is still on its way.
+//  - No block waits for a block that may not be running. A block waits for splits. If no block has taken a split, a
+//    waiting block takes it itself, but only after some time, because the split's own block is usually about to start.
+//    So not all blocks of the grid need to run at the same time: kernels of other CUDA streams may hold any part of the
+//    device, and even a single running block finishes the selection. If another block has taken a block's split before
+//    it starts, it has nothing to do. Splits are taken only in the scan, so after the scan every split belongs to a
+//    running block.
+//  - The data written for a split depends only on the split, so results do not depend on which block took it.
+//  - The scan begins to read scores before the claim of the split has been answered.
 #pragma once
 
 #include <cuda_runtime.h>

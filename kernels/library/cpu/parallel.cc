@@ -25,8 +25,8 @@ std::mutex pool_mutex;
 // It is never destroyed, since a thread of the host program may still be in a call when the process exits.
 ThreadPool* pool = nullptr;
 
-// A fork copies the calling thread alone, so that the child has a pool without threads. It is left as it is, and the
-// child's first call makes another.
+// A fork copies only the calling thread, so the child process has a pool without threads. The child abandons this pool,
+// and its first call makes a new one.
 void BeforeFork() { pool_mutex.lock(); }
 void AfterForkInParent() { pool_mutex.unlock(); }
 void AfterForkInChild() {

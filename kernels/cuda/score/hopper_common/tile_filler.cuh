@@ -11,8 +11,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Says where a document goes on that began in a warpgroup's last tile and has not ended there. Every lane has the same
-// values.
+// A document that began in a warpgroup's last tile and did not end there: the rows with which the next tile continues.
+// Every lane has the same values.
 struct OpenDocument {
   int32_t row = 0;
   int32_t tokens = 0;  // 0: there is none

@@ -24,15 +24,17 @@ struct WorkUnit {
   float scale = 1;  // of a quantised document
 };
 
-// A thread block starts in the row tile that follows from its number. Two or three quarters of its share of that row
-// tile are assigned to it (StartTiles), which costs no round trip. Then it claims from the same row tile, then takes a
-// row tile that no thread block has, then helps wherever candidates are left.
+// A thread block takes candidates in four steps. First it scores two or three quarters of its share of the row tile in
+// which it starts; StartTiles assigns these, which costs no round trip to memory. Second it claims candidates from the
+// same row tile. Third it takes row tiles in which no thread block has started. Last it claims from any row tile that
+// has unclaimed candidates.
 //
-// Where the candidates are ordered (params.order), a thread block begins with one work unit of the order and claims
-// others one by one. Where the comments below say candidates, these are then work units of the order.
+// If the candidates are ordered (params.order), a thread block begins with one work unit of the order and claims more
+// work units one by one. In this case, "candidates" in the comments below means work units of the order.
 //
-// params.claims is [num_row_tiles + 2], all zero before the launch, and again after it: claimed candidates of each row
-// tile, row tiles taken beyond the first gridDim.x, thread blocks that have finished.
+// params.claims is [num_row_tiles + 2]: the number of claimed candidates of each row tile, the number of row tiles
+// taken beyond the first gridDim.x, and the number of thread blocks that have finished. All are zero before and after
+// the launch.
 class WorkQueue {
  public:
   __device__ __forceinline__ WorkQueue(const WorkQueueParams& params, int lane) : p_(params), lane_(lane) {

@@ -1,12 +1,10 @@
-// Fused MaxSim for Hopper where a single query tile of 32 rows meets the documents, so that memory sets the pace.
+// Fused MaxSim for Hopper for a single query tile of 32 rows. With so few rows, the memory's rate limits the kernel.
 //
 // Persistent thread blocks, one per multiprocessor. The last warp copies token tiles,
 // exactly a document's rows and nothing past them, into a ring of shared memory
-// (loader.cuh). The other warps take tiles in turn, each a whole tile alone (rows.cuh). The
-// maxima of a document's tiles meet in shared memory, and then in device memory if several
-// thread blocks have tiles of the document. The warp that brings the last of them adds the
-// document's sum.
-// NOTES:
+// (loader.cuh). The other warps take tiles in turn, and each warp multiplies whole tiles (rows.cuh). The maxima of a
+// document's tiles are combined in shared memory and, if several thread blocks have tiles of the document, in device
+// memory. The warp that adds the last tile computes the document's sum. NOTES:
 //  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
 //    what to copy, which it knows from the parameters, or from one or two reads (docs/internals/kernels-stream.md).
 //  - A call of one query over few candidates is done by the one launch (single_launch_call.cuh). Its query rows come

@@ -23,16 +23,17 @@ __device__ __forceinline__ void NamedBarrierSync(int threads) {
 // to 3 us.
 inline constexpr int kInputVectors = 2;
 
-// Whether the input is there by now.
+// Returns whether the input is in device memory.
 __device__ __forceinline__ bool InputIsThere(const SingleLaunchCall& call) {
   uint32_t there = 0;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(&call.state->input_there) : "memory");
   return there != 0;
 }
 
-// The first thread block of the grid brings the input over, and the others wait until it is there. The first may not be
-// running, so after a while any other block writes the same input itself. Called by the block's first `threads`
-// threads, which meet at kBarrier. `input_is_there` is theirs, in shared memory.
+// The first thread block of the grid copies the input to device memory, and the others wait until it is there. Because
+// the first thread block may not be running, any other block copies the same input itself after it has waited for some
+// time. The block's first `threads` threads call this function and synchronise at kBarrier. `input_is_there` lies in
+// the thread block's shared memory.
 template <int kBarrier>
 __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_t& input_is_there, int threads) {
   const int thread = static_cast<int>(threadIdx.x);

@@ -1,5 +1,6 @@
-// A warp that fills up documents' last octets: the tokens of the octet after a document's last one become copies of it,
-// which changes no maximum. So the multiplying warps need not tell them from the document's own tokens.
+// A warp that fills up the last octet of each document: it overwrites the tokens after the document's last token with
+// copies of that token. Copies change no maximum, so the multiplying warps can treat them like the document's own
+// tokens.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 //
 // A thread block has 32 tokens of one query, in shared memory where they fit. Its warps share nothing else: each scores
 // every fourth of the block's pairs, document by document, tile by tile, 32 columns of the tile's tokens at a time. The
-// lanes read centroid and codes of their columns, decode them in registers, and multiply; the loads of the next
-// columns, of whichever tile they are, are under way meanwhile. Norms are summed up on the side, and divide the
-// similarities at the tile's end.
+// lanes read the centroid and the codes of their columns, decode them in registers, and multiply. During this the loads
+// of the next columns are running, even if these belong to the next tile. The lanes also sum up the norms, and divide
+// the similarities by them at the end of the tile.
 //
 // A `Call` says where everything lies and takes the results. There is one for the service's calls (kernel.cuh) and one
 // for those of libmaxsim (kernels/library/residual_codes/coded_forward.cuh). Its functions are:
