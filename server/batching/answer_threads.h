@@ -19,7 +19,7 @@ class AnswerThreads {
 
   // Throws std::system_error if the system cannot start a thread.
   explicit AnswerThreads(int num_threads);
-  // Returns when all work that was taken on is done.
+  // Waits until all accepted work is done.
   ~AnswerThreads();
   AnswerThreads(const AnswerThreads&) = delete;
   AnswerThreads& operator=(const AnswerThreads&) = delete;
@@ -34,9 +34,9 @@ class AnswerThreads {
 
   Mutex mutex_;
   ConditionVariable changed_;
-  // Work that was taken on and has not begun; a thread is about to wake up for each.
+  // Accepted work that has not begun. A thread has been woken for each piece, and is about to take it.
   std::deque<Work> pending_ ABSL_GUARDED_BY(mutex_);
-  int num_idle_ ABSL_GUARDED_BY(mutex_);  // threads with nothing to do, less those that wake up for pending_
+  int num_idle_ ABSL_GUARDED_BY(mutex_);  // threads without work, minus those that were woken for pending_
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // last: they use the others
 };

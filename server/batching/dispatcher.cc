@@ -11,10 +11,10 @@
 namespace maxsim::batching {
 namespace {
 
-// A cancelled flag is set without a signal, so the queue is looked through this often while jobs wait in it. Looking at
-// 16384 jobs (the default bound) takes well under a millisecond.
+// A client that cancels only sets a flag and wakes no thread, so the reaper looks through the queue this often while
+// jobs wait. Looking at 16384 jobs (the default bound) takes well under a millisecond.
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
-// Two sweeps keep this distance, however many deadlines lie close together.
+// The minimum time between two sweeps, however close together the deadlines are.
 constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
 
 // While several clients wait, a batch may take this share of max_queue_time, so that a batch of one client does not use
@@ -102,7 +102,7 @@ std::string Dispatcher::ExceededBound(const engine::Job& job) const {
                       " (batching.max_queue_bytes), and this one has ", job.bytes);
 }
 
-// Estimates how much work the busy lanes still have, by the recent rate. 0 while a lane is free.
+// Estimates, by the recent rate, how much work the busy lanes have left. Returns 0 while a lane is free.
 uint64_t Dispatcher::RemainingWork(absl::Time now) const {
   if (!free_lanes_.empty()) return 0;
   const double lane_rate = throughput_.PerSecond() / static_cast<double>(lane_loads_.size());
@@ -132,7 +132,7 @@ absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) 
   return absl::OkStatus();
 }
 
-// Decides whether the job may wait, and counts it when it may not. An empty queue takes any job.
+// Decides whether the job may join the queue, and counts the rejection if not. An empty queue takes any job.
 absl::Status Dispatcher::Admit(const engine::Job& job, absl::Time now) {
   if (queue_.empty()) return absl::OkStatus();
   if (absl::Status status = CheckQueueTime(job, now); !status.ok()) {
@@ -175,7 +175,8 @@ absl::Status Dispatcher::Submit(std::unique_ptr<engine::Job>& job, const absl::S
   queue_.Push(std::move(job), now);
   OnQueueChanged();
   wakeups_.lane = true;
-  // A thread that sleeps takes the job to a free lane at once; the reaper is for jobs that stay.
+  // If a lane's thread sleeps and a lane is free, the job leaves the queue at once. The reaper is needed only for jobs
+  // that stay.
   if (sleeping_lanes_ == 0 || free_lanes_.empty() || options_.max_batch_delay > absl::ZeroDuration()) {
     WakeReaperFor(deadline, now);
   }
@@ -223,7 +224,8 @@ void Dispatcher::FailOnDeviceLoss(const absl::Status& status) {
   DropAll(device_lost_);
 }
 
-// Returns how much longer a free lane leaves the queue alone, max_batch_delay at most; zero or less means not at all.
+// Returns how much longer a free lane must wait before it takes a batch, at most max_batch_delay. Zero or less: take it
+// now.
 absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return absl::ZeroDuration();
   if (queue_.work() >= MaxBatchWork() || queue_.num_queries() >= options_.max_batch_queries) {
@@ -311,7 +313,7 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   }
   OnQueueChanged();
   const bool more_waits = !queue_.empty();
-  // A thread that found no free lane would sleep on while this one answers.
+  // A thread that went to sleep because no lane was free can use the lane that this batch has freed.
   if (more_waits && sleeping_lanes_ > 0) wakeups_.lane = true;
   // Answering a full batch takes the host several times as long as its kernels ran, and the lane's thread is better
   // used for the next batch. A job that is alone is answered without waking another thread first.
@@ -339,7 +341,7 @@ absl::Duration Dispatcher::RetryDelay(double jitter) const {
   const double rate = throughput_.PerSecond();
   const absl::Duration delay =
       rate <= 0 ? kUnknownRetryDelay : absl::Seconds(static_cast<double>(queue_.work()) / rate);
-  // The delay is clamped so that the jitter stays within the bounds: clients that meet a bound are spread too.
+  // Clamps the delay so that it stays within the bounds with its jitter. So delays at a bound are spread too.
   return std::clamp(delay, kMinRetryDelay / (1 - kRetryJitter), kMaxRetryDelay / (1 + kRetryJitter)) *
          (1 + kRetryJitter * jitter);
 }

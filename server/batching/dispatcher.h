@@ -1,6 +1,6 @@
-// The scheduler's decisions, without threads and without a clock: which job is admitted, what is scored next and on
-// which lane, what leaves the queue unscored, which threads to wake for it, and when all is done. The scheduler drives
-// it with threads and the steady clock; tests drive it with a virtual clock and an order of events of their own.
+// The scheduler's decisions, without threads and without a clock: which jobs to admit, which jobs to score next and on
+// which lane, which jobs leave the queue unscored, which threads to wake, and when all jobs are done. The scheduler
+// drives it with threads and the steady clock; tests drive it with a virtual clock and an order of events of their own.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,9 @@ struct Batch {
   bool hand_off = false;
 };
 
-// The class is not thread-safe: the caller holds a lock around every call but those that say otherwise. All times are
-// of one clock that does not go back. No call blocks, and none calls a job's `done` but AnswerScored and AnswerDropped.
+// The class is not thread-safe: the caller must hold a lock around every call, except where a comment says otherwise.
+// All times are of one clock that never goes back. No call blocks. Only AnswerScored and AnswerDropped call a job's
+// `done`.
 //
 // The dispatcher decides for three kinds of threads, which belong to its owner:
 //   lanes    There is one per lane. It asks NextLaneAction what to do, scores the batch that it gets, calls Finish
@@ -45,34 +46,34 @@ struct Batch {
 //   reaper   There is one. It asks NextReaperAction what to do, and answers jobs that left the queue unscored.
 //   callers  Any number of threads call Submit, or SubmitOrTakeBatch, which may give the caller a batch to score,
 //            Finish and answer.
-// Threads that sleep are woken by the owner: it calls TakeWakeups after each call, lets go of the lock, and wakes the
-// threads that TakeWakeups names.
+// The owner wakes sleeping threads: it calls TakeWakeups after each call, releases the lock, and wakes the threads that
+// TakeWakeups names.
 class Dispatcher {
  public:
   // `metrics` must outlive the dispatcher.
   Dispatcher(const SchedulerOptions& options, int num_lanes, Metrics* metrics);
 
-  // The threads that are to be woken.
+  // The threads that the owner must wake.
   struct Wakeups {
-    bool lane = false;   // one of the lanes' threads that sleep
-    bool lanes = false;  // all of the lanes' threads
+    bool lane = false;   // any one sleeping lane's thread
+    bool lanes = false;  // every lane's thread
     bool reaper = false;
     bool idle = false;  // the thread that waits in Scheduler::Shutdown
   };
   Wakeups TakeWakeups() { return std::exchange(wakeups_, {}); }
 
-  // Admits the job to the queue and takes it, or returns an error of Scheduler::Submit: then the job stays with the
-  // caller, untouched, and is counted as rejected. `health` is Engine::Health.
+  // Admits the job to the queue and takes ownership, or returns an error as Scheduler::Submit does. After an error the
+  // job stays with the caller, untouched, and is counted as rejected. `health` is Engine::Health.
   absl::Status Submit(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now);
 
-  // Submits the job of a thread that may be held up for kShortJob. Where nothing waits and nothing is being scored, a
-  // short job is put into `batch`: the caller scores it, calls Finish, answers it, and calls CallerDone. Otherwise the
-  // job is queued and `batch` stays without jobs.
+  // Like Submit, for a thread that may be held up for kShortJob. If no job waits and none is being scored, puts a short
+  // job into `batch`: the caller must then score it, call Finish, answer it, and call CallerDone. Otherwise queues the
+  // job and leaves `batch` without jobs.
   absl::Status SubmitOrTakeBatch(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now,
                                  Batch* batch);
   void CallerDone();
 
-  // The next step of a lane's thread, which asks again once it has done it.
+  // The next step of a lane's thread, which calls NextLaneAction again after each step.
   enum class LaneAction {
     kScore,       // Score `batch`, call Finish and answer it.
     kSleep,       // Sleep until woken, and call LaneWokeUp.
@@ -82,11 +83,11 @@ class Dispatcher {
   LaneAction NextLaneAction(absl::Time now, Batch* batch, absl::Duration* time);
   void LaneWokeUp() { --sleeping_lanes_; }
 
-  // Takes note that a batch has been scored, and frees its lane. `num_unavailable` of the results are UNAVAILABLE;
-  // where there is such a result `health` is Engine::Health as asked after it, else OK.
+  // Records that a batch has been scored, and frees its lane. `num_unavailable` is the number of UNAVAILABLE results.
+  // If there is one, `health` must be Engine::Health, read after the batch; otherwise OK.
   void Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health);
 
-  // The next step of the reaper, which asks again once it has done it.
+  // The next step of the reaper, which calls NextReaperAction again after each step.
   enum class ReaperAction {
     kAnswer,  // Answer `dropped` with AnswerDropped.
     kSleep,   // Sleep until woken, for `*time` at most, and call ReaperWokeUp.
@@ -102,21 +103,21 @@ class Dispatcher {
   // Returns the jobs that left the queue unscored and wait for the reaper.
   const std::vector<DroppedJob>& dropped() const { return dropped_; }
 
-  // Refuses new jobs from here on. Lanes and reaper end once nothing is left for them.
+  // Refuses new jobs from now on. The threads of lanes and reaper end once no jobs are left for them.
   void BeginStop();
   bool idle() const { return queue_.empty() && running_jobs_ == 0; }
-  // Fails what waits with UNAVAILABLE and sets stop_now(), unless the dispatcher is idle.
+  // Fails the waiting jobs with UNAVAILABLE and sets stop_now(), unless the dispatcher is idle.
   void FailRemaining();
-  // Returns true while no caller of SubmitOrTakeBatch scores or answers.
+  // Returns false while a caller of SubmitOrTakeBatch is scoring or answering its job.
   bool callers_done() const { return !caller_scores_; }
-  // Counts the jobs that FailRemaining made fail.
+  // Returns the number of jobs that failed because of FailRemaining.
   int64_t num_failed_by_stop() const { return failed_by_stop_; }
-  // Tells the engine to end its batches. May be read without the lock.
+  // While true, the engine ends its batches early. May be read without the lock.
   const std::atomic<bool>& stop_now() const { return stop_now_; }
 
   // AnswerScored and AnswerDropped may be called without the lock, by several threads at once. They call each job's
-  // `done` with its result, or with why it has none: an error of scoring, or a deadline or cancellation that came
-  // before the batch's end.
+  // `done` with its result or with an error: that of scoring, or DEADLINE_EXCEEDED or CANCELLED if the job expired or
+  // was cancelled before the end of its batch.
   void AnswerScored(Batch* batch) const;
   void AnswerDropped(std::vector<DroppedJob>* dropped) const;
 
@@ -144,28 +145,29 @@ class Dispatcher {
   JobQueue queue_;
   ThroughputMeter throughput_;
   std::vector<DroppedJob> dropped_;                     // out of the queue, not yet answered
-  absl::Time reaper_wake_time_ = absl::InfinitePast();  // when the reaper looks next by itself
+  absl::Time reaper_wake_time_ = absl::InfinitePast();  // when the reaper wakes up without a notification
   absl::Status device_lost_;                            // not OK once the device is lost
   int64_t running_jobs_ = 0;
   // The work that a lane is scoring, and since when.
   struct LaneLoad {
     uint64_t work = 0;  // 0 while the lane is free
     absl::Time since;
-    const store::Generation* streamed = nullptr;  // that the batch streams
+    const store::Generation* streamed = nullptr;  // streamed by the batch; null for a batch that streams none
   };
   std::vector<LaneLoad> lane_loads_;
-  // The last stream of a generation, which is only compared: it may be gone. Further jobs that stream it wait `until`
-  // then, so that the clients which were answered can ask again.
+  // The last stream of a generation. `generation` is only compared, never read, because it may have been destroyed.
+  // Further jobs that stream this generation wait until `until`, so that the clients that were just answered can ask
+  // again and share the next stream.
   struct Stream {
     const store::Generation* generation = nullptr;
     absl::Duration took;
     absl::Time until;
   };
   std::vector<Stream> streams_;  // at most kMaxStreams
-  std::vector<int> free_lanes_;  // the one that was used last is the next
+  std::vector<int> free_lanes_;  // a stack: the lane that was used last is taken first
   int sleeping_lanes_ = 0;       // lanes' threads, with nothing to do
   int running_lanes_;            // lanes' threads that have not ended
-  bool caller_scores_ = false;   // a caller of SubmitOrTakeBatch has a lane, or answers
+  bool caller_scores_ = false;   // a caller of SubmitOrTakeBatch is scoring or answering a job
   bool stopping_ = false;
   int64_t failed_by_stop_ = 0;
   std::atomic<bool> stop_now_{false};

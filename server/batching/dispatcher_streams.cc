@@ -10,7 +10,7 @@ namespace {
 // by this share of the time that the finished one took. So the clients that were just answered can ask again and join
 // it.
 constexpr double kPauseShare = 1.0 / 32;
-// Generations whose last stream is remembered.
+// The number of generations whose last stream is remembered.
 constexpr size_t kMaxStreams = 64;
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace maxsim::batching {
 namespace {
 
-// The most jobs that TakeBatch looks at. It bounds the time under the scheduler's lock when thousands of jobs on
-// another collection stand between two of this one. A batch that ends here is merely smaller.
+// The maximum number of jobs that TakeBatch looks at. It bounds the time under the scheduler's lock when thousands of
+// jobs on another collection stand between two of this one. A batch that ends here is merely smaller.
 constexpr int kMaxScan = 4096;
 
 size_t PriorityIndex(engine::Priority priority) { return std::min<size_t>(static_cast<size_t>(priority), 2); }
@@ -203,7 +203,7 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
           work <= max_work && job.work <= max_work - work && queued.num_queries() <= limits.max_queries - num_queries;
       if (!fits) break;
     }
-    work += job.work;  // Only the head can pass max_work, and then no job joins it.
+    work += job.work;  // Only the first job can exceed max_work, and then no job joins it.
     num_queries += queued.num_queries();
     AccountRemoved(queued);
     batch.push_back(order.Take());

@@ -1,5 +1,5 @@
-// This is the scheduler's queue as a plain data structure: priorities, aging, fairness between clients, batch
-// formation. It has no threads and no clock, so that its rules can be tested one by one.
+// The scheduler's queue as a plain data structure: priorities, aging, fairness between clients, batch formation. It has
+// no threads and no clock, so that its rules can be tested one by one.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace maxsim::batching {
 struct QueuedJob {
   std::unique_ptr<engine::Job> job;
   absl::Time enqueued;
-  absl::Time expires = absl::InfiniteFuture();  // When it is dropped from the queue for having waited too long.
+  absl::Time expires = absl::InfiniteFuture();  // When it leaves the queue because it has waited too long.
   uint64_t sequence = 0;                        // Counts the accepted jobs in order of arrival.
   bool streams = false;                         // engine::StreamsWholeCollection
   uint64_t price = 0;                           // PriceOf(job)
@@ -37,31 +37,31 @@ struct BatchLimits {
     const store::Generation* generation = nullptr;  // only compared
     absl::Time ends;                                // expected
   };
-  // Jobs that stream one of these generations wait until `ends`, because two batches at once would copy every document
-  // twice. A job that would expire before (deadline or max_queue_time) does not wait.
+  // Jobs that stream one of these generations wait until its `ends`, because two batches at the same time would copy
+  // every document twice. A job that would expire before `ends` (by its deadline or max_queue_time) does not wait.
   std::vector<Streamed> streamed = {};
 };
 
-// Returns what a job counts in the queue: its work or, if it streams its collection, a share of it, because such jobs
-// wait for one stream together.
+// Returns the work that a job counts for in the queue. For a job that streams its collection this is only a share of
+// its work, because several such jobs share one stream.
 uint64_t PriceOf(const engine::Job& job);
 
 // Key of the payload that marks the RESOURCE_EXHAUSTED of a full queue (TakeQueueFullMark, in scheduler.h).
 inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
-// Value of that payload if the job would wait or has waited for too long.
+// Value of the payload kQueueFullMark if the job was refused or dropped because of its waiting time.
 inline constexpr char kQueueTimeMark[] = "time";
 
-// Holds a job that left the queue unscored, and why.
+// A job that left the queue unscored, and the reason.
 struct DroppedJob {
   QueuedJob queued;
   absl::Status reason;
 };
 
-// Returns OK, or why the job is not to be scored any more: DEADLINE_EXCEEDED (also when it was cancelled as well) or
-// CANCELLED.
+// Returns OK if the job may still be scored, DEADLINE_EXCEEDED if its deadline has passed (even if it was also
+// cancelled), or CANCELLED.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now);
 
-// How much waits, or may wait, in each of the three resources that bound a queue.
+// An amount of each of the three resources that a queue bounds: what the queue holds, or what it may hold at most.
 struct QueueSize {
   int64_t jobs = 0;
   uint64_t work = 0;   // In token pairs.
@@ -71,7 +71,7 @@ struct QueueSize {
 // The class is not thread-safe.
 class JobQueue {
  public:
-  // Drops jobs that have waited for `max_queue_time`; zero drops none.
+  // Drops jobs that have waited for `max_queue_time`; with zero, no job is dropped for its waiting time.
   explicit JobQueue(absl::Duration starvation_limit, absl::Duration max_queue_time = absl::ZeroDuration())
       : starvation_limit_(starvation_limit), max_queue_time_(max_queue_time) {}
 
@@ -80,9 +80,9 @@ class JobQueue {
   uint64_t work() const { return total_.work; }    // In token pairs; the caller of Push keeps the sum below 2^64.
   uint64_t bytes() const { return total_.bytes; }  // Sums up Job::bytes; the caller of Push keeps it below 2^64.
   int64_t num_queries() const { return num_queries_; }
-  // Counts the queries of waiting jobs that stream a generation.
+  // Returns the number of queries in the waiting jobs that stream this generation.
   int64_t num_streaming_queries(const store::Generation* generation) const;
-  // Counts the clients that have a job here.
+  // Returns the number of clients that have a job in the queue.
   int64_t num_clients() const { return static_cast<int64_t>(queued_by_client_.size()); }
 
   void Push(std::unique_ptr<engine::Job> job, absl::Time now);
@@ -90,46 +90,47 @@ class JobQueue {
   // Returns the job that TakeBatch would begin with. The queue must not be empty.
   const QueuedJob& Head(absl::Time now) const;
 
-  // Estimates the work that would be served before a job of this priority, client and work, if it came now and nothing
-  // came after it: all work of higher priorities and, of its own priority, the lesser of all that waits and of what the
-  // other clients are served in turn until this client's jobs are through. Saturates. Jobs of lower priority that have
-  // reached the starvation limit are not counted.
+  // Estimates the work that would be served before a job of this priority, client and work, if it came now and no job
+  // came after it. That is all work of higher priorities, plus work of the job's own priority: all of it or, if that is
+  // less, the turns that other clients get before this client's jobs are served. Saturates. Does not count jobs of
+  // lower priority that have reached the starvation limit.
   uint64_t WorkAhead(engine::Priority priority, uint64_t client, uint64_t work) const;
 
-  // Makes room for a job that is within its client's fair share, by taking out the newest jobs, lowest priority first,
-  // of the client that holds most; they are appended to `removed`. The fair share of a bound is the bound over the
-  // number of clients that wait, the job's client included. Returns false, with nothing taken out, when the job is
-  // beyond that share of a bound that it breaks. Also returns false, with what was taken out, when the client that
-  // holds most has only jobs of higher priority. Takes O(clients that wait) for each job that it takes out.
+  // Makes room for a job that is within its client's fair share. Removes the newest jobs of the client that holds most,
+  // lowest priority first, and appends them to `removed`. The fair share of a bound is the bound divided by the number
+  // of clients with waiting jobs, including the job's client. Returns false without removing anything if the job breaks
+  // a bound and is beyond its client's share of it. Also returns false, possibly after removing some jobs, if the
+  // client that holds most has only jobs of higher priority left. The time for each removed job is linear in the number
+  // of clients.
   bool MakeRoom(const engine::Job& job, const QueueSize& bounds, std::vector<QueuedJob>* removed);
 
-  // Returns true when the job keeps to the bounds together with what waits.
+  // Returns true if the waiting jobs and this one together stay within the bounds.
   bool Fits(const engine::Job& job, const QueueSize& bounds) const;
 
-  // Takes the head and, in the order of service, the jobs on the same collection generation that fit beside it. Stops
-  // at the first job on that generation that does not fit, so that a large job is not overtaken for ever. Jobs on other
-  // generations stay as they are. The head is taken however large it is. Jobs that stream the collection are in batches
-  // of their own, which are bounded by engine::kStreamedQueryTokens in place of max_work. The batch is empty if all
-  // jobs wait for a streamed generation.
+  // Takes the next job (Head), whatever its size, and further jobs on the same collection generation while they fit
+  // within the limits, in the order of service. Stops at the first job on that generation that does not fit, so that
+  // smaller jobs cannot overtake a large one for ever. Leaves jobs on other generations in the queue. Never puts jobs
+  // that stream the collection into one batch with jobs that do not; engine::kStreamedQueryTokens limits batches of
+  // streaming jobs in place of max_work. The batch is empty if all jobs wait for a streamed generation.
   //
   // Order of service: by priority, and within a priority by DeficitRoundRobin. Aging is the exception: once the next
-  // job of a priority has waited for the starvation limit, it goes before the next jobs of other priorities that came
-  // after it. Jobs on the way that must not be scored any more (CheckAlive, max_queue_time) are appended to `dropped`.
-  // If there are only such jobs, the batch is empty.
+  // job of a priority has waited for the starvation limit, it goes before next jobs of other priorities that arrived
+  // later. Jobs that this call meets and that must not be scored any more (CheckAlive, max_queue_time) are moved to
+  // `dropped`. If there are only such jobs, the batch is empty.
   std::vector<QueuedJob> TakeBatch(absl::Time now, const BatchLimits& limits, std::vector<DroppedJob>* dropped);
 
   // Removes every job that was cancelled, whose deadline has passed or that has waited for max_queue_time, and appends
   // it to `dropped`. Returns the earliest time at which one of the remaining jobs expires.
   absl::Time DropExpiredAndCancelled(absl::Time now, std::vector<DroppedJob>* dropped);
 
-  // Empties the queue.
+  // Moves all jobs to `dropped`, with this reason.
   void DropAll(const absl::Status& reason, std::vector<DroppedJob>* dropped);
 
  private:
   static constexpr size_t kNumPriorities = 3;
 
-  // Returns the index of the priority that is served next, where `next(priority)` is the next job of a priority, or
-  // null when it has none. Returns kNumPriorities when there is no job.
+  // Returns the index of the priority to serve next, or kNumPriorities if there is no job. `next(priority)` must return
+  // the next job of a priority, or null if it has none.
   template <typename Next>
   size_t NextPriority(Next next, absl::Time now) const;
   void AccountRemoved(const QueuedJob& job);

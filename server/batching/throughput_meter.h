@@ -16,7 +16,7 @@ class ThroughputMeter {
  public:
   explicit ThroughputMeter(absl::Duration time_constant) : time_constant_(absl::ToDoubleSeconds(time_constant)) {}
 
-  // Begins busy time: something runs and before nothing did.
+  // Begins busy time. Call this when a batch starts while no other is running.
   void Begin(absl::Time now) { last_ = now; }
 
   // Adds `work` that was finished at `now` by one of the lanes.
@@ -28,7 +28,7 @@ class ThroughputMeter {
     last_ = now;
   }
 
-  // Returns 0 as long as nothing is known.
+  // Returns 0 until the first work has been added.
   double PerSecond() const { return seconds_ > 0 ? work_ / seconds_ : 0; }
 
  private:
