@@ -7,20 +7,21 @@
 
 namespace maxsim {
 
-// Raises the process' soft limit to its hard one, which needs no privilege. Returns the limit in force.
+// Raises the process' soft limit to its hard limit, for which it needs no privilege. Returns the limit that now
+// applies.
 uint64_t RaiseDescriptorLimit();
 
-// How the descriptors are to be shared out.
+// How the descriptors are divided.
 struct DescriptorPlan {
-  uint64_t needed = 0;      // by the configuration as it is
+  uint64_t needed = 0;      // descriptors that the configuration needs as it is
   int max_connections = 0;  // for gRPC: the configured number, or fewer if the limit requires it
 };
 
 // `num_open` descriptors are open already.
 DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit);
 
-// Returns how many of `wanted` connections the HTTP port may have, called once for those with a request and once for
-// those without: at most an eighth of `limit`, which leaves room for gRPC and the collections, but at least 4.
+// Returns how many of `wanted` connections the HTTP port may have: at most an eighth of `limit`, so that gRPC and the
+// collections have room, but at least 4. Called twice: for connections with a request, and for those without.
 int FitHttpConnections(int wanted, uint64_t limit);
 
 }  // namespace maxsim

@@ -17,7 +17,7 @@
 
 namespace maxsim {
 
-// The class is thread-safe but for Start, Drain and destruction, which follow each other.
+// The class is thread-safe except for Start, Drain and destruction, which must not overlap.
 class Role {
  public:
   virtual ~Role() = default;
@@ -51,7 +51,8 @@ class Role {
   // Returns why a load balancer should send requests elsewhere for now; OK otherwise.
   virtual absl::Status Readiness() const = 0;
 
-  // Returns lines about what is missing although the server is ready, or "".
+  // Returns a text for people about what a ready server lacks (such as a lost device or an unreachable group), one line
+  // each; "" if nothing.
   virtual std::string Losses() const = 0;
 
   // Reloads every collection. Outcomes are logged.
@@ -60,7 +61,7 @@ class Role {
   // Ends the changes of collections that are in progress; their calls fail.
   virtual void StopChanges() = 0;
 
-  // Answers the accepted calls until `deadline`, then fails the rest. Returns the number of calls that failed so.
+  // Answers the accepted calls until `deadline`, then fails the rest. Returns the number of calls that it failed.
   virtual int64_t Drain(absl::Time deadline) = 0;
 };
 

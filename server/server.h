@@ -1,5 +1,5 @@
-// The server, with everything that main() and the service tests share. The class is thread-safe except for Start, Run
-// and destruction, which follow each other on one thread.
+// The whole server, which main() and the service tests both use. The class is thread-safe except for Start, Run and
+// destruction, which one thread must call one after another.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,8 @@ class Server {
   // Run's return value after the loss of the device. It is not 0, so that the orchestrator starts another server.
   static constexpr int kExitDeviceLost = 3;
 
-  // Makes the role that the configuration asks for, and the services; opens no port. If `backends` is not empty, a
-  // server of collections uses these instead of the configured ones.
+  // Makes the configured role and the services. Does not open a port. If `backends` is not empty, a server of
+  // collections uses these instead of the configured ones.
   static absl::StatusOr<std::unique_ptr<Server>> Create(config::Config config,
                                                         std::vector<NumberedBackend> backends = {});
   // Shuts down without delay or grace if Run did not.
@@ -48,7 +48,7 @@ class Server {
   // and becomes ready. After an error the server can only be destroyed.
   absl::Status Start();
 
-  // Blocks until RequestStop or until no device can answer any more, then shuts down:
+  // Blocks until RequestStop is called or no device can answer any more, then shuts down:
   //   1. not ready: health NOT_SERVING, /readyz 503; requests are still served for server.shutdown_delay;
   //   2. new requests are UNAVAILABLE, loads stop; accepted requests have server.shutdown_grace to finish, then are
   //      failed;
@@ -57,28 +57,29 @@ class Server {
   //   4. the gRPC port closes;
   //   5. the HTTP port closes: probes and metrics are answered until then;
   //   6. queued spans are sent to the trace collector, in what is left of the grace.
-  // The port file is removed between 1 and 2.
-  // The delay is skipped if the server stops because of a lost device. Returns the process' exit code.
+  // The port file is removed between 1 and 2. If the server stops because of a lost device, it skips
+  // server.shutdown_delay. Returns the process' exit code.
   int Run();
 
-  // Begins the shutdown; the first call's reason is logged.
+  // Begins the shutdown, and logs the reason of the first call. Later calls do nothing.
   void RequestStop(const std::string& reason);
 
-  // Reads the tokens and the certificates again before it returns, so that a revoked one does not stay valid while
-  // collections load. Then, if the server has been ready, reloads every collection on the worker. Outcomes are logged.
+  // Reads the tokens and the certificates again, before it returns, so that a revoked one does not stay valid while
+  // collections load. If the server has been ready, then starts to reload every collection on the worker. Logs the
+  // outcomes.
   void RequestReload();
 
-  // OK, or why a load balancer should send requests elsewhere.
+  // Returns OK, or the reason why a load balancer should send requests elsewhere.
   absl::Status Readiness() const;
-  // Returns lines about what is missing although the server is ready, or "" (Role::Losses).
+  // Returns the text of Role::Losses.
   std::string Losses() const { return role_->Losses(); }
-  // True once Start has made the server ready: from then on it has accepted requests.
+  // Returns true once Start has made the server ready, also after it has stopped accepting requests.
   bool has_served() const;
 
   int grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
   int http_port() const { return http_port_; }  // 0: HTTP is off
 
-  // For tests: the parts that requests go through. Only a server of collections has the scheduler.
+  // For tests. Only a server of collections has a scheduler.
   batching::Scheduler& scheduler();
   Metrics& metrics() { return *metrics_; }
 

@@ -1,4 +1,4 @@
-// The role of a server of collections: backends, memory, lanes and the queue before them.
+// The role of a server of collections: its backends, their memory, the lanes, and the queue from which they take jobs.
 #pragma once
 
 #include <memory>
@@ -39,12 +39,12 @@ class ServingRole : public Role {
   v1::GetInfoResponse Info() const override;
   // Loads the configured collections and warms up.
   absl::Status Start(const Begin& begin) override;
-  // Not OK once no device can answer any more.
+  // Returns an error once no device can answer any more.
   absl::Status CheckHealth() override;
   ActivityTotals Observe() override;
   absl::Status Readiness() const override { return absl::OkStatus(); }
   // Returns a line for each device that was lost while the server went on, and for each collection that lacks documents
-  // because of it.
+  // because of a lost device.
   std::string Losses() const override;
   void ReloadAll() override;
   void StopChanges() override { store_.StopLoads(); }
@@ -63,7 +63,7 @@ class ServingRole : public Role {
   // The members are in order of dependence: each uses only those above it.
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
-  live::LiveThreads live_threads_;  // before the store, whose collections use it
+  live::LiveThreads live_threads_;  // declared before the store, whose collections use it
   store::CollectionStore store_;
   const std::unique_ptr<engine::Engine> engine_;
   batching::Scheduler scheduler_;

@@ -24,8 +24,8 @@ struct NumberedBackend {
   int number = 0;
 };
 
-// Returns the backends that the configuration asks for, one per device. With `auto`, uses the CPU (and logs why) if
-// CUDA or its first device fails; but it is an error if the first one works and another configured one does not.
+// Returns the configured backends, one per device. With `auto`, returns the CPU backend, and logs the reason, if CUDA
+// or the first device fails. If the first device works and another configured one does not, returns an error.
 absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config& config);
 
 // Returns the text encoder that the configuration names, with its cache, or null if it names none. `metrics` must
@@ -35,14 +35,14 @@ absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Conf
 // Returns the options of live collections that the configuration asks for.
 live::LiveOptions LiveOptionsOf(const config::Config& config);
 
-// Scores a small query against documents of every shard, on every device that has copies. So one-time costs (loading
-// kernels, touching memory, starting threads) do not fall on a client's first query. `max_query_tokens` is the
-// engine's limit. Blocks.
+// Scores a small query against documents of every shard, on every device that has a copy of the shard. This pays
+// one-time costs (loading kernels, touching memory, starting threads) before a client's first query would.
+// `max_query_tokens` is the engine's limit. Blocks.
 absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, batching::Scheduler& scheduler,
                     int64_t max_query_tokens);
 
-// Writes {"grpc_port": N, "http_port": N, "pid": N} under a temporary name and renames it, so that a reader sees the
-// whole file or none.
+// Writes {"grpc_port": N, "http_port": N, "pid": N} to a temporary file and renames it, so that a reader sees the whole
+// file or none.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
 
 // Removes an old port file, and checks that a new one can be written there. Called before anything is loaded.

@@ -6,9 +6,9 @@
 namespace maxsim::batching {
 namespace {
 
-// After a stream that answered several jobs, or that jobs waited for, the next stream of that collection begins later,
-// by this share of the time that the finished one took. So the clients that were just answered can ask again and join
-// it.
+// If a stream answered several jobs, or jobs waited for it to end, the next stream of that collection begins after a
+// pause: this share of the time that the finished stream took. In the pause the clients that were just answered can ask
+// again and join the next stream.
 constexpr double kPauseShare = 1.0 / 32;
 // The number of generations whose last stream is remembered.
 constexpr size_t kMaxStreams = 64;
@@ -31,7 +31,7 @@ BatchLimits Dispatcher::LimitsOfBatch(absl::Time now) const {
   return limits;
 }
 
-// Returns how long the first pause after a stream still lasts; zero if there is none.
+// Returns the time until the first of the current pauses ends; zero if there is none.
 absl::Duration Dispatcher::PauseLeft(absl::Time now) const {
   absl::Duration left = absl::InfiniteDuration();
   for (const Stream& stream : streams_) {

@@ -92,8 +92,8 @@ class JobQueue {
 
   // Estimates the work that would be served before a job of this priority, client and work, if it came now and no job
   // came after it. That is all work of higher priorities, plus work of the job's own priority: all of it or, if that is
-  // less, the turns that other clients get before this client's jobs are served. Saturates. Does not count jobs of
-  // lower priority that have reached the starvation limit.
+  // less, the client's own waiting work and the turns that other clients get until the job is served. Saturates. Does
+  // not count jobs of lower priority that have reached the starvation limit.
   uint64_t WorkAhead(engine::Priority priority, uint64_t client, uint64_t work) const;
 
   // Makes room for a job that is within its client's fair share. Removes the newest jobs of the client that holds most,

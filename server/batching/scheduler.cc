@@ -52,8 +52,8 @@ class Scheduler::Impl {
   void LaneLoop();
   void ReaperLoop();
 
-  // Scores a batch on a lane's thread, or on that of SubmitOrScore. noexcept: gRPC would catch what is thrown there,
-  // and the server would go on with a lane less.
+  // Scores a batch on a lane's thread, or on the thread that calls SubmitOrScore. It is noexcept because gRPC would
+  // catch an exception on the latter, and the server would go on with one lane less.
   void Score(Batch* batch) noexcept;
   void Answer(Batch* batch) noexcept { unlocked_dispatcher_.AnswerScored(batch); }
   void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
@@ -118,7 +118,8 @@ absl::Status Scheduler::Impl::SubmitOrScore(std::unique_ptr<engine::Job>& job) {
   Answer(&batch);
   lock.Lock();
   dispatcher_.CallerDone();
-  Wake(dispatcher_.TakeWakeups());  // The mutex is held: Shutdown returns once it has seen this.
+  // Wakes them while the mutex is held, because Shutdown may return as soon as it sees the new state.
+  Wake(dispatcher_.TakeWakeups());
   return status;
 }
 
@@ -132,7 +133,7 @@ void Scheduler::Impl::LaneLoop() {
       case Dispatcher::LaneAction::kEnd:
         return UnlockAndWake(lock);
       case Dispatcher::LaneAction::kSleep:
-        Wake(dispatcher_.TakeWakeups());  // All jobs that it looked at may have been dropped.
+        Wake(dispatcher_.TakeWakeups());  // NextLaneAction may have dropped jobs, so the reaper may have work.
         lane_wakeup_.Wait(lock);
         dispatcher_.LaneWokeUp();
         break;
@@ -146,7 +147,7 @@ void Scheduler::Impl::LaneLoop() {
         const bool hand_off = batch.hand_off;
         AnswerThreads::Work answer = [this, batch = std::move(batch)]() mutable { Answer(&batch); };
         if (!hand_off || !answer_threads_->TryStart(answer)) answer();
-        answer = nullptr;  // Frees what the batch held before the mutex is taken.
+        answer = nullptr;  // Frees the memory of the batch before it takes the mutex again.
         lock.Lock();
         break;
       }

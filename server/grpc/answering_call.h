@@ -20,17 +20,17 @@
 
 namespace maxsim::rpc {
 
-// Create it with new. It deletes itself once gRPC has released the call, maybe before Answer returns.
+// Create it with new. It deletes itself once gRPC has released the call, which may happen before Answer returns.
 class AnsweringCall : public UnaryCall {
  public:
   AnsweringCall(service::CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
                 grpc::ByteBuffer* response)
       : UnaryCall(tracker), context_(context), response_(response), account_(answers, context) {}
 
-  // Filled by the service, written by Answer.
+  // The service fills the record; Answer or OnDone writes it.
   service::CallRecord* record() { return &record_; }
 
-  // Set when the call is cancelled: the client no longer waits for the answer.
+  // Becomes true when the call is cancelled: the client no longer waits for the answer.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
 
   void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
@@ -40,18 +40,18 @@ class AnsweringCall : public UnaryCall {
     UnaryCall::OnDone();  // deletes `this`
   }
 
-  // Ends the call. To be called once, from any thread.
+  // Ends the call. Must be called once, from any thread.
   template <typename Response>
   void Answer(const absl::StatusOr<Response>& response) {
     const absl::Status status = Guarded([&] {
       if (!response.ok()) return response.status();
       *response_ = ToBuffer(*response);
-      // Counts the answer until gRPC has released the call, and the answer with it.
+      // The answer counts until gRPC has released the call, and with it the answer's memory.
       account_.Add(response_->Length());
       return absl::OkStatus();
     });
     AddTrailers(status, *context_);
-    // Only OnDone knows whether the client got a larger answer.
+    // For an answer larger than kSentAtOnceBytes, only OnDone knows whether the client got it.
     if (status.ok() && response_->Length() > kSentAtOnceBytes) {
       record_.EndTime();
     } else {
@@ -61,7 +61,7 @@ class AnsweringCall : public UnaryCall {
   }
 
  private:
-  // Returns the status that the client got if gRPC ended the call before the client had the answer, else OK.
+  // Returns OK, unless gRPC ended the call before the client had the answer: then the status that the client got.
   absl::Status CheckClient() const {
     if (absl::Status ended = account_.ended(); !ended.ok()) return ended;
     if (!cancelled_->load(std::memory_order_relaxed)) return absl::OkStatus();
@@ -77,7 +77,7 @@ class AnsweringCall : public UnaryCall {
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-// Answers a call whose answer is known at once.
+// Ends a call with `status`, without an answer.
 inline grpc::ServerUnaryReactor* AnswerNow(service::CallTracker* tracker, const absl::Status& status) {
   auto* call = new UnaryCall(tracker);
   call->Finish(client::ToGrpcStatus(status));

@@ -1,6 +1,6 @@
-// The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: those under one
-// name run one after another, those under different names in parallel. If the client gives up or its deadline passes, a
-// change ends soon and leaves everything as it was.
+// The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: changes of one
+// collection run one after another, changes of different collections in parallel. If the client gives up or its
+// deadline passes, a change ends soon and leaves everything as it was.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace maxsim::rpc {
 
-// Requests arrive as raw bytes (message_buffer.h), except that of ListCollections, which has no fields. The base is
+// Requests arrive as raw bytes (message_buffer.h), except those of ListCollections, which have no fields. The base is
 // Service, since in CallbackService all methods are typed.
 using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
     v1::Admin::WithRawCallbackMethod_CompactCollection<v1::Admin::WithRawCallbackMethod_SnapshotCollection<
@@ -36,7 +36,8 @@ class GrpcAdmin : public RawAdmin {
         calls_(calls),
         tracer_(tracer) {}
 
-  // Until this is called, changes of collections are UNAVAILABLE: no client may take a configured name first.
+  // Until this is called, changes of collections fail with UNAVAILABLE, so that no client can take the name of a
+  // configured collection before it is loaded.
   void AcceptChanges() { accepts_changes_ = true; }
   // Returns UNAVAILABLE until then.
   absl::Status CheckAccepted() const;

@@ -16,8 +16,8 @@
 
 namespace maxsim::rpc {
 
-// The reactor of a unary call. The call is in progress for `tracker` until gRPC has released it; then the reactor
-// deletes itself. Create it with new; after Finish it may be gone.
+// The reactor of a unary call. `tracker` counts the call as in progress until gRPC has released it; then the reactor
+// deletes itself. Create it with new. Do not use it after Finish, because it may have been deleted.
 class UnaryCall : public grpc::ServerUnaryReactor {
  public:
   explicit UnaryCall(service::CallTracker* tracker) : call_(tracker) {}
@@ -30,7 +30,8 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   service::CallTracker::Call call_;
 };
 
-// UNAUTHENTICATED unless the call's metadata has a known token, PERMISSION_DENIED if that is not for `scope`.
+// Returns UNAUTHENTICATED unless the call's metadata has a known token, PERMISSION_DENIED if the token is not valid for
+// `scope`.
 absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
                           service::Scope scope);
 
@@ -38,18 +39,19 @@ absl::Status Authenticate(const service::Authenticator& authenticator, const grp
 // deadline, and for one whose deadline is more than a year away.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
 
-// Converts a deadline to MonotonicNow()'s clock: `grpc_now` is the time on the deadline's clock when it is
-// `monotonic_now` there. Returns InfiniteFuture if it is more than a year away, as gRPC's infinite future is.
+// Converts a deadline to MonotonicNow()'s clock. `grpc_now` and `monotonic_now` are the same moment on the deadline's
+// clock and on MonotonicNow()'s. Returns InfiniteFuture if the deadline is more than a year away, as gRPC's infinite
+// future is.
 absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now);
 
 // Returns the gRPC deadline `time` from now, on the monotonic clock, which setting the system time does not move.
 gpr_timespec FromNow(absl::Duration time);
 
-// Returns service::ClientOf of the metadata `key` ("" for none) and of the caller's address.
+// Returns service::ClientOf for the value of the metadata key `key` ("" for none) and the caller's address.
 uint64_t ClientOf(const grpc::CallbackServerContext& context, const std::string& key);
 
-// Returns the trace parent from the call's metadata. None if they have no parent or two, or if `tracer` is null or
-// off.
+// Returns the trace parent from the call's metadata. Returns an invalid one if the metadata has none or more than one,
+// or if `tracer` is null or off.
 tracing::RemoteParent ParentOf(const tracing::Tracer* tracer, const grpc::CallbackServerContext& context);
 
 // Begins the span of a request in a stream, as a child of the stream's parent. Returns no span if `tracer` is null or
@@ -67,7 +69,7 @@ inline tracing::Span StartSpan(const tracing::Tracer* tracer, std::string_view n
   return tracer->StartSpan(name, tracing::SpanKind::kServer, ParentOf(tracer, context), arrival);
 }
 
-// Adds the trailing metadata that goes with the status (a retry hint).
+// Adds the trailing metadata of a status: the delay after which gRPC's own retries may try again.
 void AddTrailers(const absl::Status& status, grpc::CallbackServerContext& context);
 
 }  // namespace maxsim::rpc

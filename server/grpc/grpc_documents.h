@@ -54,7 +54,8 @@ class GrpcDocuments : public RawDocuments {
                                    grpc::ByteBuffer* response) override;
 
  private:
-  // Authenticates and parses; then calls `work(call, request, context)`, which answers the call.
+  // Authenticates the call and parses its request. Then calls `work(call, request, context)`, which must answer the
+  // call.
   template <typename Request, typename Work>
   grpc::ServerUnaryReactor* Begin(const char* method, std::string_view span_name, service::Scope scope,
                                   grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,

@@ -34,8 +34,8 @@ class GrpcPort {
 
   // Listens on config.grpc.address, with TLS if the certificates are enabled, and in plain text on
   // config.grpc.unix_socket if there is one. Serves the services, and the standard health service with every name
-  // NOT_SERVING. Replaces a socket file on which no process listens, and removes its own when the port goes.
-  // UNAVAILABLE with the system's reason if the address or the socket cannot be had.
+  // NOT_SERVING. Replaces a socket file on which no process listens, and removes its own socket file when the port is
+  // closed. Returns UNAVAILABLE with the system's reason if it cannot listen on the address or the socket.
   static absl::StatusOr<std::unique_ptr<GrpcPort>> Open(const config::Config& config, Dependencies dependencies);
 
   // Shuts down at once if Shutdown was not called.
@@ -46,14 +46,16 @@ class GrpcPort {
   // Sets the health of the whole server and of each service that is enabled.
   void SetHealth(bool serving);
 
-  // Returns whether a client could be served now: a connection to the port is accepted, and a call of the health
-  // service is answered, each within `limit`. UNAVAILABLE with the reason. One call at a time.
+  // Checks whether a client could be served now: whether the port accepts a connection, and answers a call of the
+  // health service, each within `limit`. Returns UNAVAILABLE with the reason if not. Must not be called by two threads
+  // at the same time.
   absl::Status Probe(absl::Duration limit);
 
   // Blocks until Shutdown.
   void Wait() { server_->Wait(); }
 
-  // Stops accepting, tells clients to go away, and after `grace` cuts off what is in progress. Idempotent.
+  // Stops accepting connections and sends GOAWAY to clients. After `grace`, cuts off the calls that are still in
+  // progress. Idempotent.
   void Shutdown(absl::Duration grace);
 
  private:

@@ -13,17 +13,18 @@ namespace maxsim {
 // The class is thread-safe.
 class PortProbe {
  public:
-  // Failures in a row that make the port one that does not answer. One may be a moment in which the machine was busy.
+  // The port counts as not answering after this many failed probes in a row. A single failure may only mean that the
+  // machine was busy for a moment.
   static constexpr int kFailures = 2;
 
-  // Calls `probe` on its own thread, each time `interval` after it last returned, until the object is destroyed. When
-  // the port stops answering, or answers again, calls `on_change` on that thread with the new status(). Neither
-  // function may block for long.
+  // Starts a thread that calls `probe` until the object is destroyed, and waits `interval` after each call. When the
+  // port stops answering, or answers again, the thread calls `on_change` with the new status(). Neither function may
+  // block for long.
   PortProbe(std::function<absl::Status()> probe, absl::Duration interval,
             std::function<void(const absl::Status&)> on_change);
   ~PortProbe();  // waits for a probe that is under way
 
-  // OK, or why the port has not answered lately.
+  // Returns OK, or the reason why the port does not answer.
   absl::Status status() const;
 
  private:

@@ -1,5 +1,5 @@
-// The services grpc.reflection.v1 and v1alpha, which tell tools such as grpcurl what the server offers. They need no
-// threads, whereas gRPC's own plugin keeps one per open stream, without a limit.
+// The services grpc.reflection.v1 and v1alpha, which tell tools such as grpcurl which services the server has. They
+// need no threads, whereas gRPC's own plugin keeps a thread for each open stream, without a limit.
 #pragma once
 
 #include <chrono>
@@ -37,16 +37,16 @@ class Reflection {
   using Limits = ReflectionLimits;
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-  // Describes `services` (full names), the health service and itself. Each stream, and each request in it, needs a
-  // token for kSearch. All must outlive the gRPC server that services() are registered with. An open stream is a call
-  // in progress for `calls`.
+  // Describes `services` (full names), the health service and the reflection services. Each stream, and each request in
+  // it, needs a token for kSearch. All arguments must outlive the gRPC server that services() are registered with.
+  // `calls` counts each open stream as a call in progress.
   Reflection(std::vector<std::string> services, const service::Authenticator* authenticator,
              service::CallTracker* calls, Limits limits = {});
 
-  // To be registered with the gRPC server, which this must outlive.
+  // Returns the services to register with the gRPC server. This object must outlive that server.
   std::vector<grpc::Service*> services() { return {&v1_, &v1alpha_}; }
 
-  // Ends idle streams. Must be called from time to time.
+  // Ends the streams that have been idle for max_idle. Call it regularly.
   void EndIdleStreams();
 
   // Ends the open streams, and all later ones, with UNAVAILABLE.

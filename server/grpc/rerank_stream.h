@@ -16,14 +16,14 @@
 
 namespace maxsim::rpc {
 
-// Serves one stream. While `max_in_flight` requests are unanswered, or more than `answers`->max_stream_bytes() of
-// answers are unread, the stream is not read, and HTTP/2 flow control holds the client back. Its requests are those of
-// `client` (ClientOf). Answers are written in order of completion. An error of one request is answered in the stream,
-// and that of a message which is not a request without an id. The stream itself ends with OK when the client has closed
-// its side and everything is answered, and with UNAVAILABLE when the registry drains. `admit` is called when the stream
-// begins and for each request; an error that it returns ends the stream once earlier requests are answered. Each
-// request has a span of `tracer` (may be null), whose parent is in the stream's metadata. The stream is in progress for
-// `tracker` until gRPC has released it.
+// Serves one stream. It stops reading while `max_in_flight` requests are unanswered or more than
+// `answers`->max_stream_bytes() of answers are unread; HTTP/2 flow control then holds the client back. All requests
+// count as those of `client` (ClientOf). Answers are written in order of completion. The error of a request is an
+// answer in the stream. A message that cannot be parsed also gets such an answer, with an empty request id. The stream
+// ends with OK when the client has closed its side and all requests are answered, and with UNAVAILABLE when the
+// registry drains. Calls `admit` when the stream begins and for each request; if it returns an error, the stream ends
+// with that error once the earlier requests are answered. Each request has a span of `tracer` (may be null), whose
+// parent is in the stream's metadata. `tracker` counts the stream as in progress until gRPC has released it.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
     uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,

@@ -13,13 +13,14 @@
 
 namespace maxsim::rpc {
 
-// The index is built once and read without a lock. Requests never reach protobuf's own pool of descriptors: it
-// remembers every name that it did not find, so a client could fill the memory with made-up names. Immutable,
-// thread-safe.
+// The index is built once and read without a lock. Requests never reach protobuf's own pool of descriptors, because the
+// pool remembers every name that it did not find, so that a client could fill the memory with made-up names. Immutable
+// and thread-safe.
 class ServiceDescriptors {
  public:
-  // `services` are full names ("maxsim.v1.Reranker"). Clients can ask for the files of those whose generated code is
-  // linked, and for all files that these import, but for no others. Services without generated code are only listed.
+  // `services` are full names ("maxsim.v1.Reranker"). Clients can request the files of the services whose generated
+  // code is linked, and all files that these import, but no other files. Services without generated code are only
+  // listed.
   explicit ServiceDescriptors(std::vector<std::string> services);
 
   // Returns an answer of bounded size: a file with all that it imports, a list of names, or an error_response
@@ -35,7 +36,7 @@ class ServiceDescriptors {
   void AddEnum(const google::protobuf::EnumDescriptor& enumeration);
   void AddField(const google::protobuf::FieldDescriptor& field);
 
-  // These return null for what is not there.
+  // These return null if the index does not have the name.
   File FindFile(const std::string& name) const;
   File FindSymbol(const std::string& name) const;
   File FindExtension(const std::string& type, int32_t number) const;

@@ -13,17 +13,18 @@ class DrainableStream {
  public:
   virtual ~DrainableStream() = default;
 
-  // Takes no more requests, and ends with UNAVAILABLE once those it took are answered. From any thread.
+  // Makes the stream take no more requests, and end with UNAVAILABLE once the requests that it took are answered. May
+  // be called from any thread.
   virtual void Drain() = 0;
 };
 
 // The class is thread-safe.
 class StreamRegistry {
  public:
-  // True when the registry is draining: the stream should end at once.
+  // Adds a stream. Returns true if the registry is draining: the stream must then end at once.
   bool Add(const std::shared_ptr<DrainableStream>& stream);
   void Remove(const std::shared_ptr<DrainableStream>& stream);
-  // Tells every stream, and those that come later, to end.
+  // Tells every open stream to end. Add tells later ones.
   void Drain();
 
  private:

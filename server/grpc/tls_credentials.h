@@ -1,4 +1,4 @@
-// Encrypts a gRPC port with certificates that can be replaced while it runs.
+// Makes the credentials of a gRPC port, whose certificates can be replaced while the port serves.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ class TlsCredentials {
 
   const TlsCertificates& certificates_;
   Mutex mutex_;
-  std::shared_ptr<const TlsIdentity> fetched_ ABSL_GUARDED_BY(mutex_);  // what gRPC has now
+  std::shared_ptr<const TlsIdentity> fetched_ ABSL_GUARDED_BY(mutex_);  // the identity that gRPC uses now
 };
 
 }  // namespace maxsim

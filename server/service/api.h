@@ -1,6 +1,6 @@
-// The calls that a server answers, as its ports see them. Two roles implement them: a server of collections, and a
-// router (server/cluster/), which has other servers do the work. RerankFront takes rerank and explain calls for both.
-// All classes are thread-safe, and every call is counted and timed in the metrics.
+// The interfaces through which the ports pass calls to the server. There are two implementations: a server of
+// collections, and a router (server/cluster/), which forwards the work to other servers. Both take rerank and explain
+// calls through RerankFront. All classes are thread-safe. Every call is counted and timed in the metrics.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,10 @@ class RerankApi {
   // Scores a request. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (server/service/call/status.h).
   virtual void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) = 0;
 
-  // For callers that name a model and know of no collections. If all candidates are inline documents, clears the name
-  // of a collection that is not served. Otherwise, if there is no name, sets that of the server's only collection:
-  // INVALID_ARGUMENT, in the words of these callers, if the server has none or several.
+  // Chooses the collection for callers that name a model and know nothing of collections. If all candidates are inline
+  // documents, clears the name of a collection that is not served. Otherwise, if the request names none, sets the name
+  // of the server's only collection. Returns INVALID_ARGUMENT about the field "model" if the server has no collection
+  // or several.
   virtual absl::Status ChooseCollection(v1::RerankRequest* request) const = 0;
 
   // Counts a call whose request could not be parsed, so that Rerank never saw it.
@@ -63,9 +64,10 @@ class DocumentApi {
 
   virtual ~DocumentApi() = default;
 
-  // Writes documents. Errors as in documents.proto. `submitted` (may be null) is called at most once, when the
-  // documents have been handed over: those of a later call are written after them. If `done` gets an error before that,
-  // a caller that waits for `submitted` has made no later call, and may repeat this one in its place.
+  // Writes documents. Errors as in documents.proto. Calls `submitted` (may be null) at most once, when the documents
+  // have been handed over; documents of any later call are written after these. If `done` gets an error first,
+  // `submitted` is not called. So a caller that waits for `submitted` before its next call can repeat the failed call
+  // without changing the order of its writes.
   virtual void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                       Submitted submitted = nullptr) = 0;
 
@@ -90,10 +92,10 @@ class DocumentApi {
   virtual const RequestLimits& limits() const = 0;
 };
 
-// Facts about the call that asks for a change of collections.
+// Facts about the call that changes collections.
 struct ChangeContext {
   const StopSignal* stop = nullptr;  // may be null; once it is stopped, the change ends soon
-  tracing::SpanParent span = {};     // of the call; calls to other servers are part of it
+  tracing::SpanParent span = {};     // the call's span; calls to other servers become its children
 };
 
 // Calls block. Once the context's `stop` is stopped, they end soon, with its status. Errors as in admin.proto.

@@ -57,8 +57,8 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                              const ChangeContext& context) override;
 
-  // Copies a live collection to a new folder, whose path must be as for CreateForClient; returns the last sequence that
-  // the copy holds.
+  // Copies a live collection to a new folder, whose path must satisfy the rules of CreateForClient. Returns the last
+  // sequence that the copy holds.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const ChangeContext& context) override;
 
@@ -66,8 +66,8 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
                                             const ChangeContext& context) override;
 
-  // Reloads every collection, one after another; those that other calls are loading now come last. Logs each outcome,
-  // and returns the first error.
+  // Reloads every collection, one after another. Collections that another call is loading right now come last. Logs
+  // each outcome, and returns the first error.
   absl::Status ReloadAll();
 
   absl::Status Unload(const std::string& name, const ChangeContext& context) override;
@@ -78,7 +78,7 @@ class CollectionAdmin : public CollectionApi {
   void UpdateMetrics();
 
  private:
-  // Counts a load or reload of a collection that is served now, and updates the gauges.
+  // Counts a load or reload if the collection is served now, and updates the gauges.
   void CountLoad(const std::string& name, bool ok, absl::Duration duration);
   absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
   // A folder that clients may load, without symbolic links, and the allowed root that it lies under.
@@ -92,10 +92,11 @@ class CollectionAdmin : public CollectionApi {
   // Loads a collection that a client named. If that fails, forgets the name again.
   absl::StatusOr<v1::CollectionInfo> LoadNamed(const std::string& name, const Allowed& from, store::Residency residency,
                                                bool replicate, bool live, const StopSignal* stop);
-  // Returns the allowed root that holds a path without links, itself without links; nullopt for one outside.
+  // Returns the allowed root that `resolved` lies under, or nullopt if there is none. Both paths are without symbolic
+  // links.
   std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
   absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
-  // Resolves the path of a folder to create: ALREADY_EXISTS if something is there.
+  // Resolves the path of a folder to create. Returns ALREADY_EXISTS if the path exists.
   absl::StatusOr<Allowed> ResolveNew(const std::string& path) const;
   absl::Status CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                    const std::string& root) const;

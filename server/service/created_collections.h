@@ -1,5 +1,5 @@
-// A file in each allowed root that lists the live collections that clients have created under the root. From it, a
-// server serves them again after a restart.
+// A file in each allowed root that lists the live collections that clients have created under this root. After a
+// restart the server reads the file and serves these collections again.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ struct CreatedCollection {
 // Thread-safe. Two servers must not share a root.
 class CreatedCollections {
  public:
-  // Returns the entries of the file in `root`, none if there is no file. Returns DATA_LOSS if the file cannot be
-  // parsed.
+  // Returns the entries of the file in `root`, or an empty list if there is no file. Returns DATA_LOSS if the file
+  // cannot be parsed.
   absl::StatusOr<std::vector<CreatedCollection>> List(const std::string& root) const;
 
   // Adds a collection to the file in `root`, replacing one of the same name, and syncs the file to disk.

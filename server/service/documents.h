@@ -36,18 +36,19 @@ class DocumentService : public DocumentApiBase {
       : DocumentApiBase(metrics, limits), store_(store), texts_(texts) {}
 
   // Validates on the calling thread, has texts encoded, hands the documents to the live collection, and calls `done`
-  // exactly once: before it returns if nothing was handed over and no encoder asked, otherwise on a thread of the
-  // collection or of TextEncoding, which `done` must not hold up. Errors as in documents.proto. A call that is
-  // cancelled or late before its documents are handed over writes none; later it writes all.
+  // exactly once. Calls `done` before it returns if it neither asked an encoder nor handed documents over; otherwise on
+  // a thread of the collection or of TextEncoding, which `done` must not hold up. Errors as in documents.proto. If the
+  // call is cancelled or its deadline passes before its documents are handed over, none is written; after that, all
+  // are.
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
 
-  // Does the same to delete documents by their ids.
+  // Deletes documents by their ids, in the same way.
   void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
-  // With return_tokens, it may block to read files and devices: RESOURCE_EXHAUSTED with RetryInfo while too many calls
-  // do. INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes. A document's version is that of
-  // the last write of its id, which may come after the answer's sequence.
+  // With return_tokens, it may block while it reads files and devices, and returns RESOURCE_EXHAUSTED with RetryInfo
+  // while too many calls do so. INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes. A
+  // document's version is that of the last write of its id, which may come after the answer's sequence.
   void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override;
   // Does the work of Get without recording the call.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
@@ -71,7 +72,7 @@ class DocumentService : public DocumentApiBase {
   struct UpsertCall;
 
   absl::Status CheckCollectionField(const std::string& name) const;
-  // Finds the collection of a call that reads. Returns the error of CheckState, too.
+  // Finds the collection of a call that reads. Also returns the error of CheckState.
   absl::StatusOr<std::shared_ptr<const store::Collection>> FindToRead(const std::string& name) const;
   absl::StatusOr<Target> FindTarget(const std::string& name) const;
   absl::Status Prepare(UpsertCall& call) const;

@@ -1,5 +1,6 @@
 // Explains a score: computes every similarity between a query's tokens and a stored document's tokens. The score uses
-// the best one of each row. It is for a person who examines one answer. Runs on the CPU, outside the queue.
+// the highest similarity of each query token. An explanation is for a person who examines one answer. It is computed on
+// the CPU, outside the queue.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,17 @@
 
 namespace maxsim::service {
 
-// The maximum number of similarities: they make about 10 MB of JSON, and take at most a second to compute.
+// The maximum number of similarities. That many make about 10 MB of JSON and take at most a second to compute.
 inline constexpr int64_t kMaxExplainedPairs = int64_t{1} << 20;
 
-// More explanations at a time would take threads that read and write the bodies of Rerank's calls.
+// The maximum number of explanations at a time. More would take threads that read and write the bodies of rerank calls.
 inline constexpr int kMaxExplanations = 2;
 
 // Returns INVALID_ARGUMENT unless the request has one query, whose only candidate is a listed id.
 absl::Status CheckExplained(const v1::RerankRequest& request);
 
-// Explains the score of the request's query, whose text has been encoded. `places` bounds the
-// explanations that are being computed: RESOURCE_EXHAUSTED with RetryInfo if there are too many. Other errors as in
-// ExplainApi.
+// Explains the score of the request's query, whose text has been encoded. `places` limits how many explanations are
+// computed at a time: beyond the limit, returns RESOURCE_EXHAUSTED with RetryInfo. Other errors as in ExplainApi.
 absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& request,
                                                        const std::shared_ptr<const store::Collection>& collection,
                                                        const RequestLimits& limits, absl::Time deadline,

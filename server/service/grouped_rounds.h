@@ -1,4 +1,4 @@
-// Answers a request with group_by by rounds of plain jobs, which are scored one after another. It knows no queue and no
+// Answers a request with group_by by rounds of plain jobs, which are scored one after another. Uses no queue and no
 // clock.
 //
 // 1. The first job ranks the best candidates that have a value of the field. These come in rank order, so groups are
@@ -43,12 +43,12 @@ struct GroupedRoundsOptions {
 
 class GroupedRounds {
  public:
-  // `translated` is of a request with group_by, and has a job.
+  // `translated` must be the translation of a request with group_by, and have a job.
   explicit GroupedRounds(Translated translated, const GroupedRoundsOptions& options = {});
 
   // Returns the next job, or null when the answer is complete. The caller sets its deadline, cancellation, bytes and
-  // `done`. Errors are those of `check` (may be null), which is called now and then, and those of refinement options
-  // that do not suit the candidates.
+  // `done`. Returns the error of `check` (may be null), which it calls now and then, or an error if the refinement
+  // options do not suit the candidates.
   absl::StatusOr<std::unique_ptr<engine::Job>> Next(const StopCheck& check);
 
   // Takes the result of the last job.
@@ -66,7 +66,7 @@ class GroupedRounds {
   struct Group {
     std::string value;
     std::vector<engine::Hit> hits = {};  // in rank order
-    bool is_complete = false;            // no other document of it belongs to the answer
+    bool is_complete = false;            // every document of the group that belongs to the answer is in `hits`
   };
 
   // The groups of one query, as far as they are known.

@@ -1,5 +1,5 @@
-// Decides whether clients may open one more live collection: the logs of all of them may take half of the process's
-// file descriptors, so that connections and shards always have the other half.
+// Decides whether clients may open one more live collection. The logs of all live collections may take half of the
+// process's file descriptors, so that connections and shards always have the other half.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,8 @@ class LiveRoom {
   // `store` must outlive the object.
   explicit LiveRoom(const store::CollectionStore* store) : store_(store) {}
 
-  // Returns RESOURCE_EXHAUSTED, with the numbers, if there is no place left. A collection that is open already needs
-  // none.
+  // Takes a place for the collection `name`. Returns RESOURCE_EXHAUSTED, with the numbers, if no place is left. A
+  // collection that is already open needs no place.
   absl::StatusOr<std::unique_ptr<Place>> Take(const std::string& name);
 
  private:

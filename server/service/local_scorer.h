@@ -1,4 +1,4 @@
-// Scores by the collections of this server.
+// Answers rerank and explain calls from the collections of this server.
 #pragma once
 
 #include <memory>
@@ -46,8 +46,8 @@ class LocalScorer : public Scorer {
   absl::StatusOr<TextTarget> TargetOf(const v1::RerankRequest& request) const override;
   // Queues a job, or scores it on the calling thread (Scheduler::SubmitOrScore).
   void Answer(std::unique_ptr<RerankCall> call) override;
-  // Computes on the calling thread. FAILED_PRECONDITION if the document's vectors are only on a device and their file
-  // was replaced.
+  // Computes on the calling thread. Fails with FAILED_PRECONDITION if the document's vectors are only on a device and
+  // their file was replaced.
   void Answer(std::unique_ptr<ExplainCall> call) override;
   Rejection RejectionOf(const absl::Status& status) const override;
   bool IsServed(const std::string& collection) const override;
@@ -60,7 +60,7 @@ class LocalScorer : public Scorer {
   void AnswerGrouped(std::unique_ptr<RerankCall> call, Translated translated);
   void NextRound(std::shared_ptr<GroupedCall> grouped);
   static void SetCaller(const CallContext& context, const PendingAnswer& answer, engine::Job& job);
-  // Adds the retry delay to an error of the scheduler, if that says that the queue is full.
+  // Adds the retry delay to `status` if it says that the scheduler's queue is full.
   absl::Status WithRetryDelay(absl::Status status) const;
   absl::StatusOr<v1::RerankResponse> Build(const PendingAnswer& answer, const engine::JobResult& result);
   absl::StatusOr<std::shared_ptr<const store::Collection>> CollectionFor(const v1::RerankRequest& request);

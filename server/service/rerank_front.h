@@ -21,16 +21,16 @@ namespace maxsim::service {
 // The class is thread-safe.
 class RerankFront : public RerankApi, public ExplainApi {
  public:
-  // All must outlive the front and every call. A rerank request that takes `slow_request` or longer is logged as a
-  // warning, at most one per 100 ms; zero turns this off.
+  // All must outlive the front and every call. Logs a warning for a rerank request that takes `slow_request` or longer,
+  // at most one warning per 100 ms; zero turns this off.
   RerankFront(Scorer* scorer, TextEncoding* texts, Metrics* metrics, const RequestLimits& limits,
               absl::Duration slow_request)
       : scorer_(scorer), texts_(texts), metrics_(metrics), limits_(limits), log_(slow_request) {}
 
   // Check the request's envelope and its texts on the calling thread, have the texts encoded, and hand the call to the
-  // scorer. `done` is called exactly once: before they return if no encoder is asked and the scorer does not wait,
-  // otherwise on a thread of TextEncoding or of the scorer, which `done` must not hold up. If context.may_be_held_up, a
-  // request that would not wait may be scored before Rerank returns.
+  // scorer. They call `done` exactly once: before they return if no encoder is needed and the scorer answers
+  // immediately, otherwise on a thread of TextEncoding or of the scorer, which `done` must not hold up. If
+  // context.may_be_held_up and the queue is idle, Rerank may score a request on the calling thread.
   void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
   void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
 

@@ -29,7 +29,7 @@ struct Question : Call<Response> {
   v1::RerankRequest request;
   std::vector<bool> is_blank;  // [document texts], while they are encoded
   TextFacts texts;             // of the texts that the request had
-  absl::Duration encode_time;  // from the arrival until they were encoded
+  absl::Duration encode_time;  // from the call's arrival until its texts were encoded
 };
 
 struct RerankCall : Question<v1::RerankResponse> {
@@ -67,11 +67,11 @@ class Scorer {
  public:
   virtual ~Scorer() = default;
 
-  // Returns the collection that the request names, as far as its encoder is concerned. Errors are those of a collection
-  // that cannot answer the request, as Answer has them.
+  // Returns the facts about the requested collection that the encoder needs. If the collection cannot answer the
+  // request, returns the same error as Answer.
   virtual absl::StatusOr<TextTarget> TargetOf(const v1::RerankRequest& request) const = 0;
 
-  // Score the call and finish it, before they return, or later on a thread that the call must not hold up.
+  // Score the call and finish it, either before they return or later on a thread that the call must not hold up.
   virtual void Answer(std::unique_ptr<RerankCall> call) = 0;
   virtual void Answer(std::unique_ptr<ExplainCall> call) = 0;
 

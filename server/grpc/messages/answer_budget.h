@@ -1,5 +1,5 @@
-// Bounds the answers that wait for clients to read them. HTTP/2 lets a client read slowly, and until then its answers
-// take server memory: a unary call has one answer, a stream may have many.
+// Limits the memory of answers that clients have not read yet. HTTP/2 lets a client read slowly, and an unread answer
+// takes server memory. A unary call has one answer, a stream may have many.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace maxsim::rpc {
 
-// HTTP/2 lets a server send this much of an answer at once, whatever the client does (RFC 9113, 6.9.2).
+// HTTP/2 lets a server send this much of an answer before the client has read any of it (RFC 9113, 6.9.2).
 inline constexpr uint64_t kSentAtOnceBytes = 65535;
 
 // Thread-safe. Must outlive its accounts.
@@ -34,16 +34,16 @@ class AnswerBudget {
     Account(const Account&) = delete;
     Account& operator=(const Account&) = delete;
 
-    // Counts an answer of `bytes` that is ready. While all answers together exceed the bound, ends the largest call of
-    // the address that holds the most, with RESOURCE_EXHAUSTED. That may be this call. Its OnCancel may run on this
-    // thread before Add returns, so the caller must hold no lock that OnCancel takes.
+    // Counts an answer of `bytes` that is ready. While all answers together exceed the bound, takes the address that
+    // holds the most, and ends its largest call with RESOURCE_EXHAUSTED. That call may be this one. OnCancel of an
+    // ended call may run on this thread before Add returns, so the caller must hold no lock that OnCancel takes.
     void Add(uint64_t bytes);
     // Counts `bytes` of the answers as read.
     void Remove(uint64_t bytes);
     // Returns the error with which the budget ended the call, else OK.
     absl::Status ended() const;
-    // Counts all answers as gone: they have been read, or never will be. Idempotent; later Adds have no effect. OnDone
-    // must call it at the latest.
+    // Stops counting the call's answers: they have been read, or never will be. Idempotent; later calls of Add have no
+    // effect. Must be called in OnDone at the latest.
     void Close();
 
    private:
@@ -58,7 +58,8 @@ class AnswerBudget {
     uint64_t ended_bytes_ = 0;  // what the call held when the budget ended it; 0 if it did not
   };
 
-  // A stream with more unread bytes than this is not read from, since its client does not read its answers either.
+  // A stream must not read requests while it has more unread bytes than this, because its client does not read its
+  // answers either.
   uint64_t max_stream_bytes() const { return max_bytes_ == 0 ? UINT64_MAX : max_bytes_ / 16; }
 
  private:
@@ -73,7 +74,7 @@ class AnswerBudget {
   Metrics* const metrics_;
   mutable Mutex mutex_;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all accounts
-  std::vector<Account*> accounts_ ABSL_GUARDED_BY(mutex_);  // that hold something, or did
+  std::vector<Account*> accounts_ ABSL_GUARDED_BY(mutex_);  // those that have ever held bytes
 };
 
 }  // namespace maxsim::rpc

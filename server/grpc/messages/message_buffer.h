@@ -1,5 +1,5 @@
-// Parses and serialises messages in gRPC's buffers. The services take requests as raw bytes: if gRPC cannot parse one,
-// it answers with a bare UNIMPLEMENTED, or in a stream takes it for the end.
+// Parses and serialises messages in gRPC's buffers. The services take requests as raw bytes and parse them here. If
+// gRPC parsed them, it would answer an invalid request with a bare UNIMPLEMENTED, or treat it as the end of the stream.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@
 
 namespace maxsim::rpc {
 
-// INVALID_ARGUMENT if `buffer` is not such a message, or one that would take many times its size in memory
-// (message_memory.h); RESOURCE_EXHAUSTED if there is no memory for it. `message` must be empty, and after an error its
-// contents are unspecified.
+// Parses `buffer` into `message`, which must be empty. Returns INVALID_ARGUMENT if the bytes are not such a message, or
+// would take many times their size in memory (message_memory.h); RESOURCE_EXHAUSTED if there is no memory for the
+// message. After an error the contents of `message` are unspecified.
 template <typename Message>
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
   return Guarded([&] {
     if (absl::Status status = CheckParsedMemory(buffer, Message::descriptor()); !status.ok()) return status;
-    grpc::ByteBuffer bytes(buffer);  // shares the bytes: a reader needs a buffer that it may change
+    grpc::ByteBuffer bytes(buffer);  // shares the bytes; the reader needs a buffer that it may change
     grpc::ProtoBufferReader reader(&bytes);
     if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("the message of ", buffer.Length(), " bytes is not a ",
@@ -34,7 +34,8 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
 // Answers of at least this size are allocated by `new`, so that a failure is an exception that the caller can catch.
 inline constexpr size_t kOwnAllocationBytes = size_t{64} << 10;
 
-// Throws std::bad_alloc. `message` must have less than 2 GiB, which limits.max_answer_bytes ensures.
+// Serialises a message. Throws std::bad_alloc. The message must be smaller than 2 GiB, which limits.max_answer_bytes
+// ensures.
 template <typename Message>
 grpc::ByteBuffer ToBuffer(const Message& message) {
   const size_t size = message.ByteSizeLong();

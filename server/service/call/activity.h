@@ -1,4 +1,4 @@
-// Reads the server's activity: the metrics' totals, and the devices with their memory.
+// Reads the server's activity: the totals of its metrics, and the state and memory of its devices.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace maxsim::service {
 
-// `budget_bytes` is memory.budget. It asks the driver for free memory: for the server's monitor, not for requests.
+// `budget_bytes` is memory.budget. It asks the driver for free memory, so it is for the server's monitor and not for
+// requests.
 ActivityTotals ReadActivity(const Metrics& metrics, const store::DeviceSet& devices,
                             const store::CollectionStore& store, uint64_t budget_bytes);
 

@@ -15,7 +15,7 @@
 namespace maxsim::service {
 
 // The access that a call needs: searching, writing documents of live collections, or changing what is served. A token
-// that is good for one scope is good for those before it.
+// for one scope is also valid for the scopes before it.
 enum class Scope : uint8_t { kSearch, kWrite, kAdmin };
 inline constexpr std::array<Scope, 3> kScopes = {Scope::kSearch, Scope::kWrite, Scope::kAdmin};
 
@@ -28,9 +28,9 @@ struct TokenFiles {
 
 // Knows which tokens may call what. Thread-safe.
 //
-// A call needs a token from its scope's file or from that of a later scope. If writing has no file but administration
-// has one, writing needs a token for administration, since it changes what others find. Otherwise a scope without a
-// file admits the tokens of the scope before it. If searching has no file, everyone may search.
+// A call needs a token from its scope's file or from the file of a later scope. If writing has no file but
+// administration has one, writing needs a token for administration, because writes change what other clients find. Any
+// other scope without a file accepts the tokens of the scope before it. If searching has no file, everyone may search.
 class Authenticator {
  public:
   // Call Load before Check.
@@ -39,17 +39,17 @@ class Authenticator {
                 {"auth.write_tokens_file", std::move(files.write)},
                 {"auth.admin_tokens_file", std::move(files.admin)}}} {}
 
-  // Reads the files: one token per line; blank lines and lines that begin with # do not count. If a file has an error,
-  // its earlier tokens stay in force, and the other files are still read. NOT_FOUND, PERMISSION_DENIED, or
-  // INVALID_ARGUMENT for a file without a token or a token with spaces. If several files are wrong, returns the first
-  // one's code, and the messages of all.
+  // Reads the files: one token per line; blank lines and lines that begin with # are ignored. If a file has an error,
+  // its earlier tokens stay in force, and the other files are still read. Returns NOT_FOUND or PERMISSION_DENIED for a
+  // file that cannot be read, INVALID_ARGUMENT for a file without a token or a token with spaces. If several files have
+  // errors, returns the code of the first error with the messages of all.
   absl::Status Load();
   // Reads one scope's file, with the errors of Load(). OK if the scope has no file.
   absl::Status Load(Scope scope);
 
-  // `authorization` is the header's value, "Bearer TOKEN", or "" if there is none. UNAUTHENTICATED says whether the
-  // token is missing or unknown, never what was expected; PERMISSION_DENIED for a token of an earlier scope only. Takes
-  // the same time for all wrong tokens of the same length.
+  // `authorization` is the header's value, "Bearer TOKEN", or "" if there is none. Returns UNAUTHENTICATED if the token
+  // is missing or unknown; the message says which, but never what was expected. Returns PERMISSION_DENIED if the token
+  // is valid for earlier scopes only. Takes the same time for all wrong tokens of the same length.
   absl::Status Check(std::string_view authorization, Scope scope) const;
 
   // Returns the number of tokens of a scope's file that are in force.

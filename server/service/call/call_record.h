@@ -44,11 +44,11 @@ class CallRecord {
   // Replaces what was filled in before.
   void Fill(FinishedCall call) { call_ = std::move(call); }
 
-  // Replaces the span alone, for a call that reaches no service.
+  // Replaces only the span, for a call that reaches no service.
   void SetSpan(tracing::Span span) { call_.span = std::move(span); }
 
-  // Ends the call's duration, because its answer is ready. For calls whose Write comes only once it is known whether
-  // the client got the answer.
+  // Sets the end of the call's duration to now, because its answer is ready. For a call whose Write comes later, when
+  // it is known whether the client got the answer.
   void EndTime();
 
   // Writes what was filled in, with the status that the client gets. Later calls do nothing. Does not throw: if there
@@ -57,7 +57,7 @@ class CallRecord {
 
  private:
   FinishedCall call_;
-  absl::Time end_ = absl::InfiniteFuture();  // of MonotonicNow's clock; infinite: Write ends the call's duration
+  absl::Time end_ = absl::InfiniteFuture();  // a time of MonotonicNow(); if infinite, the duration ends at Write
 };
 
 // A service calls this just before it answers a call with `status`. Fills the record of the port that made the call, or
@@ -76,7 +76,7 @@ class RequestLog {
   void Write(const FinishedCall& call, const absl::Status& status, absl::Time now);
 
  private:
-  // Returns true if the caller may write a warning now, to one of several concurrent callers.
+  // Returns true if the caller may write a warning now, and false to all other concurrent callers.
   bool TakeSlowLine(absl::Time now);
 
   const absl::Duration slow_request_;

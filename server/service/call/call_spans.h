@@ -32,7 +32,7 @@ void DescribeDocuments(std::string_view collection, std::string_view method, int
 void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span);
 
 // Ends the span of a call. If a rerank call was scored, `timings` becomes attributes and the child spans "queue" and
-// "score", which begin when the job was submitted (`queued`). `queued` is InfinitePast if it never was.
+// "score", which begin when the job was submitted (`queued`). `queued` is InfinitePast if no job was submitted.
 void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span);
 
@@ -48,7 +48,7 @@ tracing::Span StartEncode(const tracing::Span& call);
 tracing::Span StartGroupAttempt(const tracing::SpanParent& call, std::string_view group, std::string_view replica,
                                 int attempt, bool is_hedge);
 
-// Returns the headers that tell the encoder about that span.
+// Returns the headers that tell the encoder about the span `encode`.
 encoder::TraceHeaders HeadersOf(const tracing::Span& encode);
 
 }  // namespace maxsim::service

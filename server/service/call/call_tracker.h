@@ -1,5 +1,5 @@
-// Which calls are in progress, so that a server that stops knows when it may close its port: gRPC cuts off every call
-// that it has not finished by then, and those that arrive while it closes.
+// Tracks which calls are in progress, so that a stopping server knows when it may close its port. Closing the port cuts
+// off every unfinished call and every call that arrives meanwhile.
 #pragma once
 
 #include <chrono>
@@ -32,10 +32,11 @@ class CallTracker {
     const bool began_before_drain_;
   };
 
-  // Calls that are in progress now are told from those that come later.
+  // From now on, WaitForEarlierCalls distinguishes the calls that are in progress now from those that come later.
   void BeginDrain();
 
-  // Waits, `limit` at most, for the calls that were in progress at BeginDrain. Returns how many there still are.
+  // Waits, for at most `limit`, until the calls that were in progress at BeginDrain have ended. Returns how many of
+  // them have not.
   int64_t WaitForEarlierCalls(absl::Duration limit);
 
   // Waits until no call is in progress and none has begun or ended for `quiet`, which means that clients have noticed.
@@ -52,7 +53,7 @@ class CallTracker {
   ConditionVariable idle_;  // one of the counts has come to 0
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t earlier_ ABSL_GUARDED_BY(mutex_) = 0;            // calls in progress that began before BeginDrain
-  int64_t later_ ABSL_GUARDED_BY(mutex_) = 0;              // calls in progress that began after it
+  int64_t later_ ABSL_GUARDED_BY(mutex_) = 0;              // calls in progress that began after BeginDrain
   Clock::time_point last_change_ ABSL_GUARDED_BY(mutex_);  // of either count
 };
 

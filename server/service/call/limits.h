@@ -13,7 +13,7 @@ struct RequestLimits {
   int64_t max_queries_per_request = 64;
   int64_t max_query_tokens = maxsim::kMaxQueryTokens;  // of one query
   int64_t max_document_tokens = 65536;                 // of one inline document; at most kMaxDocumentTokens
-  int64_t max_candidates_per_query = 1 << 20;          // listed ids, as sent; the whole collection is not bounded by it
+  int64_t max_candidates_per_query = 1 << 20;          // of listed ids, as sent; a whole collection may be larger
   int64_t max_inline_documents = 1024;                 // of one query
   int64_t max_top_k = maxsim::kMaxTopK;
   int64_t default_top_k = 10;
@@ -35,10 +35,10 @@ struct RequestLimits {
 // The maximum length of a request_id. It is fixed, since the id is only echoed, never stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
 
-// With require_proof and no budget in the request, at most this many times `refinement.documents` are scored.
+// If a request has require_proof and no budget, its budget is this many times `refinement.documents`.
 inline constexpr int64_t kBudgetFactor = 16;
 
-// The maximum number of payload_fields in a request, and the maximum length of each; the minimum is 1.
+// The maximum number of payload_fields in a request, and the maximum length of each. A name has at least one byte.
 inline constexpr int kMaxPayloadFields = 64;
 inline constexpr size_t kMaxPayloadFieldBytes = 256;
 

@@ -1,4 +1,4 @@
-// Makes the errors of a request, whatever port it came to. They say which field is wrong, and when to try again.
+// Makes the errors of requests, for both ports. An error says which field is wrong, or when to try again.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ using client::Limit;
 // Returns OK if new calls are served, or else UNAVAILABLE with a message for their clients.
 absl::Status CheckServing(ServingState state);
 
-// Returns CANCELLED if the client went away, DEADLINE_EXCEEDED if the call's deadline has passed: "the deadline passed
-// WHEN".
+// Returns CANCELLED if the client has gone, DEADLINE_EXCEEDED if the call's deadline has passed. The latter's message
+// is "the deadline passed" followed by `when`.
 absl::Status CheckAwaited(const CallContext& context, std::string_view when);
 inline constexpr std::string_view kWhileFiltering = "while the filter was evaluated";
 

@@ -20,35 +20,36 @@ namespace maxsim::service {
 // The class is thread-safe.
 class Worker {
  public:
-  // How long a task takes. Long ones never keep short ones of other keys waiting.
+  // How long a task takes. Long tasks never delay short tasks of other keys.
   enum class Length { kLong, kShort };
 
-  // The maximum number of long tasks that run at a time; a ninth waits. Each load starts store.load_threads threads of
-  // its own.
+  // The maximum number of long tasks that run at a time. It is small because each load starts store.load_threads
+  // further threads.
   static constexpr size_t kMaxLong = 8;
 
-  // The maximum number of tasks that wait; further ones are refused.
+  // The maximum number of waiting tasks. Further tasks are refused.
   static constexpr size_t kMaxWaiting = 1024;
 
-  // A task is called exactly once: with OK on one of the worker's threads when its turn has come, or with an error, on
-  // any thread, if it never will: UNAVAILABLE when the worker stops, RESOURCE_EXHAUSTED when too many wait, or the
-  // status of its signal once that is stopped. After an error it must do no more than report it.
+  // A task is called exactly once. When its turn comes, it is called with OK on one of the worker's threads. If its
+  // turn will never come, it is called with an error, on any thread: UNAVAILABLE if the worker stops,
+  // RESOURCE_EXHAUSTED if too many tasks wait, or the status of its stop signal if that was stopped. It must then only
+  // report the error.
   using Task = absl::AnyInvocable<void(const absl::Status& turn)>;
 
   Worker();
-  // Stops, and waits for the tasks that run.
+  // Stops, and waits for running tasks.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // `stop` may be null. Once a task runs, it must watch its signal itself.
+  // `stop` may be null. Once the task runs, it must watch `stop` itself.
   void Post(std::string key, Length length, std::shared_ptr<const StopSignal> stop, Task task);
 
-  // To be called after `stop` was stopped: calls the task that was posted with it, if it still waits. Otherwise the
-  // task would learn of it only when its turn comes.
+  // Call this after `stop` was stopped. If the task that was posted with `stop` still waits, calls it now, with the
+  // status of `stop`. Without this call the task would get that status only when its turn comes.
   void Withdraw(const StopSignal* stop);
 
-  // Drops waiting and future tasks. Does not wait for those that run. Idempotent.
+  // Drops waiting and future tasks, each with UNAVAILABLE. Does not wait for running tasks. Idempotent.
   void Stop();
 
  private:

@@ -1,4 +1,5 @@
-// Validates documents and ids that are to be written, and converts them to what a live collection takes. Pure.
+// Validates documents and ids before they are written, and converts documents to the form that a live collection takes.
+// Pure: no state, no input or output.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +30,17 @@ inline constexpr int kMaxGetIds = 1'000;
 struct DocumentRules {
   std::string collection;  // its name
   collection::IdType id_type = collection::IdType::kString;
-  collection::SlotRange slots;  // slots whose documents it holds
+  collection::SlotRange slots;  // slots whose documents the collection holds
   StoredForm form;
-  bool refuse_lossy_tokens = false;            // see RequestLimits
-  std::vector<collection::Field> fields = {};  // that payloads must fit; a router leaves that to the groups
+  bool refuse_lossy_tokens = false;  // see RequestLimits
+  // Declared fields, which payloads must fit. Empty in a router, which leaves this check to its groups.
+  std::vector<collection::Field> fields = {};
 };
 DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits);
 
-// Checks everything but the values of its tokens: the id and its slot, that there are either tokens or a text, the
-// shape, the payload and the values of its fields. `reader` is one of rules.fields. INVALID_ARGUMENT names the field,
-// "documents[3].tokens.dim" for a `path` "documents[3]".
+// Checks everything in a document except the values of its tokens: the id and its slot, that it has either tokens or a
+// text, the shape of the tokens, the payload and the values of its fields. `reader` is one of rules.fields.
+// INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
 absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, collection::FieldReader& reader,
                            FieldPath path);
 
@@ -48,16 +50,17 @@ absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRule
 // Returns the path of a document in a call, "documents[3]".
 std::string DocumentPath(int idx);
 
-// Checks the values of a document's tokens, if it has some, as ToWrite does; it must have passed CheckDocument.
+// Checks the values of a document's tokens, if it has tokens, as ToWrite does. The document must have passed
+// CheckDocument.
 absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path);
 
 // Converts a document that has been checked and whose text, if it had one, has been encoded. Returns INVALID_ARGUMENT
-// for a value that cannot be stored and, if the rules refuse them, for lossy tokens (QuantizationLoss); otherwise adds
-// these to `loss`. Frees the document's matrix.
+// for a value that cannot be stored. For lossy tokens (QuantizationLoss), returns INVALID_ARGUMENT if the rules refuse
+// them, and otherwise adds them to `loss`. Frees the document's matrix.
 absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path,
                                      collection::QuantizationLoss& loss);
 
-// Check the ids of a call: that they are of the collection's type, 1 to `max_ids`, and can be ids.
+// Check that the ids of a call have the collection's type and are valid, and that there are 1 to `max_ids` of them.
 absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids);
 absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max_ids);
 
@@ -66,7 +69,7 @@ absl::Status CheckReadId(const std::string& id, const DocumentRules& rules, cons
 absl::Status CheckReadId(int64_t id, const DocumentRules& rules, const char* field);
 
 // Check that ids to be written, which have passed CheckIds, belong to the collection's slots. For an id of another
-// partition, INVALID_ARGUMENT names it, its slot and the slots of this one.
+// partition, return INVALID_ARGUMENT naming the id, its slot and the slots of this partition.
 absl::Status CheckSlots(const v1::StringIds& ids, const DocumentRules& rules);
 absl::Status CheckSlots(const v1::IntIds& ids, const DocumentRules& rules);
 

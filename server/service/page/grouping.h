@@ -21,7 +21,8 @@ struct Grouping {
   std::string field;      // its name
   size_t num_groups = 0;  // number of best groups that must be known: offset + top_k
   size_t group_size = 0;  // maximum number of documents per group
-  // Canonical filters that a document must all match: those of the request, and that it has a value of the field.
+  // Canonical filters, all of which a document must match: the request's filter, and one that requires a value of the
+  // field.
   std::vector<collection::Filter> filters;
   v1::RefinementOptions refinement;  // as the request has it
 };
@@ -29,12 +30,13 @@ struct Grouping {
 // Returns how many documents of a group a request asks for; 1 without group_by.
 int64_t GroupSizeOf(const v1::RerankRequest& request);
 
-// Checks what needs no collection, of a request that has passed CheckPage. INVALID_ARGUMENT: group_size or group_values
-// without group_by; more than limits.max_top_k values, or (offset + top_k) x group_size documents.
+// Checks everything that can be checked without the collection, in a request that has passed CheckPage. Returns
+// INVALID_ARGUMENT for group_size or group_values without group_by, and if there are more than limits.max_top_k values
+// or (offset + top_k) x group_size documents.
 absl::Status CheckGrouping(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Returns the grouping that the request asks for, in a collection with these fields. `filter` (may be null) is the
-// request's in canonical form. INVALID_ARGUMENT for a field that is not declared, or not a keyword.
+// request's filter in canonical form. INVALID_ARGUMENT for a field that is not declared, or not a keyword.
 absl::StatusOr<Grouping> GroupingOf(const v1::RerankRequest& request, const collection::Filter* filter,
                                     const std::vector<collection::Field>& fields, const RequestLimits& limits);
 

@@ -36,8 +36,8 @@ Page PageOf(const v1::RerankRequest& request, const RequestLimits& limits);
 // finite.
 absl::Status CheckPage(const v1::RerankRequest& request, const RequestLimits& limits);
 
-// Returns which of the best `num_ranked` candidates of a query are on the page. `score_of` gives the score of a
-// candidate by its index, as the answer has it.
+// Returns which of the best `num_ranked` candidates of a query are on the page. `score_of` maps a candidate's index to
+// its score as the answer shows it.
 template <typename ScoreOf>
 RankRange RangeOnPage(const Page& page, size_t num_ranked, ScoreOf score_of) {
   RankRange range{.begin = std::min(static_cast<size_t>(page.offset), num_ranked), .end = num_ranked};

@@ -37,7 +37,8 @@ struct PendingAnswer {
         -1;  // index in Job::queries and in JobResult::queries; -1 if no candidate is known and nothing is scored
   };
   std::vector<Query> queries;  // as in the request
-  // The answer to one query in groups, beside its results, which are in the order of the groups.
+  // The part of an answer to a query with group_by that JobResult has no place for. The query's results are in the
+  // order of the groups.
   struct GroupedQuery {
     std::vector<std::string> values;  // [results]
     std::optional<v1::Refinement> refinement;
@@ -45,14 +46,14 @@ struct PendingAnswer {
   std::vector<GroupedQuery> grouped;  // [queries]; empty without group_by
 };
 
-// Returns a candidate's score as the answer has it.
+// Returns a candidate's score as the answer shows it: divided if the request asks for normalization.
 float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, float score);
 
-// Returns the host memory that the job and the data kept for its answer hold, without the request itself.
+// Returns the host memory held by the job and by the data that is kept for its answer. Excludes the request itself.
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
 
-// INVALID_ARGUMENT if the unknown ids, or `num_matches` token matches, take more than limits.max_answer_bytes in the
-// answer's message. Both are known before anything is scored.
+// Return INVALID_ARGUMENT if the unknown ids, or `num_matches` token matches, would take more than
+// limits.max_answer_bytes in the answer's message. Both numbers are known before anything is scored.
 absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limits);
 absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits);
 

@@ -5,7 +5,7 @@
 
 namespace maxsim::service {
 
-// Returns true for a text that is empty or has nothing but white space, Unicode's included. `text` need not be UTF-8.
+// Returns true if the text is empty or has only white space, including Unicode's. `text` need not be UTF-8.
 bool IsBlank(std::string_view text);
 
 }  // namespace maxsim::service

@@ -29,11 +29,11 @@ struct ResolvedCandidates {
   std::vector<int64_t> missing_int_ids;
 };
 
-// A repeated id counts once, at its first position. INVALID_ARGUMENT for an empty or oversized list, an id that cannot
-// be one, ids of the wrong kind, an inline document of the wrong shape or values; NOT_FOUND for an unknown id if
-// `fail_on_missing`. `path` is the field's, "candidates" or "queries[3].candidates". If `matching` (of the same
-// collection) is not null, leaves out all documents that are not in it, from listed ids and from the whole collection.
-// It has no effect on inline documents.
+// Resolves the candidates of a request. A repeated id counts once, at its first position. Returns INVALID_ARGUMENT for
+// an empty or oversized list, an invalid id, ids of the wrong kind, or an inline document with a wrong shape or value;
+// NOT_FOUND for an unknown id if `fail_on_missing`. `path` is the path of the field: "candidates" or
+// "queries[3].candidates". If `matching` (of the same collection) is not null, leaves out documents that are not in it,
+// both of listed ids and of the whole collection. Inline documents are not affected.
 absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
     const v1::Candidates& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,
@@ -44,12 +44,13 @@ std::shared_ptr<const engine::CandidateSet> NarrowCandidates(
     const engine::CandidateSet& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching);
 
-// Checks listed ids as ResolveCandidates does, except whether the collection holds them: their kind, which must be
-// `held`, their number, and the length of each. Other candidates are OK.
+// Checks listed ids as ResolveCandidates does, but not whether the collection holds them: checks that they are of the
+// kind `held`, their number, and the length of each. Returns OK for candidates that are not listed ids.
 absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,
                             const RequestLimits& limits, FieldPath path);
 
-// Returns NOT_FOUND for a list with unknown ids under MISSING_POLICY_FAIL; `first` is the first one as it is shown.
+// Returns NOT_FOUND for a list with unknown ids under MISSING_POLICY_FAIL; `first` is the first unknown id as the
+// message shows it.
 absl::Status UnknownIds(size_t num_missing, size_t num_ids, std::string_view first, FieldPath path);
 
 }  // namespace maxsim::service

@@ -12,14 +12,14 @@
 namespace maxsim::service {
 
 // Returns the filter of a message, and checks it (CheckFilter). INVALID_ARGUMENT names the place in the message, as in
-// "all_of.filters[1].equals: ", and what is wrong. Whether the fields exist and the values suit them is left to
-// CanonicalFilter.
+// "all_of.filters[1].equals: ", and what is wrong. Does not check whether the fields exist and the values suit them:
+// CanonicalFilter does that.
 absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message);
 
 // The functions below take requests with a filter: RerankRequest, and those of the Documents calls.
 
-// Returns the filter of a request, whether it comes as a message or as text; nullopt for a request without one.
-// INVALID_ARGUMENT about the field "filter" or "filter_text", as FilterOf and ParseFilter.
+// Returns the filter of a request, whether it comes as a message or as text; nullopt for a request without one. Returns
+// the INVALID_ARGUMENT of FilterOf or ParseFilter, about the field "filter" or "filter_text".
 template <typename Request>
 absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const Request& request);
 
@@ -27,7 +27,7 @@ absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const Request&
 template <typename Request>
 absl::Status FilterError(const Request& request, const absl::Status& error);
 
-// Returns the message of a filter that passed CheckFilter. FilterOf returns the filter again.
+// Returns the message of a filter that passed CheckFilter. FilterOf converts the message back to the same filter.
 v1::Filter FilterMessageOf(const collection::Filter& filter);
 
 }  // namespace maxsim::service

@@ -15,13 +15,13 @@
 namespace maxsim::service {
 
 v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices);
-// nullopt if `kind` is unspecified or unknown.
+// Returns nullopt if `kind` is unspecified or unknown.
 std::optional<collection::FieldKind> KindOf(v1::FieldKind kind);
 v1::LiveInfo ToProto(const store::LiveState& state);
 v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder);
 v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work);
 
-// Returns version, limits, the devices, every collection and, unless null, the encoder.
+// Returns the version, the limits, the devices, every collection and, unless `encoder` is null, the encoder.
 v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::CollectionStore& store,
                               const RequestLimits& limits, uint64_t max_queue_work,
                               std::unique_ptr<v1::EncoderInfo> encoder);

@@ -15,8 +15,7 @@ namespace maxsim::service {
 // Keeps an empty F16 collection per dimension, so that requests of one dimension share batches. Thread-safe.
 class InlineCollections {
  public:
-  // Returns the collection of the dimension, which must be that of token vectors (kMinDim to kMaxDim). Its name is ""
-  // and its generation 0.
+  // Returns the collection for vectors of `dim` dimensions (kMinDim to kMaxDim). Its name is "" and its generation 0.
   absl::StatusOr<std::shared_ptr<const store::Collection>> For(int32_t dim);
 
  private:

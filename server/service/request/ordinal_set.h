@@ -1,4 +1,4 @@
-// Which ordinals a list has named already.
+// Finds repeated ordinals in a list.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace maxsim::service {
 
-// A set of ordinals that is emptied for each list, at a cost that depends on the list and not on the collection. It is
-// a bitmap of the documents if that is quickly cleared. Otherwise it is an open-addressing table whose entries carry
-// the number of their list, so that those of earlier lists count as empty. Not thread-safe: keep one per thread, for
-// its memory.
+// A set of ordinals that is emptied for each list. The cost of emptying depends on the length of the list, not on the
+// size of the collection. The set is a bitmap of the documents if clearing that is cheap. Otherwise it is an
+// open-addressing table whose entries carry the number of their list, so that entries of earlier lists count as empty.
+// Not thread-safe: keep one set per thread, so that its memory is reused.
 class OrdinalSet {
  public:
   // Begins a list of at most `num_ordinals` ordinals below `end`, which is at most 2^40.
@@ -40,9 +40,9 @@ class OrdinalSet {
   static constexpr int kOrdinalBits = 40;  // as in store::IdIndex
 
   bool is_bitmap_ = false;
-  size_t bitmap_words_ = 0;  // that bitmaps have written since the last table
-  // This is the bitmap, or else a power of two of entries, twice the list or more: the list's number, then the
-  // ordinal.
+  size_t bitmap_words_ = 0;  // words that bitmaps have used since the set last was a table
+  // The words of the bitmap, or the entries of the table. The table's size is a power of two, and at least twice the
+  // length of the list. An entry has the list's number in its high bits and the ordinal in the lower kOrdinalBits.
   std::vector<uint64_t> slots_;
   size_t mask_ = 0;
   int shift_ = 64;

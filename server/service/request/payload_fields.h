@@ -7,9 +7,10 @@
 
 namespace maxsim::service {
 
-// Returns the object with those of its top-level members that `fields` names, in the payload's order and with the bytes
-// of their values: parsed and written anew, numbers would lose digits. Both members of a name that appears twice are
-// returned. A payload that is empty, or no JSON object, is returned as it is. Takes time in proportion to the payload.
+// Returns the payload reduced to the top-level members that `fields` names, in the payload's order. Copies the bytes of
+// their values, because numbers would lose digits if they were parsed and written again. If a name appears twice,
+// returns both members. Returns a payload that is empty or not a JSON object as it is. Takes time in proportion to the
+// payload.
 std::string SelectFields(std::string_view payload, const std::vector<std::string>& fields);
 
 }  // namespace maxsim::service

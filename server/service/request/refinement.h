@@ -12,17 +12,17 @@
 
 namespace maxsim::service {
 
-// Checks the options as far as that needs no collection. INVALID_ARGUMENT for `documents` below `num_ranked`; for a
-// budget below `documents`, above kMaxScanResults, or without require_proof. `num_ranked` is that of the request's
-// Page.
+// Checks the options as far as possible without the collection. INVALID_ARGUMENT for `documents` below `num_ranked`;
+// for a budget below `documents`, above kMaxScanResults, or without require_proof. `num_ranked` is Page::num_ranked of
+// the request's page.
 absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_ranked);
 
 // Estimates the bytes of this many documents' embeddings, from the collection's mean length. Nullopt if any shard is
 // not in GPU memory.
 std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t num_documents);
 
-// Largest size in bytes of the embeddings of candidates that are all scored although they have codes, where the
-// embeddings are in GPU memory. A scan reads a sixteenth of the bytes but adds a second step of about 0.7 ms. On an
+// If the embeddings of all candidates are in GPU memory and take at most this many bytes, all candidates are scored
+// without a scan of their codes. A scan reads a sixteenth of the bytes but adds a second step of about 0.7 ms. On an
 // H200, which reads 4.8 TB/s, both ways take equally long at 4 GB of F16 and at 5 GB of INT8.
 inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
 
@@ -33,15 +33,15 @@ inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
 absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t num_ranked,
                                                         uint64_t num_candidates, std::optional<uint64_t> gpu_bytes);
 
-// Sets an answer's certificate, and its margin: `last_score` minus the outside score that it has. Both are scores as
-// the answer has them, after any normalization. `proven` says whether the answer is proven.
+// Sets an answer's certificate, and its margin: `last_score` minus the outside score that `refinement` already has.
+// Both are scores as the answer shows them, after any normalization. `proven` says whether the answer is proven.
 void SetCertificate(bool proven, double last_score, v1::Refinement& refinement);
 
 // Adds another scan for the same answer, of other candidates: the answer is proven if each scan's ranking is, and its
 // margin is the smallest one.
 void AddScan(const v1::Refinement& scan, v1::Refinement& sum);
 
-// Returns the wire's refinement of a query with `result`. Scores are divided by `divisor`.
+// Returns the refinement of a query's result as the wire has it. Divides its scores by `divisor`.
 v1::Refinement ToWire(const engine::JobQueryResult& result, float divisor);
 
 }  // namespace maxsim::service

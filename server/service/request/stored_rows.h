@@ -1,5 +1,5 @@
-// Turns the token matrix of a document into rows as a collection stores them. Inline documents and written ones share
-// this code, so that a document gets the same bits, and the same score, either way.
+// Turns the token matrix of a document into rows as a collection stores them. Inline documents and documents to be
+// written share this code, so that a document gets the same bits, and the same score, in both cases.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace maxsim::service {
 
 // Rules for the documents of a collection, and the form in which it stores them.
 struct StoredForm {
-  TokenMatrixRules rules;  // of a matrix as it comes; its values are converted to QueryType(storage) first
+  TokenMatrixRules rules;  // for the matrix as sent; its values are first converted to QueryType(storage)
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8
 };

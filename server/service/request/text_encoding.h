@@ -41,11 +41,11 @@ struct EncodedTexts {
   std::vector<encoder::EncodedText> documents;
 };
 
-// The collection that texts are to be scored against, as far as its encoder is concerned.
+// The facts about a collection that the encoding of texts needs, when texts are to be scored against it.
 struct TextTarget {
   std::string name;
   int32_t dim = 0;
-  std::optional<collection::EncoderIdentity> encoder;  // as the manifest names it
+  std::optional<collection::EncoderIdentity> encoder;  // as in the collection's manifest
 
   static TextTarget Of(const store::Collection& collection) {
     return {collection.name(), collection.dim(), collection.manifest().encoder};
@@ -60,30 +60,31 @@ class TextEncoding {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<EncodedTexts>)>;
 
-  // Takes no texts until it has an encoder.
+  // Refuses texts until SetEncoder has been called with an encoder.
   TextEncoding();
   // Ends calls in progress with UNAVAILABLE.
   ~TextEncoding();
 
   // To be called at most once, before any other function. If `encoder` is null, the server takes no texts. Requests
-  // that wait for it hold at most `max_held_bytes` together, but a single one may be of any size.
+  // that wait for the encoder may hold at most `max_held_bytes` together, but a request that waits alone may be of any
+  // size.
   void SetEncoder(std::unique_ptr<encoder::Encoder> encoder, uint64_t max_held_bytes);
 
   // Returns what is known of the encoder, or null if there is none.
   std::unique_ptr<v1::EncoderInfo> info() const;
 
-  // Returns the encoder's identity, as configured and as far as it has said itself. FAILED_PRECONDITION if there is no
-  // encoder. UNAVAILABLE after Stop.
+  // Returns the encoder's identity: the configured parts, and what the encoder itself has reported so far.
+  // FAILED_PRECONDITION if there is no encoder. UNAVAILABLE after Stop.
   absl::StatusOr<encoder::EncoderIdentity> Identity() const;
 
-  // Calls `done` exactly once, with the vectors or with the encoder's error (encoder::Encoder::Encode), which names the
-  // field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after Stop.
-  // Identity must have returned OK. If the encoder answers at once, as for a cached query, `done` runs within this
-  // call. Otherwise it runs on a thread that it may hold up while it converts and scores the request. Uses the deadline
-  // and the span of `call`, which need not outlive this call.
+  // Calls `done` exactly once, with the vectors or with an error: that of encoder::Encoder::Encode, naming the field if
+  // a text is refused; RESOURCE_EXHAUSTED beyond max_held_bytes; UNAVAILABLE after Stop. Identity must have returned
+  // OK. If the encoder answers at once, as for a cached query, `done` runs within this call. Otherwise it runs on a
+  // thread of this object, which it may hold up while it converts and scores the request. Uses the deadline and the
+  // span of `call`, which need not outlive this call.
   void Encode(Texts texts, const CallContext& call, Done done);
 
-  // Refuses new calls, waits until `deadline` for those in progress, and ends the rest with UNAVAILABLE.
+  // Refuses new calls, waits until `deadline` for the calls in progress, and ends the rest with UNAVAILABLE.
   void Stop(absl::Time deadline);
 
  private:

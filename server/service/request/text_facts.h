@@ -10,11 +10,11 @@
 
 namespace maxsim::service {
 
-// Facts about encoded texts beside their vectors. A text is truncated if it is longer than the encoder's model
-// reads.
+// What the encoder reported about texts, other than their vectors. A text is truncated if it is longer than the
+// encoder's model can read.
 struct TextFacts {
   struct Query {
-    std::vector<std::string> pieces;  // the text of each token of the query; empty if the encoder names none
+    std::vector<std::string> pieces;  // the text of each token of the query; empty if the encoder does not report them
     bool is_truncated = false;        // the query's own text
     // [documents] of the inline list that the query is scored against; null if none of its texts is truncated
     std::shared_ptr<const std::vector<bool>> truncated_documents;

@@ -18,7 +18,7 @@ namespace maxsim::service {
 struct TokenMatrixRules {
   ScalarType storage = ScalarType::kF16;  // values are rounded to this type; not kI8
   int32_t dim = 0;
-  bool dim_is_of_collection = true;  // otherwise of the first query's tokens; only for messages
+  bool dim_is_of_collection = true;  // else `dim` is that of the first query's tokens; used in messages only
   int64_t max_tokens = 0;
   std::string_view limit_name;  // of max_tokens: "limits.max_query_tokens"
 };
@@ -29,8 +29,8 @@ using FieldPath = absl::FunctionRef<std::string()>;
 // Checks everything but the values: dtype, rows, columns, size of data.
 absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path);
 
-// Appends the rows in the storage type. The shape must have been checked. Fails with INVALID_ARGUMENT for a value that
-// is not finite or beyond kMaxAbsValue, as sent or after rounding, naming its row and column.
+// Appends the rows in the storage type. The shape must have been checked. If a value is not finite or its magnitude
+// exceeds kMaxAbsValue, as sent or after rounding, returns INVALID_ARGUMENT naming its row and column.
 absl::Status AppendRows(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path,
                         std::vector<std::byte>& rows);
 

@@ -1,5 +1,5 @@
-// Translates a RerankRequest into an engine::Job, and notes what its answer will need. Uses no queue, no clock and no
-// gRPC.
+// Translates a RerankRequest into an engine::Job, and collects the facts that its answer will need (PendingAnswer).
+// Uses no queue, no clock and no gRPC.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,12 @@ struct Translated {
   PendingAnswer answer;
 };
 
-// Checks that a collection has reached RerankRequest.min_sequence, where 0 accepts any state: UNAVAILABLE with
-// RetryInfo if it has not, INVALID_ARGUMENT if it is not live.
+// Checks that a collection has reached RerankRequest.min_sequence; 0 accepts any state. Returns UNAVAILABLE with
+// RetryInfo if it has not, INVALID_ARGUMENT if the collection is not live.
 absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection);
 
-// Checks that a collection is of RerankRequest.generation, where 0 accepts any: FAILED_PRECONDITION if it is not,
-// INVALID_ARGUMENT if it is live.
+// Check that a collection is of RerankRequest.generation; 0 accepts any. Return FAILED_PRECONDITION if it is of another
+// generation, INVALID_ARGUMENT if it is live.
 absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection);
 absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served);
 
@@ -38,18 +38,19 @@ absl::Status CheckSnapshotFor(const Request& request, const store::Collection& c
   return CheckGeneration(request.generation(), collection);
 }
 
-// Returns the candidates of a query in the request: its own, or else the request's.
+// Returns the query's own candidates if it has some, else the request's.
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
 
-// Checks what needs no collection. INVALID_ARGUMENT for a wrong request_id, number of queries, page (CheckPage), enum
-// value, payload field or refinement, for a malformed filter, and for a filter together with inline documents. The name
-// of the collection may be empty only if all candidates are inline documents and no generation is given.
+// Checks everything that can be checked without the collection. Returns INVALID_ARGUMENT for a wrong request_id, number
+// of queries, page (CheckPage), enum value, payload field or refinement, for a malformed filter, and for a filter
+// together with inline documents. The name of the collection may be empty only if all candidates are inline documents
+// and no generation is given.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Checks everything else and converts a request that has passed CheckEnvelope. The caller sets the job's deadline,
-// cancellation and `done`. INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under
-// MISSING_POLICY_FAIL; the errors of CheckSequence and CheckGeneration, and those of `check` (may be null), which is
-// called now and then while a filter is evaluated.
+// cancellation and `done`. Returns INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under
+// MISSING_POLICY_FAIL; the errors of CheckSequence and CheckGeneration; and the error of `check` (may be null), which
+// it calls now and then while it evaluates a filter.
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits,
                                      const StopCheck& check = nullptr);
