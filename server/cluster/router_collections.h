@@ -1,4 +1,4 @@
-// Carries out changes of collections on all servers of a cluster.
+// Changes collections on all servers of a cluster.
 #pragma once
 
 #include <functional>
@@ -16,16 +16,16 @@
 
 namespace maxsim::cluster {
 
-// The class is thread-safe. A change that fails on a server ends there: what was done on others stays, and the error
-// names the server. It may be repeated: servers that have done it count as done. (A snapshot cannot, since its folder
-// is there then.)
+// The class is thread-safe. If a change fails on a server, it ends there: the servers before it keep the change, and
+// the error names the server. The change may be repeated, because a server that has already made it counts as done. (A
+// snapshot cannot be repeated, since its folder exists after the first try.)
 class RouterCollections : public service::CollectionApi {
  public:
-  // Both must outlive it. Once `shutdown` is stopped, every change is.
+  // Both must outlive the object. Once `shutdown` is stopped, every change ends.
   RouterCollections(Membership* membership, const StopSignal* shutdown)
       : membership_(membership), shutdown_(shutdown) {}
 
-  // Load, create and unload on every replica, one after the other: a path is that on each server's machine.
+  // Load, create and unload on every replica, one after the other. A path is one on each server's own machine.
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
                                                    const service::ChangeContext& context) override;
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
@@ -36,24 +36,26 @@ class RouterCollections : public service::CollectionApi {
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                              const service::ChangeContext& context) override;
 
-  // Reloads in two waves, each server of a wave after the other: first one half of the replicas of each group, rounded
-  // up but never all of several, then the rest. Requests go on with the generation before until every group has a
-  // replica with the next, and then with that, so that no answer mixes two and every group serves all the while.
-  // (Groups of one replica have one wave, and between the first reload and the last answer UNAVAILABLE.)
+  // Reloads in two waves, within a wave one server after the other. The first wave is half of each group's replicas,
+  // rounded up, but never all replicas of a group that has several; the second wave is the rest. Requests use the old
+  // generation until every group has a replica with the new one, and then use the new one. So no answer mixes two
+  // generations, and every group always serves. (If groups have only one replica, there is one wave, and requests get
+  // UNAVAILABLE between the first and the last reload.)
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
                                             const service::ChangeContext& context) override;
-  // Does so for every collection; outcomes are logged.
+  // Reloads every collection in this way, and logs the outcomes.
   void ReloadAll();
 
-  // Copies on the first replica of each group that answers. Returns the smallest of their sequences.
+  // Copies on one replica of each group, the first that answers. Returns the smallest of the copies' sequences.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const service::ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
 
  private:
-  // Calls a method of all servers, one after the other, until one fails, and gives `seen` each answer. A server that
-  // says `done_before` has done it before; where all say so, that is an error.
+  // Calls a method of all servers, one after the other, until one fails, and passes each answer to `seen`. A server
+  // that answers with the error `done_before` (kOk: there is no such error) has already made the change, and counts as
+  // a success; but if all servers answer so, returns that error.
   template <typename Request, typename Response>
   absl::Status OnAll(Rpc<Request, Response> rpc, const Request& request, const service::ChangeContext& context,
                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen);

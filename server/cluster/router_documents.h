@@ -20,14 +20,15 @@ namespace maxsim::cluster {
 // (service::kMaxFacetValues), and one of Scroll a page of up to limits.max_answer_bytes.
 inline constexpr int kMaxRouterPasses = 8;
 
-// The class is thread-safe. If a call concerns several groups, each carries out its part independently. If one fails,
-// the writes of the others stay, and the error says so. The call may be repeated.
+// The class is thread-safe. If a call concerns several groups, each group carries out its part independently. If a
+// group fails, the writes of the other groups stay, and the error says so. The call may be repeated.
 class RouterDocuments : public service::DocumentApiBase {
  public:
   explicit RouterDocuments(const RouterDependencies& dependencies)
       : DocumentApiBase(dependencies.metrics, dependencies.limits), deps_(dependencies) {}
 
-  // `submitted` is called once the documents are written: only then is the order of two calls certain.
+  // Calls `submitted` when the documents are written, because only then is it certain that a later call is written
+  // after this one.
   void Upsert(v1::UpsertRequest request, service::CallContext context, service::Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
   void Delete(const v1::DeleteRequest& request, service::CallContext context,
@@ -56,7 +57,8 @@ class RouterDocuments : public service::DocumentApiBase {
               std::vector<absl::StatusOr<Response>> answers);
 
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
-  // Returns the error of the server's state or of FindLive, else what `partition` returns for the collection.
+  // Returns the error of CheckState or of FindLive if there is one, else the result of calling `partition` with the
+  // collection.
   template <typename Partition>
   absl::Status PartitionWrite(const std::string& name, Partition partition) const;
   absl::Time DeadlineOf(const service::CallContext& context) const;

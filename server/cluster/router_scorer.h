@@ -1,4 +1,4 @@
-// Scores by the groups of a cluster.
+// Answers rerank and explain calls by asking the groups of a cluster.
 #pragma once
 
 #include <atomic>
@@ -24,10 +24,10 @@ struct RouterDependencies {
   Metrics* metrics = nullptr;
   CallEnvironment environment;
   service::RequestLimits limits;
-  absl::Duration timeout;  // of calls without a deadline
+  absl::Duration timeout;  // for calls that have no deadline
 };
 
-// The class is thread-safe. What is asked of the groups are vectors.
+// The class is thread-safe. The router encodes texts itself, so the groups get only vectors.
 class RouterScorer : public service::Scorer {
  public:
   explicit RouterScorer(const RouterDependencies& dependencies) : deps_(dependencies) {}
@@ -43,12 +43,12 @@ class RouterScorer : public service::Scorer {
  private:
   struct Scoring;
   void Ask(std::shared_ptr<Scoring> scoring);
-  // Returns whether a retry with a fresh view may succeed: a lost group has replicas of the generation before, or was
-  // asked about inline documents, which any group can score.
+  // Returns whether a retry with a fresh view may succeed: a lost group has replicas of the previous generation, or was
+  // asked about inline documents, which any other group can score too.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
-  // Asks groups of servers again for the documents of groups of results (group_members.h). Returns false where none is
-  // to be asked; else takes `answers`, and finishes the call.
+  // Asks the servers again for missing documents of the groups of results (group_members.h). Returns false if no
+  // document can be missing. Otherwise moves from `answers`, and finishes the call later.
   bool AskForMembers(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   GroupCallOptions OptionsOf(const service::CallContext& context, bool is_rerank) const;

@@ -18,7 +18,8 @@ absl::Status ValidateCollection(const CollectionConfig& collection);
 // Returns the key under which Loaded::origins has the origin of the collection of that name.
 std::string CollectionKey(std::string_view name);
 
-// Replaces the collection of the same name, or appends a new one. So a flag can move one that the file names.
+// Replaces the collection of the same name, or appends a new one. So a flag can override a collection that the file
+// names.
 void MergeCollection(CollectionConfig collection, std::vector<CollectionConfig>& collections);
 
 }  // namespace maxsim::config

@@ -22,7 +22,7 @@
 namespace maxsim::config {
 
 // Which paths of the HTTP port require TLS.
-enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi with a certificate, kOff without
+enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi if there is a certificate, else kOff
 
 // Tells how to read strings in the `documents` of a rerank call on a path outside /text: as ids or as texts.
 enum class RootDocuments { kIds, kTexts };
@@ -46,17 +46,17 @@ struct Config {
     std::string unix_socket;               // path of a socket where gRPC listens as well; "": none
     int max_connections = 8192;
     int max_connections_per_peer = 1024;  // of one IP address; 0: no bound
-    // The time that a new connection has to make its first call (with a token, if calls need one).
+    // Closes a new connection that has not made its first call within this time (with a token, if calls need one).
     absl::Duration first_call_timeout = absl::Seconds(30);
     absl::Duration max_connection_idle = absl::Minutes(30);  // without a call; zero: no bound
     // Bounds gRPC's memory for messages that are still being received and for its own records of calls and connections.
     // 0: four times limits.max_request_bytes, but at least 512 MiB.
     uint64_t max_memory_bytes = 0;
     int stream_in_flight = 64;  // requests of one RerankStream that may be unanswered at a time
-    uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of answers that clients have not read; 0: no bound
-    int max_concurrent_streams = 4096;                       // calls of one connection at a time
-    absl::Duration max_connection_age;  // zero: none; gRPC makes it up to 10 % more or less, by chance
-    absl::Duration max_connection_age_grace = absl::Seconds(30);  // from that age on, for calls in progress
+    uint64_t max_unread_answer_bytes = uint64_t{256} << 20;       // of answers that clients have not read; 0: no bound
+    int max_concurrent_streams = 4096;                            // calls of one connection at a time
+    absl::Duration max_connection_age;                            // zero: none; gRPC varies it randomly by 10 %
+    absl::Duration max_connection_age_grace = absl::Seconds(30);  // after max_connection_age, for calls in progress
     bool reflection = true;                                       // tools may ask which services there are
   } grpc;
 
@@ -68,9 +68,9 @@ struct Config {
     uint64_t max_body_bytes = uint64_t{16} << 20;
     uint64_t max_body_memory = 0;                        // for all bodies together; 0: 16 times max_body_bytes
     absl::Duration request_timeout = absl::Seconds(30);  // deadline of a /v1/rerank call; zero: none
-    int max_idle_connections = 1024;                     // connections without such a call, all together ...
-    int max_idle_connections_per_peer = 256;             // ... and of one address
-    absl::Duration idle_timeout = absl::Seconds(60);     // until such a connection is closed
+    int max_idle_connections = 1024;                     // connections without a call, in total ...
+    int max_idle_connections_per_peer = 256;             // ... and per IP address
+    absl::Duration idle_timeout = absl::Seconds(60);     // after which a connection without a call is closed
     absl::Duration body_timeout = absl::Seconds(30);     // for receiving a body
     RootDocuments root_documents = RootDocuments::kIds;  // meaning of strings on paths without /text
     std::vector<std::string> allowed_hosts;              // further names of this server for browsers; "*": any
@@ -87,18 +87,19 @@ struct Config {
   } backend;
 
   store::StoreOptions store;
-  std::vector<std::string> allowed_roots;  // folders that Admin.LoadCollection may load from; none: it may not
-  engine::EngineOptions engine;            // executor.max_queries follows from the batching and request limits
-  // Without a value it is kExit with one device, and kDegrade with several.
+  std::vector<std::string>
+      allowed_roots;             // folders that clients may load collections from; if empty, they may not load
+  engine::EngineOptions engine;  // executor.max_queries follows from the batching and request limits
+  // nullopt means kExit with one device, and kDegrade with several.
   std::optional<store::OnDeviceLoss> on_device_loss;
   batching::SchedulerOptions batching;
   std::string client_key = "x-client-id";  // batching.client_key: metadata or header by which clients name themselves
   service::RequestLimits limits;
-  live::LiveOptions live;  // of every live collection; here compact_after is zero for no bound (LiveOptionsOf)
+  live::LiveOptions live;  // for every live collection; a compact_after of zero means no bound (LiveOptionsOf)
 
   struct {
     std::string port_file;                             // "": none
-    absl::Duration shutdown_delay = absl::Seconds(5);  // not ready, still serving
+    absl::Duration shutdown_delay = absl::Seconds(5);  // time in which it is not ready but still serves
     absl::Duration shutdown_grace = absl::Seconds(30);
   } server;
 

@@ -14,7 +14,7 @@
 
 namespace maxsim::config {
 
-// The action of the program, as chosen by flags such as --help. Without one of them it serves.
+// The action of the program. Flags such as --help choose it; without such a flag it serves.
 enum class Action { kServe, kHelp, kVersion, kPrintConfig, kCheckConfig };
 
 struct Loaded {
@@ -23,7 +23,7 @@ struct Loaded {
   // Maps a key, or "collections.NAME", to the "file:line", variable or flag that its value comes from. A key without an
   // entry has its default.
   std::map<std::string, std::string> origins;
-  std::vector<std::string> warnings;  // such as a variable that is nearly a key's
+  std::vector<std::string> warnings;  // for example about a variable whose name is close to that of a key
 };
 
 // Looks up a variable; returns null if it is not set. This is std::getenv, or a test's table.
@@ -38,14 +38,15 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
 // Returns the names of the process' environment variables.
 std::vector<std::string> EnvironmentNames();
 
-// Does only the file's part of Load. `origin` begins error messages and is stored in `origins`. Exposed for tests.
+// Applies only the configuration file (a part of Load). `origin` begins error messages and is stored in `origins`.
+// Exposed for tests.
 absl::Status ApplyYaml(const std::string& text, const std::string& origin, Loaded& loaded);
 
 // Returns the text of --help: every key with its flag, variable, type, range and default.
 std::string HelpText();
 
-// Returns the configuration as a YAML file that Load can read. Values that are not the default have their origin in a
-// comment.
+// Returns the configuration as a YAML file that Load can read. A comment shows the origin of each value that is not the
+// default.
 std::string ToYaml(const Loaded& loaded);
 
 }  // namespace maxsim::config

@@ -27,18 +27,18 @@ inline constexpr int kMaxDeviceNumber = 1023;
 absl::StatusOr<std::vector<int>> ParseDevices(std::string_view text);
 std::string FormatDevices(const std::vector<int>& numbers);
 
-// Holds "host:port" or "[v6]:port", taken apart.
+// The parts of "host:port" or "[v6]:port".
 struct Address {
   std::string host;  // without brackets
   int port = 0;
 
-  // With brackets around a host that holds a colon.
+  // Puts brackets around a host that contains a colon.
   std::string ToString() const;
 };
 absl::StatusOr<Address> ParseAddress(std::string_view text);
 
-// Returns the one of `names` with the smallest edit distance to `name`, or "" when none is near (more than a third of
-// its letters away).
+// Returns the element of `names` with the smallest edit distance to `name`, or "" if that distance is more than a third
+// of the name's length.
 std::string Nearest(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace maxsim::config

@@ -40,12 +40,12 @@ struct GateConnections {
   const GateOptions& options;
   const GateDependencies& dependencies;
   std::list<std::shared_ptr<WaitingConnection>> waiting{};
-  // Relayed connections without a call that carried a known token, and those with one.
+  // Relayed connections: those that have made no call with a known token, and those that have.
   std::list<std::shared_ptr<RelayedConnection>> unauthenticated{};
   std::list<std::shared_ptr<RelayedConnection>> authenticated{};
-  // Hands a connection over to gRPC, and counts it as gRPC's from then on.
+  // Hands a connection over to gRPC, and from then on counts it as one of gRPC's.
   std::function<void(OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
-  std::array<char, 32 * 1024> scratch{};  // shared buffer for a single read; its bytes are used up before the next one
+  std::array<char, 32 * 1024> scratch{};  // shared read buffer; its bytes are processed before the next read
 };
 
 }  // namespace maxsim::gate

@@ -1,4 +1,4 @@
-// Checks, by connecting to it, that the gate's own port accepts connections. Internal to server/gate.
+// Checks that the gate's port accepts connections, by connecting to it. Internal to server/gate.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,15 +12,15 @@
 
 namespace maxsim::gate {
 
-// Connect may be called on any thread, one call at a time, while the gate's thread calls IsItsConnection. SetAddress
-// must be called before both.
+// Connect may be called on any thread, but not on two at the same time; meanwhile the gate's thread calls
+// IsItsConnection. Call SetAddress before both.
 class GateProbe {
  public:
   // Sets the address that the gate listens on.
   void SetAddress(const sockaddr_storage& address);
 
-  // Connects to the gate, and waits up to `limit` until the gate has accepted the connection and closed it. UNAVAILABLE
-  // if it does not.
+  // Connects to the gate, and waits until the gate has accepted the connection and closed it. Returns UNAVAILABLE if
+  // this takes longer than `limit`.
   absl::Status Connect(absl::Duration limit);
 
   // Returns whether an accepted connection from `peer` and its `port` is the probe's own. The gate must then close it,
@@ -28,9 +28,9 @@ class GateProbe {
   bool IsItsConnection(const Peer& peer, int port) const;
 
  private:
-  sockaddr_storage address_{};  // what Connect connects to, and from where
+  sockaddr_storage address_{};  // the address that Connect connects to, and also binds to
   std::string host_;
-  std::atomic<int> port_{0};  // from which Connect connects; 0 while there is none
+  std::atomic<int> port_{0};  // the port from which Connect is connected; 0 while it is not
 };
 
 }  // namespace maxsim::gate

@@ -11,17 +11,18 @@
 namespace maxsim::gate {
 
 // gRPC closes connections without notice, and the system soon reuses the descriptor's number for another file. It does
-// not reuse a socket's inode that soon. So a connection counts as open while its descriptor still has the inode that it
-// had at first. Not thread-safe.
+// not reuse a socket's inode that soon. So a connection counts as open as long as its descriptor refers to the same
+// inode as when it was added. Not thread-safe.
 class GrpcConnections {
  public:
-  // `fd` is a connected socket that the caller is about to hand over. It counts for the address `peer`, if not "".
+  // `fd` is a connected socket that the caller is about to hand over. It counts as a connection of the address `peer`,
+  // unless that is "".
   void Add(int fd, const std::string& peer);
 
   // Removes the connections that have been closed. Costs one system call per connection.
   void Sweep();
 
-  // These count the connections that were open at the last Sweep, and those added since.
+  // The number of connections, in total and of one address, that were open at the last Sweep or have been added since.
   size_t size() const { return connections_.size(); }
   size_t of_peer(const std::string& peer) const;
 

@@ -13,10 +13,12 @@ namespace maxsim::gate {
 inline constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 inline constexpr size_t kFrameHeaderBytes = 9;
-// The largest frame that a peer may send before it is told otherwise (SETTINGS_MAX_FRAME_SIZE's initial value).
+// The largest frame that a peer may send (the initial value of SETTINGS_MAX_FRAME_SIZE, which the gate does not
+// change).
 inline constexpr uint32_t kMaxFrameBytes = 16384;
 
-// As the last stream in a GOAWAY, it lets all calls that the client has already sent go on (RFC 9113, section 6.8).
+// A GOAWAY that names this as the last stream lets all calls that the client has already sent go on (RFC 9113, section
+// 6.8).
 inline constexpr uint32_t kMaxStreamId = 0x7fffffff;
 
 enum class FrameType : uint8_t {
@@ -38,7 +40,7 @@ inline constexpr uint8_t kFlagEndHeaders = 0x4;  // of HEADERS and CONTINUATION
 inline constexpr uint8_t kFlagPadded = 0x8;      // of DATA and HEADERS
 inline constexpr uint8_t kFlagPriority = 0x20;   // of HEADERS
 
-// This is the identifier of SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
+// The identifier of SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113, section 6.5.2).
 inline constexpr uint16_t kSettingsMaxConcurrentStreams = 3;
 
 enum class ErrorCode : uint32_t { kNoError = 0, kProtocolError = 1, kEnhanceYourCalm = 11 };

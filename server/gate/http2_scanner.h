@@ -1,5 +1,5 @@
-// Reads the bytes of an HTTP/2 client frame by frame, as far as the gate needs to know which calls the client makes and
-// with which token. Pure: bytes in, units out; no socket, no clock.
+// Splits the bytes that an HTTP/2 client sends into frames, and reads only what the gate must know: which calls the
+// client makes, and with which token. Pure: bytes in, units out; no socket, no clock.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ namespace maxsim::gate {
 // Limits on the headers that a client sends before it has authenticated itself. Honest clients stay far below them:
 // gRPC accepts 8 KiB of metadata.
 inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // one call's HEADERS and CONTINUATION frames, as sent
-inline constexpr size_t kMaxHeaderListBytes = 16 * 1024;   // the same unpacked, 32 bytes more a field (RFC 9113, 6.5.2)
-inline constexpr int kMaxContinuations = 16;               // of one block
+inline constexpr size_t kMaxHeaderListBytes =
+    16 * 1024;                                // one call's headers, unpacked, plus 32 bytes per field (RFC 9113, 6.5.2)
+inline constexpr int kMaxContinuations = 16;  // CONTINUATION frames of one call
 
 // A unit is the preface, a frame, or a HEADERS frame with the CONTINUATION frames that belong to it.
 struct Http2Unit {
@@ -29,7 +30,7 @@ struct Http2Unit {
   FrameType type = FrameType::kData;
   uint8_t flags = 0;  // of the first frame
   uint32_t stream_id = 0;
-  std::string bytes;  // as they came
+  std::string bytes;  // as received
   // Set for a kCall, which is a HEADERS frame that opens a stream; "" if the header is absent.
   std::string path;
   std::string authorization;  // the first one's value
@@ -68,7 +69,7 @@ class Http2Scanner {
   };
 
   std::string buffer_;
-  size_t begin_ = 0;  // where those bytes begin in buffer_
+  size_t begin_ = 0;  // where waiting() begins in buffer_
   bool has_preface_ = false;
   uint32_t last_stream_id_ = 0;
   std::unique_ptr<nghttp2_hd_inflater, InflaterDeleter> inflater_;  // made when the first headers come

@@ -3,8 +3,9 @@
 //
 // gRPC serves the connection through a socket pair, and the gate bounds what the client sends: calls and bytes per
 // second, open streams, the size of headers. The first call with a known token lifts the bounds, because a client may
-// check the health of a server on the connection that it then makes calls on. From then on bytes are only copied. The
-// gate's end of the pair has the client's address in its name, for relayed_peer.h.
+// check the server's health on the same connection on which it later makes its calls. From then on the gate only copies
+// bytes. The name of the gate's end of the pair includes the client's address, so that gRPC's handlers can read it
+// (relayed_peer.h).
 #pragma once
 
 #include <array>
@@ -65,12 +66,12 @@ class RelayedConnection : public std::enable_shared_from_this<RelayedConnection>
   Http2Scanner scanner_;
   TokenBucket call_bucket_;
   TokenBucket byte_bucket_;
-  Clock::duration pause_{};                       // until the client is read again
+  Clock::duration pause_{};                       // how long the gate does not read from the client
   std::optional<Clock::time_point> flood_began_;  // since when the client has been above its rate
   std::set<uint32_t> open_calls_;                 // streams of calls that the client has neither ended nor reset
   std::set<uint32_t> open_watches_;               // streams of Watch calls that the client has not reset
   boost::asio::steady_timer pause_timer_;
-  boost::asio::steady_timer write_deadline_;  // by when the client must have taken an answer
+  boost::asio::steady_timer write_deadline_;  // when the client must have read an answer
   std::string to_grpc_;
   std::array<char, 32 * 1024> from_client_;
   std::array<char, 32 * 1024> from_grpc_;

@@ -6,11 +6,11 @@
 
 namespace maxsim::gate {
 
-// A relayed client's peer() is this, its address with the port, a slash, and a number that no other connection has:
-// "unix-abstract:maxsim-relay/192.0.2.7:51234/1-0".
+// The peer() of a relayed client is this prefix, the client's address and port, a slash, and a text that no other
+// connection has: "unix-abstract:maxsim-relay/192.0.2.7:51234/1-0".
 inline constexpr std::string_view kRelayedPeerPrefix = "unix-abstract:maxsim-relay/";
 
-// Returns the IP address in such a text, or "" if `peer` is not one.
+// Returns the client's IP address from the peer() of a relayed client, or "" for any other `peer`.
 inline std::string_view RelayedHost(std::string_view peer) {
   if (peer.substr(0, kRelayedPeerPrefix.size()) != kRelayedPeerPrefix) return {};
   peer.remove_prefix(kRelayedPeerPrefix.size());

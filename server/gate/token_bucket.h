@@ -13,7 +13,8 @@ class TokenBucket {
 
   TokenBucket(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
 
-  // Takes `amount` tokens, if necessary on credit. Returns the time until the debt is paid, or zero if there is none.
+  // Takes `amount` tokens, even if the bucket has fewer. Returns the time until the missing tokens have been refilled,
+  // or zero if none are missing.
   Clock::duration Take(double amount, Clock::time_point now) {
     if (last_ != Clock::time_point()) {
       const double seconds = std::chrono::duration<double>(now - last_).count();

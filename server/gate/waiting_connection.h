@@ -1,4 +1,5 @@
-// A connection that has not been handed over yet. Internal to server/gate; used only on the gate's thread.
+// A connection that the gate has accepted and not yet handed over to gRPC or relayed. Internal to server/gate; used
+// only on the gate's thread.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@ namespace maxsim::gate {
 
 class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
  public:
-  // The gate hands the connection over to gRPC once the client has sent this.
+  // What the client must have sent before the gate hands the connection over to gRPC.
   enum class HandOverAfter { kFirstByte, kPreface, kAuthenticatedCall };
 
   WaitingConnection(GateConnections* connections, Socket socket, Peer peer, HandOverAfter hand_over_after);
@@ -26,8 +27,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   // Closes at once. Idempotent.
   void Close();
 
-  // Sends GOAWAY, so that the client makes its calls elsewhere, and closes as SendGoawayAndClose does. A TLS connection
-  // is closed at once.
+  // Sends GOAWAY, so that the client makes its calls elsewhere, and closes the connection as SendGoawayAndClose does.
+  // Closes a TLS connection at once.
   void Drain();
 
   const Peer& peer() const { return peer_; }
@@ -40,7 +41,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   void AwaitBytes();
   void Read();
   void OnBytes(std::string_view bytes);
-  // Handles the units received so far. Returns false once the connection is handed over or closed: stop reading then.
+  // Handles the units received so far. Returns false if the connection has been handed over or closed; the caller must
+  // then stop reading.
   bool Proceed();
   bool OnCall(const Http2Unit& unit);
   bool OnFrame(const Http2Unit& unit);
@@ -50,11 +52,11 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   OwnedFd ReleaseSocket();
   void HandOver();
   void Relay();
-  // Counts the end of the connection, and ends it: as SendGoawayAndClose does if calls need tokens, at once otherwise.
+  // Counts the end of the connection, and ends it: with SendGoawayAndClose if calls need tokens, immediately otherwise.
   void End(CloseReason reason, ErrorCode code);
   // Sends GOAWAY, and closes the connection when the client hangs up, or after a moment.
   void SendGoawayAndClose(ErrorCode code);
-  // Writes at once. Closes the connection if the socket has no room, since the client is not reading then.
+  // Writes without waiting. If the socket has no room, closes the connection, because the client is not reading.
   void Send(std::string_view bytes);
   // Ends the connection after `time`, which replaces any time set before.
   void ExpireAfter(std::chrono::nanoseconds time);
@@ -68,7 +70,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   std::list<std::shared_ptr<WaitingConnection>>::iterator list_position_;
   State state_ = State::kReading;
   Http2Scanner scanner_;
-  // The bytes that gRPC will read first: all that came, except PINGs and the acknowledgement of the gate's SETTINGS.
+  // The bytes that gRPC will read first: everything that the client sent, except PINGs and the acknowledgement of the
+  // gate's SETTINGS.
   std::string bytes_for_grpc_;
   bool settings_acknowledged_ = false;
   uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 if none was

@@ -1,4 +1,4 @@
-// The certificates of the ports, which can be replaced while the ports serve.
+// The certificates of both ports. They can be replaced while the ports serve.
 #pragma once
 
 #include <memory>
@@ -31,14 +31,14 @@ class TlsCertificates {
   // Returns whether clients are asked for a certificate.
   bool asks_clients() const { return !files_.client_ca_file.empty(); }
 
-  // Reads and checks the files; returns true if they have changed. New connections then use the new ones; open ones
-  // keep what they began with. After an error nothing changes: NOT_FOUND or PERMISSION_DENIED if a file cannot be read,
-  // INVALID_ARGUMENT if it holds no PEM of the right kind or the key is not the certificate's. Errors name the
+  // Reads and checks the files; returns true if they have changed. New connections then use the new certificates; open
+  // connections keep the old ones. After an error nothing changes: NOT_FOUND or PERMISSION_DENIED if a file cannot be
+  // read, INVALID_ARGUMENT if it holds no PEM of the right kind or the key is not the certificate's. Errors name the
   // configuration key and the path.
   absl::StatusOr<bool> Load();
 
-  // Returns what the last successful Load read, or null if there was none. Returns the same object until a Load finds
-  // that the files have changed.
+  // Returns the identity that the last successful Load read, or null if no Load has succeeded. Returns the same object
+  // until a Load finds that the files have changed.
   std::shared_ptr<const TlsIdentity> Current() const;
 
  private:

@@ -1,4 +1,4 @@
-// Where spans are sent.
+// The address of the collector that spans are sent to.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct Endpoint {
   bool is_tls = false;
 };
 
-// Reads host:port or http://host:port, in plain text, or https://host:port. INVALID_ARGUMENT names the value and what
-// is accepted.
+// Parses host:port or http://host:port, which mean plain text, or https://host:port. Returns INVALID_ARGUMENT naming
+// the value and what is accepted.
 absl::StatusOr<Endpoint> ParseEndpoint(std::string_view text);
 
 }  // namespace maxsim::tracing

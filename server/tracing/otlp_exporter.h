@@ -58,11 +58,12 @@ class OtlpExporter final : public SpanSink {
 
   void Run();
   void Export(const Batch& batch);
-  // Tries until the collector has accepted the batch (OK) or it must be dropped (the reason).
+  // Tries until the collector has accepted the batch, and then returns OK, or until the batch must be dropped, and then
+  // returns the reason.
   absl::Status SendWithRetries(const Request& request, uint64_t num_spans);
   // Makes one attempt. Sets `num_refused` to the number of spans that the collector rejected in an OK answer.
   absl::Status Send(const Request& request, uint64_t num_spans, uint64_t* num_refused);
-  // Returns early if the exporter stops.
+  // Waits for `time`, or until the exporter stops.
   void WaitBeforeRetry(absl::Duration time);
   void Report(const absl::Status& status);
   absl::Duration ToWallClock();

@@ -56,8 +56,8 @@ class SpanSink {
   // Takes the span, or drops it and counts that. Never blocks, does not allocate, does not throw.
   virtual void Add(std::unique_ptr<SpanData> span) = 0;
 
-  // Delivers the spans that it has until `deadline`, a time of MonotonicNow(), and drops the rest. Blocks until that is
-  // done. Later spans are dropped. Idempotent.
+  // Delivers its spans until `deadline`, a time of MonotonicNow(), drops the rest, and returns. Drops later spans too.
+  // Idempotent.
   virtual void Shutdown(absl::Time deadline) = 0;
 };
 
@@ -106,8 +106,8 @@ class Span {
   }
   ~Span() { End(); }
 
-  // Begins a span, which is recorded if `context` is sampled. `parent_span_id` is 0 for the first span of a trace. For
-  // Tracer::StartSpan and StartChild; others get their spans from these.
+  // Begins a span, which is recorded if `context` is sampled. `parent_span_id` is 0 for the first span of a trace. Only
+  // Tracer::StartSpan and StartChild use this constructor; other code gets its spans from them.
   Span(SpanSink* sink, const TraceContext& context, uint64_t parent_span_id,
        std::shared_ptr<const std::string> tracestate, std::string_view name, SpanKind kind, absl::Time start);
 
@@ -117,8 +117,8 @@ class Span {
   // Returns the ids that calls made within this span send as their parent. Not valid if the span is empty.
   const TraceContext& context() const { return context_; }
 
-  // Return the values of the headers `traceparent` and `tracestate` for such a call; "" for no header. `tracestate`
-  // stays valid as long as this span or a child of it.
+  // Return the values of the headers `traceparent` and `tracestate` for a call made within this span; "" for no header.
+  // `tracestate` stays valid as long as this span or a child of it.
   std::string traceparent() const { return context_.is_valid() ? FormatTraceparent(context_) : std::string(); }
   std::string_view tracestate() const {
     return tracestate_ == nullptr ? std::string_view() : std::string_view(*tracestate_);

@@ -22,8 +22,8 @@ class SpanQueue {
   // is. Does not allocate, and wakes the consumer only when a batch is full.
   bool Push(std::unique_ptr<SpanData>& span);
 
-  // Waits until a batch is full, the queue is closed, or `max_delay` is over; returns the oldest spans, which may be
-  // none. For one thread.
+  // Waits until a batch is full, the queue is closed, or `max_delay` is over, and returns the oldest spans, up to a
+  // batch; there may be none. Only one thread may call it.
   std::vector<std::unique_ptr<SpanData>> Take(std::chrono::nanoseconds max_delay);
 
   // From now on Take returns at once and Push refuses spans.

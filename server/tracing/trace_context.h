@@ -32,8 +32,8 @@ struct TraceContext {
 };
 
 // Reads a value of `traceparent`. Returns nullopt if the standard says that it must be ignored: a length other than 55,
-// characters that are not lower-case hexadecimal digits, an id of zeros, or version ff. A version later than 00 may add
-// more after another '-'; only the part that 00 has too is read. Of the flags only `sampled` is used.
+// characters that are not lower-case hexadecimal digits, an id of zeros, or version ff. A version later than 00 may
+// have more fields after another '-'; they are not read. Of the flags only `sampled` is used.
 std::optional<TraceContext> ParseTraceparent(std::string_view value);
 
 // Returns the value of `traceparent` for a valid context: 55 characters, version 00.
@@ -43,7 +43,7 @@ std::string FormatTraceparent(const TraceContext& context);
 // first entries that fit completely. Returns "" if it has bytes that are not allowed in a header.
 std::string_view BoundTracestate(std::string_view value);
 
-// The caller's span, in another process, as the headers of a call name it.
+// The span of the caller, in another process, as read from the headers of a call.
 struct RemoteParent {
   TraceContext context;                           // not valid if the call has no parent
   std::shared_ptr<const std::string> tracestate;  // null if there is none

@@ -17,21 +17,23 @@ namespace maxsim::tracing {
 // The class is thread-safe. Its spans must not outlive it.
 class Tracer {
  public:
-  // Traces without a parent are recorded by chance, `sample_ratio` of them (0 to 1). Without a sink the tracer is off.
+  // Of the traces without a parent, records a random share of `sample_ratio` (0 to 1). If `sink` is null, the tracer is
+  // off.
   explicit Tracer(std::unique_ptr<SpanSink> sink, double sample_ratio = 1);
   ~Tracer();  // shuts down at once
 
   // If this is false, spans record nothing and have no ids, so callers need not look for a parent.
   bool is_on() const { return sink_ != nullptr; }
 
-  // Begins a span. A trace with a sampled parent is recorded, one with another parent is not, and one without a parent
-  // by chance: by its id, so that all servers of one ratio decide alike. What is not recorded allocates nothing; its
-  // ids say that the trace is not to be sampled, and are those of the parent.
+  // Begins a span. Records it if the parent is sampled. Does not record it if the parent is not sampled. Without a
+  // parent, the random trace id decides, so that all servers with the same ratio make the same decision. A span that is
+  // not recorded allocates nothing, has the parent's ids, and tells further calls that the trace is not sampled.
   Span StartSpan(std::string_view name, SpanKind kind, const RemoteParent& parent, absl::Time start) const {
     return is_on() ? Start(name, kind, parent, start) : Span();
   }
 
-  // Hands over what has ended, until `deadline`, of MonotonicNow(). Spans that end later are dropped. Idempotent.
+  // Delivers the spans that have ended, until `deadline` (a time of MonotonicNow()). Drops spans that end later.
+  // Idempotent.
   void Shutdown(absl::Time deadline);
 
  private:

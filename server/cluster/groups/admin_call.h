@@ -1,4 +1,4 @@
-// Calls a method of one server's Admin service, which may take long and can be stopped.
+// Calls a method of one server's Admin service. Such a call may take long, and can be stopped.
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,12 @@
 
 namespace maxsim::cluster {
 
-// Loading a large collection takes minutes.
+// The deadline of a call. It is long because loading a large collection takes minutes.
 inline constexpr absl::Duration kAdminTimeout = absl::Hours(2);
 
 // Calls a method of a server and blocks until it answers. If the context's `stop` (must not be null) is stopped,
-// cancels the call and returns soon, with the status of `stop`. The call has a span within the context's, whose ids go
-// to the server.
+// cancels the call and returns soon, with the status of `stop`. The call has its own span, a child of the context's,
+// and sends its ids to the server.
 template <typename Request, typename Response>
 absl::StatusOr<Response> CallAdmin(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,
                                    const Request& request, const service::ChangeContext& change) {

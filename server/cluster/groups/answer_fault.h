@@ -19,16 +19,17 @@ struct AnswerFault {
   std::string message;     // names the place, the value and the limit: "results[0].scores[3] is nan, and ..."
 };
 
-// Checks an answer; returns nullopt if it is right. Attempts of one call may run it at the same time, also after the
-// call has ended, so it must own what it reads. It may throw std::bad_alloc.
+// Checks an answer; returns nullopt if it is right. Several attempts of one call may run the check at the same time,
+// even after the call has ended, so it must own the data that it reads. It may throw std::bad_alloc.
 template <typename Response>
 using AnswerCheck = std::function<std::optional<AnswerFault>(const Response& answer)>;
 
-// Returns the error of a replica with its message made valid UTF-8, because clients get it in a protobuf message.
+// Converts the error of a replica, and makes its message valid UTF-8, because clients get the message in a protobuf
+// message.
 absl::Status ErrorOfReplica(const grpc::Status& status);
 
-// Counts a fault and logs it, at most one line per second. Returns INTERNAL, which replaces the answer, so that the
-// call is sent to another replica. `metrics` may be null.
+// Counts a fault and logs it, at most one line per second. Returns INTERNAL. The caller treats this as the replica's
+// answer, and therefore sends the call to another replica. `metrics` may be null.
 absl::Status RefuseAnswer(const Group& group, const Replica& replica, const AnswerFault& fault,
                           ClusterMetrics* metrics);
 

@@ -14,7 +14,7 @@ namespace maxsim::cluster {
 class EndableCall {
  public:
   virtual ~EndableCall() = default;
-  // Ends the call with UNAVAILABLE unless it has ended.
+  // Ends the call with UNAVAILABLE unless it has already ended.
   virtual void End() = 0;
 };
 
@@ -31,7 +31,7 @@ class CallRegistry {
   // Waits until no call is in progress, or until `deadline` (on the clock of MonotonicNow()).
   void WaitForNone(absl::Time deadline);
 
-  // Refuses new calls and ends those in progress. Blocks until they have ended, then returns how many there were.
+  // Refuses new calls and ends the calls in progress. Blocks until these have ended, and returns how many there were.
   size_t Close();
 
  private:

@@ -12,8 +12,8 @@
 
 namespace maxsim::cluster {
 
-// A router requests GetInfo from every replica every second and keeps the last answer. A collection takes about 500
-// bytes.
+// The maximum size of an answer to GetInfo. A router requests one from every replica every second, and keeps the last.
+// A collection takes about 500 bytes.
 inline constexpr size_t kMaxInfoBytes = size_t{16} << 20;
 
 // Checks names and slots and, for loaded collections, dimension, storage type and kind of ids.
@@ -22,8 +22,8 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer);
 // Checks that the answer to a change of collection `name` is about that collection.
 std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const v1::CollectionInfo& answered);
 
-// Checks that a snapshot has a sequence that a log can have, and holds at least the writes up to `least`, the sequence
-// that the replica has already shown.
+// Checks that a snapshot's sequence is one that a log can have, and at least `least`, the sequence that the replica has
+// already reported.
 std::optional<AnswerFault> CheckSnapshotAnswer(uint64_t least, const v1::SnapshotCollectionResponse& answer);
 
 }  // namespace maxsim::cluster

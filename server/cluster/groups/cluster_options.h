@@ -15,17 +15,17 @@ namespace maxsim::cluster {
 // A group of servers that hold the same partitions.
 struct GroupOptions {
   std::string name;  // 1 to 64 of A-Z a-z 0-9 . _ -
-  // Each is "host:port", or "dns:///host:port", where every address of the name is a replica.
+  // Each is "host:port", which is one replica, or "dns:///host:port", where every address of the name is a replica.
   std::vector<std::string> targets;
 
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
 };
 
 struct ClusterOptions {
-  std::vector<GroupOptions> groups;  // without these and without a file, the process is not a router
+  std::vector<GroupOptions> groups;  // if this and groups_file are empty, the process is not a router
   std::string groups_file;           // one group per line, reread regularly; "": none
-  // A second replica is asked once a call takes longer than this share of the group's answers in the last half minute.
-  // 0: only if the first one is lost.
+  // A call asks a second replica once it has taken longer than this share of the group's answers in the last half
+  // minute. 0: it asks a second replica only if the first one fails.
   double hedge_at = 0.95;
   int max_calls_in_flight = 1024;                   // per group; further calls are refused
   absl::Duration timeout = absl::Seconds(30);       // for calls of clients that set no deadline

@@ -1,4 +1,4 @@
-// Replicas that hold the same partitions: which one is asked, and how many calls the group may have.
+// A group of replicas that hold the same partitions. Chooses the replica for a call, and limits the group's calls.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ namespace maxsim::cluster {
 using Replicas = std::vector<std::shared_ptr<Replica>>;
 
 // Chooses the replica to ask among those that are not in `tried`. Prefers, in this order, one that is not ejected,
-// answers polls, is not full, and has the fewest calls in flight; `turn` decides between equals. Picks even an ejected
-// replica if there is no other, since it may still answer. Returns null if all have been tried.
+// answers polls, is not full, and has the fewest calls in flight; `turn` decides between equally good ones. Picks an
+// ejected replica if there is no other, since it may still answer. Returns null if all have been tried.
 std::shared_ptr<Replica> ChooseReplica(const Replicas& replicas, absl::Span<const Replica* const> tried, absl::Time now,
                                        uint64_t turn);
 
@@ -40,12 +40,12 @@ class Group {
   int calls_in_flight() const { return calls_in_flight_.load(std::memory_order_relaxed); }
   int max_calls_in_flight() const { return max_calls_; }
 
-  // The durations of answered calls. A second replica is asked after their percentile.
+  // The durations of answered calls. A call asks a second replica after their percentile.
   LatencyWindow& latencies() { return latencies_; }
   const LatencyWindow& latencies() const { return latencies_; }
 
-  // The budget for hedges: one call in ten may ask a second replica before the first has answered. EarnHedge must be
-  // called once per call, and TakeHedge before a second replica is asked.
+  // The budget for hedges: one call in ten may ask a second replica before the first has answered. Call EarnHedge once
+  // per call, and TakeHedge before a call asks a second replica; it must not ask if TakeHedge returns false.
   void EarnHedge();
   bool TakeHedge();
 

@@ -1,5 +1,5 @@
-// One call of a router to a group. It asks one replica, and another one if that fails or is slow. The first answer wins
-// and ends the other attempts.
+// One call of a router to a group. It asks one replica, and another one if the first fails or is slow. The first answer
+// wins and ends the other attempts.
 #pragma once
 
 #include <atomic>
@@ -46,8 +46,9 @@ struct CallTarget {
 struct GroupCallOptions {
   absl::Time deadline = absl::InfiniteFuture();  // a time of MonotonicNow(); every attempt has it as its own deadline
   bool may_hedge = false;                        // ask a second replica while the first has not answered
-  // Ask another replica after every error that another replica may not have (MayAskAnother). False for writes: a write
-  // whose answer is lost may have been carried out, so it is repeated only after an error that says it was not.
+  // If true, asks another replica after every error that another replica might not return (MayAskAnother). False for
+  // writes: a write whose answer is lost may have been carried out, so it is repeated only after an error that shows
+  // that it was not (IsSafeToRepeat).
   bool may_repeat = true;
   // If a replica refuses this call because it is full, it gets no calls of any kind for a while. True for Rerank alone.
   // Other calls do not wait in the replica's queue: they have limits of their own, and one that is reached does not
@@ -78,9 +79,9 @@ bool IsSafeToRepeat(const absl::Status& status);
 bool IsOtherGeneration(const absl::Status& status);
 
 // Starts a call. Calls `done` exactly once: with OK and the number of the attempt that succeeded, or with the error of
-// the last attempt, or with an earlier error that has a retry delay. Calls it before returning if the group has too
-// many calls in flight or all its replicas are full (RESOURCE_EXHAUSTED with RetryInfo), or if there is no replica or
-// the router is draining (UNAVAILABLE).
+// the last attempt, or with the error of an earlier attempt if that has a retry delay. Calls it before returning if the
+// group has too many calls in flight or all its replicas are full (RESOURCE_EXHAUSTED with RetryInfo), or if there is
+// no replica or the router is draining (UNAVAILABLE).
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                     SendAttempt send, absl::AnyInvocable<void(absl::Status status, int attempt)> done);
 

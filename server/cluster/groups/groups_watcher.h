@@ -1,5 +1,5 @@
-// Rereads the list of groups at an interval and looks up the names in it, on a thread of its own, since a name server
-// may block the look-up for long.
+// Regularly rereads the list of groups and looks up the names in it. Uses a thread of its own, since a name server may
+// take long to answer.
 #pragma once
 
 #include <functional>
@@ -25,14 +25,14 @@ struct ResolvedGroup {
   std::vector<Target> targets;
 };
 
-// Looks up a target, and may block meanwhile.
+// Looks up a target; may block.
 using Resolve = std::function<absl::StatusOr<std::vector<std::string>>(const std::string& target)>;
 
 // Returns the addresses of "dns:///HOST:PORT" as sorted targets; for any other target, the target itself. Returns
 // UNAVAILABLE if the name has no address now.
 absl::StatusOr<std::vector<std::string>> ResolveTarget(const std::string& target);
 
-// Returns whether a target is one that has to be looked up.
+// Returns whether a target is a name that must be looked up ("dns:///HOST:PORT").
 bool IsName(const std::string& target);
 
 // The class is thread-safe.
@@ -40,17 +40,18 @@ class GroupsWatcher {
  public:
   // Returns the groups, or why they cannot be read.
   using Read = std::function<absl::StatusOr<std::vector<GroupOptions>>()>;
-  // Reads and looks up at once, and again `interval` after each round. `read` and `resolve` may still run after the
-  // watcher is destroyed, so they must own what they use. `changed` is called after each round, on the watcher's
-  // thread, but never after destruction; it must not call the watcher.
+  // Starts the first round, which reads the list and looks up its names, and starts another `interval` after each
+  // round. `read` and `resolve` may still run after the watcher is destroyed, so they must own what they use. `changed`
+  // is called after each round, on the watcher's thread, but never after destruction; it must not call the watcher.
   GroupsWatcher(Read read, Resolve resolve, absl::Duration interval, std::function<void()> changed);
   // Does not wait for a look-up in progress: the thread ends once the name server answers, and the result is dropped.
   ~GroupsWatcher();
   GroupsWatcher(const GroupsWatcher&) = delete;
   GroupsWatcher& operator=(const GroupsWatcher&) = delete;
 
-  // Returns the newest list, or why it could not be read; nullopt if nothing was read since the last call. Where the
-  // newest round failed to read the list or to look up a name, an earlier round since the last call counts.
+  // Returns the newest list, or why it could not be read; nullopt if nothing was read since the last call. If the
+  // newest round failed to read the list or to look up a name, uses the result of an earlier round since the last call,
+  // if there is one.
   std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> Take();
 
  private:

@@ -9,8 +9,8 @@
 
 namespace maxsim::cluster {
 
-// Counts the durations of the current and the previous interval, in buckets from a microsecond to an hour that grow by
-// an eighth. Add is thread-safe and takes no lock; only one thread may call Turn.
+// Counts the durations of the current and the previous interval, in buckets from a microsecond to 19 hours, eight per
+// power of two. Add is thread-safe and takes no lock; only one thread may call Turn.
 class LatencyWindow {
  public:
   static constexpr absl::Duration kInterval = absl::Seconds(15);
@@ -39,7 +39,7 @@ class LatencyWindow {
   std::array<Counts, 2> counts_{};
   std::atomic<int> present_{0};
   std::atomic<int64_t> percentile_us_{-1};
-  absl::Time turned_ = absl::InfinitePast();  // Turn's
+  absl::Time turned_ = absl::InfinitePast();  // used by Turn only
 };
 
 }  // namespace maxsim::cluster

@@ -27,7 +27,7 @@ namespace maxsim::cluster {
 class Membership {
  public:
   // `to_replicas` says how to connect to replicas; its target is ignored. `metrics` must outlive the object. `resolve`
-  // looks up names, and may still run after the object is destroyed. The file is read and the names are looked up every
+  // looks up names, and may still run after the object is destroyed. Reads the file and looks up the names every
   // `watch_interval`.
   Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics,
              Resolve resolve = ResolveTarget, absl::Duration watch_interval = absl::Seconds(5));
@@ -40,7 +40,7 @@ class Membership {
   // once they are looked up. Errors name the configuration key.
   absl::Status Start();
 
-  // Stops polling. From then on RefreshThen and Refresh do not wait. Idempotent.
+  // Stops polling. After that, RefreshThen and Refresh do not wait. Idempotent.
   void Stop();
 
   ClusterMetrics* metrics() const { return metrics_; }
@@ -48,11 +48,11 @@ class Membership {
   // Returns the newest view; never null once Start was called.
   std::shared_ptr<const View> view() const;
 
-  // Polls all replicas now. Runs `then` when every poll has ended, or after half a second; at once if Stop has been
-  // called.
+  // Polls all replicas now. Runs `then` when every poll has ended, or after half a second at the latest. If Stop has
+  // been called, runs `then` immediately.
   void RefreshThen(absl::AnyInvocable<void()> then);
 
-  // Blocks as long as RefreshThen takes.
+  // Polls all replicas as RefreshThen does, and blocks until `then` would run.
   void Refresh();
 
  private:
@@ -75,18 +75,18 @@ class Membership {
   const Resolve resolve_;
   const absl::Duration watch_interval_;
 
-  // Used by the thread alone once Start has returned.
+  // Used only by thread_ once Start has returned.
   std::vector<std::shared_ptr<Group>> groups_;
   std::string groups_error_;  // the last one that was logged
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
-  std::set<const Replica*> polls_ ABSL_GUARDED_BY(mutex_);        // with a poll in progress
-  std::set<const Replica*> stale_polls_ ABSL_GUARDED_BY(mutex_);  // those whose poll began before the current refresh
-  bool poll_again_ ABSL_GUARDED_BY(mutex_) = false;               // a stale one has ended
+  std::set<const Replica*> polls_ ABSL_GUARDED_BY(mutex_);        // replicas with a poll in progress
+  std::set<const Replica*> stale_polls_ ABSL_GUARDED_BY(mutex_);  // those polled since before the current refresh
+  bool poll_again_ ABSL_GUARDED_BY(mutex_) = false;               // a poll of stale_polls_ has ended
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_groups_ ABSL_GUARDED_BY(mutex_) = false;                          // the watcher has read some
+  bool has_groups_ ABSL_GUARDED_BY(mutex_) = false;                          // the watcher has read the list
   std::vector<absl::AnyInvocable<void()>> waiting_ ABSL_GUARDED_BY(mutex_);  // callbacks for the next refresh
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// A server that a router calls: the connection to it, what it last said that it holds, and its health.
+// A server that a router calls: the connection to it, its last report of what it holds, and its health.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,9 @@ template <typename Request, typename Response>
 using Rpc = void (*)(const ReplicaStubs& stubs, grpc::ClientContext* context, const Request* request,
                      Response* response, std::function<void(grpc::Status)> done);
 
-// Counts the outcomes of calls, and ejects a replica after kMaxFailures failures in a row: it is left out for a time
-// that doubles with each ejection, up to kMaxEjection, and is then tried again. The class is thread-safe.
+// Counts the outcomes of calls, and ejects a replica after kMaxFailures failures in a row. An ejected replica gets no
+// calls for a time that doubles with each ejection, up to kMaxEjection; then it is tried again. The class is
+// thread-safe.
 class ReplicaHealth {
  public:
   static constexpr int kMaxFailures = 3;
@@ -44,15 +45,15 @@ class ReplicaHealth {
   // Times are of MonotonicNow().
   void CountSuccess(absl::Time now);
   void CountFailure(absl::Time now);
-  // Counts a call that another replica answered first, or that ran into its deadline. It counts as a failure only if
-  // this replica has answered no call at all for `silence` since the call began: a replica that is merely busy is
-  // overtaken too, but answers other calls meanwhile.
+  // Counts a call that another replica answered first, or that ran into its deadline. This is a failure only if the
+  // replica has answered no call at all for `silence` since the call began. A replica that is merely busy is overtaken
+  // too, but meanwhile answers other calls.
   void CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin);
 
   // Returns whether the replica has answered no call for at least `silence`, counted from `call_begin` at the earliest.
   bool stands_still(absl::Time now, absl::Duration silence, absl::Time call_begin) const;
 
-  // Returns whether the replica is left out at `now`.
+  // Returns whether the replica is ejected at `now`.
   bool is_ejected(absl::Time now) const;
 
   // Records that the replica is full and should get no calls until `time`.
@@ -77,7 +78,7 @@ class Replica {
   const client::ClientOptions& options() const { return options_; }
   ReplicaStubs stubs() const;
 
-  // Replaces the connection: an old one without answers may hang for minutes after the network has recovered.
+  // Replaces the connection. A connection that got no answers may hang for minutes after the network has recovered.
   void Reconnect();
 
   // The replica's last answer to a poll; null before the first one. It is kept when the replica stops answering.

@@ -1,4 +1,4 @@
-// Runs functions at a time, on a thread of its own.
+// Runs functions at given times, on a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace maxsim::cluster {
 
-// The class is thread-safe. Functions must be short. Those that are not yet due at destruction never run.
+// The class is thread-safe. Functions must be short. Functions that are not yet due when the timer is destroyed never
+// run.
 class Timer {
  public:
   Timer();
@@ -20,7 +21,7 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
 
   // Runs a function at `time` (on the clock of MonotonicNow()) or up to `slack` later. Functions with the same slack
-  // run together, so that the thread wakes once for many of them. With a slack of 0 it runs at `time`.
+  // run together, so that the thread wakes once for many of them.
   void At(absl::Time time, absl::Duration slack, absl::AnyInvocable<void()> run);
 
  private:

@@ -34,15 +34,16 @@ struct CollectionView {
   };
 
   std::string name;
-  // Counts are sums over the groups. All agree on the shape; one gives encoder and fields. `partition` is unset.
+  // Counts are sums over the groups. The groups agree on the shape. The encoder and the fields are those that one group
+  // reports. `partition` is unset.
   v1::CollectionInfo info;
-  uint64_t generation = 0;  // that requests ask for; 0 if live, since each server then compacts on its own
+  uint64_t generation = 0;  // named by requests; 0 if live, since each server compacts on its own
   std::vector<Part> parts;
   std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
   // OK, or why the collection cannot be served: groups contradict each other, or no group holds some slot.
   absl::Status status;
 
-  // Return the part that holds a slot, and the part's index.
+  // Return the part that holds a slot, and the index of that part.
   const Part& PartOf(int32_t slot) const { return parts[PartIndexOf(slot)]; }
   size_t PartIndexOf(int32_t slot) const { return static_cast<size_t>(part_of_slot[static_cast<size_t>(slot)]); }
   // Returns whether all sequences come from one log: there is only one part, or one stream orders the writes to all
@@ -55,7 +56,7 @@ struct CollectionView {
 class View {
  public:
   // Makes a view from the replicas' last answers. If a group reports nothing about a collection that other groups have,
-  // it keeps its part from `before` (may be null): its servers are probably starting, or not reachable.
+  // takes the group's part from `before` (may be null), because its servers are probably starting or not reachable.
   static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups, const View* before = nullptr);
 
   const std::vector<std::shared_ptr<Group>>& groups() const { return groups_; }
@@ -71,8 +72,9 @@ class View {
   // that have a replica which answers and has loaded its collections. UNAVAILABLE if no group has one.
   absl::StatusOr<CallTarget> AnyGroup(uint64_t turn) const;
 
-  // Returns the state of a replica at `now`, a time of MonotonicNow(). READY: it answers polls, is not ejected, and
-  // has loaded all of its collections, both now and when this view was made (which decides where calls go).
+  // Returns the state of a replica at `now`, a time of MonotonicNow(). READY means that it answers polls, is not
+  // ejected, and has loaded all of its collections, now and also when this view was made. The latter counts because the
+  // view decides which replicas get calls.
   v1::ReplicaState StateOf(const Replica& replica, absl::Time now) const;
 
  private:

@@ -1,8 +1,8 @@
 // Checks a replica's answers to Rerank and Explain against the request. Pure: no network, no clock.
 //
-// The checks take time linear in the answer; they also go through the list of ids, but only if an answer has fewer
-// results than top_k. They must accept every right answer, whatever the client sent: a client that could make right
-// answers look wrong could get all replicas ejected.
+// The checks take time linear in the size of the answer. If an answer has fewer results than top_k, they also go
+// through the request's list of ids. The checks must accept every right answer, whatever the client sent: otherwise a
+// client could make right answers look wrong, and get all replicas ejected.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct AskedPart {
   uint64_t num_documents = 0;  // in the generation that the request names
 };
 
-// Returns what the answers to a part's request are checked against. `collection` is the one passed to SplitRerank.
+// Returns the facts against which the answers to a part's request are checked. `collection` is the one passed to
+// SplitRerank.
 AskedPart AskedPartOf(const PartRequest& part, const CollectionView* collection);
 
 // Checks that an answer has one result per query, with the right counts, ids of the right kind that belong to the

@@ -1,4 +1,4 @@
-// Errors of a part's request in terms of the client's.
+// Translates errors about a part's request into errors about the client's request.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,11 @@
 // Completes the groups of a request with group_by: several parts may have documents of one group. Pure: no network, no
 // clock.
 //
-// Each part answers with its best n groups, n being offset + top_k. A group that is among the best n of all is among
-// those of the part that has its best document: every group that ranks before it there ranks before it in all. So the
-// merged answers have the right groups in the right order, and with a group size of 1 they are complete. But another
-// part may have documents of such a group, and n better groups. It is asked again, for the chosen groups alone.
+// Each part answers with its best n groups, where n is offset + top_k. Consider a group that is among the best n
+// overall, and the part that holds its best document. Every group that ranks before it in that part also ranks before
+// it overall, so the part's answer includes the group. The merged answers therefore have the right groups in the right
+// order, and if the group size is 1, they are complete. But another part may have more documents of the group, and
+// leave them out because it has n better groups. Such a part is asked again, for the chosen groups only.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ struct MembersRequest {
   std::shared_ptr<const v1::RerankRequest> request;
 };
 
-// Returns what parts are still to be asked, in any order. `answers` are those of the split's parts; the ones that
-// failed are left alone.
+// Returns the requests to the parts that must be asked again, in any order. `answers` has the answers of the split's
+// parts; failed ones are skipped.
 std::vector<MembersRequest> FindMissingMembers(const SplitRequest& split,
                                                std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
 

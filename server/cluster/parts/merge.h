@@ -11,17 +11,17 @@
 
 namespace maxsim::cluster {
 
-// Returns whether a part's error means that its group is lost, so that the request's policy decides, rather than that
-// the request is wrong or has no time left.
+// Returns whether a part's error means that its group is lost. The request's policy then decides what happens. Other
+// errors mean that the request is wrong or has no time left.
 bool IsLost(const absl::Status& status);
 
 // Merges the answers of the parts, [split.parts], in rank order (kernels/rank_order.h). Each answer
 // must have passed CheckRerankAnswer (check_rerank.h). `collection` is the one passed to SplitRerank. Each timing is
 // the longest of the parts; the caller sets total_us and encode_us.
 //
-// Returns INVALID_ARGUMENT and similar errors as the first part that has one reports it, in terms of the client's
-// request; UNAVAILABLE if all groups are lost, or one is and the request must fail for that; NOT_FOUND if ids are
-// unknown and the request must fail for that; INVALID_ARGUMENT if the answer exceeds limits.max_answer_bytes.
+// Returns an error about the request (such as INVALID_ARGUMENT) if a part reported one, translated to the client's
+// request; UNAVAILABLE if all groups are lost, or if one is lost and the request's policy is to fail; NOT_FOUND if ids
+// are unknown and the request's policy is to fail; INVALID_ARGUMENT if the answer exceeds limits.max_answer_bytes.
 absl::StatusOr<v1::RerankResponse> MergeRerank(const SplitRequest& split, const CollectionView* collection,
                                                std::vector<absl::StatusOr<v1::RerankResponse>> answers,
                                                const service::RequestLimits& limits);

@@ -14,7 +14,7 @@ namespace maxsim::cluster {
 // part the positions of its items in the client's call. `one_log` says that the parts' sequences are those of one log
 // (CollectionView::has_one_log); otherwise the merged answer has no sequence.
 
-// Each result stands where its document or id stood in the client's call; the sequence is the highest one.
+// Each result gets the position of its document or id in the client's call. The sequence is the highest of all answers.
 v1::UpsertResponse MergeUpserts(const std::vector<absl::StatusOr<v1::UpsertResponse>>& answers,
                                 const std::vector<Positions>& positions, bool one_log);
 v1::DeleteResponse MergeDeletes(const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers,

@@ -15,12 +15,13 @@
 
 namespace maxsim::cluster {
 
-// Returns the deadline for the groups' part of a call. It is a little earlier than the client's `deadline`, so that an
-// answer, or the error if none comes, still reaches the client. Times are of MonotonicNow().
+// Returns the deadline for the calls to the groups. It is a little earlier than the client's `deadline`, so that the
+// router's answer or error still reaches the client in time. For a call without a deadline, it is `default_timeout`
+// from `now`. Times are of MonotonicNow().
 absl::Time DeadlineOfGroups(absl::Time deadline, absl::Time now, absl::Duration default_timeout);
 
 // Calls `rpc` on every target with its own request and, when all have answered, calls `done` once with the answers in
-// order. Each answer has passed its target's check. `targets` must not be empty.
+// order. checks[i] checks the answers of targets[i]; an answer in `answers` has passed. `targets` must not be empty.
 template <typename Request, typename Response>
 void Scatter(const CallEnvironment& environment, std::vector<CallTarget> targets,
              std::vector<std::shared_ptr<const Request>> requests, std::vector<AnswerCheck<Response>> checks,

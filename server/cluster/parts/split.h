@@ -1,4 +1,5 @@
-// Splits a request into those of the groups that hold its candidates. Pure: no network, no clock.
+// Splits a request into one request for each part of the collection that holds some of its candidates. Pure: no
+// network, no clock.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +27,16 @@ struct PartRequest {
   size_t part = kAnyGroup;  // index in CollectionView::parts; kAnyGroup for inline documents without a collection
   std::shared_ptr<const v1::RerankRequest> request;
   // [queries of `request`]
-  std::vector<int> queries;                                 // its index in the client's request
-  std::vector<std::shared_ptr<const Positions>> positions;  // of its candidates; null unless they are listed ids
+  std::vector<int> queries;  // for each: the query's index in the client's request
+  std::vector<std::shared_ptr<const Positions>>
+      positions;  // for each: its candidates' positions; null unless listed ids
 };
 
 // A client's request split into one per part, with everything that merging the answers needs.
 struct SplitRequest {
   std::vector<PartRequest> parts;
   std::string request_id;
-  service::Page page;     // cut from the merged ranking: each part is asked for all ranks before it as well
+  service::Page page;     // cut from the merged ranking: each part is also asked for all ranks before the page
   size_t group_size = 0;  // maximum number of documents per group; 0 without group_by
   bool normalize = false;
   bool return_alignments = false;
@@ -46,15 +48,15 @@ struct SplitRequest {
     Kind kind = Kind::kListed;
     bool has_own_candidates = false;
     uint32_t num_tokens = 0;
-    size_t num_ids = 0;  // that the client listed
+    size_t num_ids = 0;  // the number of ids that the client listed
   };
   std::vector<Query> queries;  // as in the request
 };
 
 // Splits a request that has passed CheckEnvelope and whose texts have been encoded. `collection` may be null if all
 // candidates are inline documents. `turn` chooses the part that gets the inline documents, which are moved out of the
-// request. Errors are those that a single server would give for the whole request, as far as they can be found without
-// the documents: INVALID_ARGUMENT for wrong ids, FAILED_PRECONDITION if the request asks for another generation.
+// request. Returns the errors of a single server that can be found without the documents: INVALID_ARGUMENT for wrong
+// ids, FAILED_PRECONDITION if the request names another generation.
 absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const CollectionView* collection,
                                          const service::RequestLimits& limits, uint64_t turn);
 
