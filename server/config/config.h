@@ -87,9 +87,8 @@ struct Config {
   } backend;
 
   store::StoreOptions store;
-  std::vector<std::string>
-      allowed_roots;             // folders that clients may load collections from; if empty, they may not load
-  engine::EngineOptions engine;  // executor.max_queries follows from the batching and request limits
+  std::vector<std::string> allowed_roots;  // folders that clients may load collections from; empty: none
+  engine::EngineOptions engine;            // executor.max_queries follows from the batching and request limits
   // nullopt means kExit with one device, and kDegrade with several.
   std::optional<store::OnDeviceLoss> on_device_loss;
   batching::SchedulerOptions batching;

@@ -1,5 +1,4 @@
-// Executes one call of Lane::Execute, which is a batch over the devices of its collection. The class is private to the
-// lane.
+// One call of Lane::Execute: scores a batch on the devices of its collection. Private to the lane.
 #pragma once
 
 #include <atomic>
@@ -22,8 +21,8 @@ struct Lane::Scratch {
   BatchQueries queries;
   std::vector<JobQueryResult> results;   // [queries]
   std::vector<uint32_t> part_devices;    // [parts] the device that scores it, or kUnassigned, kUnavailable
-  std::vector<uint32_t> group_devices;   // [groups] the device that scores its inline documents, or as above
-  std::vector<const QueryGroup*> lists;  // groups of kOrdinals and kMatching with a query that is alive
+  std::vector<uint32_t> group_devices;   // [groups] the same for its inline documents
+  std::vector<const QueryGroup*> lists;  // groups of kOrdinals and kMatching that have a query alive
   std::vector<uint32_t> working;         // devices that have work in one RunOnDevices
   std::vector<uint32_t> candidates;      // devices to choose from
   std::vector<uint64_t> device_tokens;   // [devices] tokens of the parts without replicas assigned in one round
@@ -33,10 +32,10 @@ struct Lane::Scratch {
 // devices.
 absl::Status CandidatesLost(size_t query_idx, uint64_t count);
 
-// Prepares the queries, assigns the parts of the collection that queries need and the sets of inline documents to
-// devices, lets the devices score in parallel, and merges their top-k lists. If a device is lost meanwhile and the
-// server goes on without it, its documents are assigned to devices that have replicas; documents without another
-// replica are counted as unavailable.
+// Prepares the queries, and assigns to devices the parts of the collection that the queries need and the sets of inline
+// documents. Lets the devices score in parallel, and merges their top-k lists. If a device is lost meanwhile and the
+// server goes on without it, assigns the device's documents to devices that have replicas, and counts documents without
+// another replica as unavailable.
 class Lane::Batch {
  public:
   Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop);
@@ -61,7 +60,7 @@ class Lane::Batch {
   void AddHitsToAlign();
   // Returns whether a device was lost in this round.
   bool AnyLost() const;
-  // Drops what lost devices found. Returns true when other devices have to take over their work.
+  // Drops the hits of lost devices. Returns true if other devices must take over their work.
   bool DropLostDevices();
 
   std::vector<absl::StatusOr<JobResult>> Assemble();
@@ -70,7 +69,7 @@ class Lane::Batch {
   Scratch& scratch_;
   BatchQueries& queries_;
   BatchStats& stats_;
-  const store::Collection* collection_ = nullptr;  // the latest snapshot of the jobs'
+  const store::Collection* collection_ = nullptr;  // the latest of the jobs' snapshots
   store::DeviceSet& devices_;
   bool scans_whole_collection_ = false;  // A whole-collection query is alive.
   bool any_unavailable_ = false;         // A part that a query needs is kUnavailable.

@@ -1,4 +1,4 @@
-// The queries of a batch, as every device that works on it sees them. Private to the lane.
+// The queries of a batch. All devices that work on the batch share them. Private to the lane.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace maxsim::engine {
 
-// Holds a query of the batch.
+// A query of the batch.
 struct BatchQuery {
   size_t idx = 0;  // in BatchQueries::queries
   size_t job_idx = 0;
@@ -27,19 +27,21 @@ struct BatchQuery {
   const JobQuery* job_query = nullptr;
 };
 
-// Holds the indices of queries with the same candidates, which share documents in one call: queries[first_query] ..
-// queries[first_query + num_queries]. All whole-collection queries are one group, and so are all of one filter.
+// A group of queries with the same candidates, which one backend call scores together: the queries from index
+// first_query up to, but without, first_query + num_queries. All whole-collection queries form one group, and so do all
+// queries with the same filter.
 struct QueryGroup {
   const CandidateSet* set = nullptr;
   size_t first_query = 0;
   size_t num_queries = 0;
-  size_t candidates_idx = 0;  // for kOrdinals: where BatchQueries keeps the list by parts
+  size_t candidates_idx = 0;  // for kOrdinals: index in BatchQueries::candidates_by_part_
 };
 
-// Keeps its memory from batch to batch. One thread assigns a batch; then any thread may read it and fail its jobs.
+// Keeps its memory from batch to batch. One thread calls Assign; after that, any thread may read the batch and fail its
+// jobs.
 class BatchQueries {
  public:
-  // Replaces the batch by `jobs` (at least one), and checks and groups their queries. Jobs that cannot be scored fail.
+  // Replaces the batch by `jobs` (at least one). Checks and groups their queries, and fails jobs that cannot be scored.
   void Assign(absl::Span<Job* const> jobs, const ExecutorOptions& limits, const std::atomic<bool>* stop);
 
   // The latest snapshot of the jobs' collections, whose documents are scored.
@@ -52,22 +54,23 @@ class BatchQueries {
   absl::Span<const BatchQuery> QueriesOf(const QueryGroup& group) const {
     return absl::MakeConstSpan(queries_).subspan(group.first_query, group.num_queries);
   }
-  // Returns the candidates of a kOrdinals group. Some query of the group must be alive: otherwise the list may be that
-  // of an earlier batch.
+  // Returns the candidates of a kOrdinals group. A query of the group must be alive, because otherwise the list may be
+  // that of an earlier batch.
   const CandidatesByPart& CandidatesOf(const QueryGroup& group) const {
     return candidates_by_part_[group.candidates_idx];
   }
   // Returns how many candidates of a group lie in a part of the collection, without documents that have a tombstone.
-  // The group is as for CandidatesOf, or one of the whole collection or of a filter.
+  // The group must satisfy the condition of CandidatesOf, or be a whole-collection group or the group of a filter.
   uint64_t NumCandidates(const QueryGroup& group, size_t part_idx) const;
   int64_t LongestQuery(const QueryGroup& group) const;
 
-  // Returns false for a query of a job that failed: nothing more is scored for it.
+  // Returns false if the query's job has failed; its queries are then not scored any further.
   bool Alive(const BatchQuery& query) const { return alive_[query.job_idx].load(std::memory_order_relaxed); }
   bool AnyAlive() const { return num_alive_.load(std::memory_order_relaxed) != 0; }
   bool AnyAlive(const QueryGroup& group) const;
   void Fail(size_t job_idx, const absl::Status& status);
-  // Fails every job, also those that failed before with another status: nothing that the batch found can be trusted.
+  // Fails every job, and replaces the status of jobs that have already failed. For errors after which no result of the
+  // batch can be trusted.
   void FailAll(const absl::Status& status);
   // Fails jobs that were cancelled or are past their deadline, and all jobs when the server stops.
   void DropCancelledAndExpired();
@@ -87,10 +90,10 @@ class BatchQueries {
   const std::atomic<bool>* stop_ = nullptr;
   std::vector<BatchQuery> queries_;
   std::vector<QueryGroup> groups_;
-  absl::flat_hash_map<const void*, size_t> group_of_set_;  // by what queries of one group have in common
+  absl::flat_hash_map<const void*, size_t> group_of_set_;  // by address of what a group's queries share
   std::vector<CandidatesByPart> candidates_by_part_;
 
-  std::vector<std::atomic<bool>> alive_;  // [jobs] at least
+  std::vector<std::atomic<bool>> alive_;  // at least [jobs]
   std::atomic<size_t> num_alive_{0};
   mutable Mutex mutex_;
   std::vector<absl::Status> statuses_ ABSL_GUARDED_BY(mutex_);  // [jobs]

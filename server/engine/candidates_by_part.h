@@ -1,4 +1,4 @@
-// A list of candidates, sorted by the parts of the collection that they lie in.
+// A list of candidates, grouped by the parts of the collection that hold them.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class CandidatesByPart {
   absl::Status Assign(const store::Collection& collection, const CandidateSet& set);
 
   // Return the candidates that lie in a part: their ordinals in the part, and their indices into set.ordinals. Both
-  // keep the list's order, so that ties between candidates of one part break as the contract says.
+  // keep the order of the list, so that ties between candidates of one part are broken as the contract requires.
   absl::Span<const uint32_t> ordinals(size_t part) const { return Slice(ordinals_, part); }
   absl::Span<const uint32_t> indices(size_t part) const { return Slice(indices_, part); }
 

@@ -1,4 +1,4 @@
-// How much work each device has, for choosing between replicas of the same documents.
+// Tracks how much work each device has, so that a batch can choose between replicas of the same documents.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,16 @@ class DeviceLoad {
  public:
   explicit DeviceLoad(size_t num_devices) : devices_(num_devices) {}
 
-  // Adds `work` to the one of `candidates` (indices, not empty) that has the least work in flight, and returns it. Of
-  // equals it chooses the one that was assigned the least so far, so that idle devices take turns. Choosing and adding
-  // are atomic: of two batches that come together, the second sees the work of the first.
+  // Adds `work` to the one of `candidates` (indices, not empty) that has the least work in flight, and returns it.
+  // Among equals it chooses the device that has been assigned the least work so far, so that idle devices take turns.
+  // Choosing and adding are one atomic step: if two batches come at the same time, the second sees the work of the
+  // first.
   uint32_t AssignToLeastBusy(absl::Span<const uint32_t> candidates, uint64_t work);
   void Add(uint32_t device, uint64_t work);
-  // Takes off work that was added, once it is done or given up.
+  // Subtracts work that was added, when it is done or abandoned.
   void Remove(uint32_t device, uint64_t work);
 
-  // Record that a lane begins, and ends, to work on the device.
+  // Record that a lane begins to work on the device, and that it has finished.
   void EnterLane(uint32_t device);
   void LeaveLane(uint32_t device);
   int lanes_busy(size_t device) const;

@@ -33,13 +33,13 @@ struct ScannedCandidate {
   uint64_t position = 0;  // index into CandidateSet::ordinals; for the whole collection the document's ordinal
 };
 
-// An executor of scans with the memory that its lane keeps for it. Reports that memory to the DeviceSet;
-// loads have reserved it (DeviceSet::ScanBytesNeeded). BeginBatch begins a batch; then parts are added and
-// scanned, several times if need be. One thread at a time may call it; scanners of other devices may run in
+// An executor of scans with the memory that its lane keeps for it. Reports that memory to the DeviceSet; loads have
+// reserved it (DeviceSet::ScanBytesNeeded). BeginBatch begins a batch; then the caller adds parts and calls Scan,
+// several times if necessary. One thread at a time may use a scanner; scanners of different devices may run in
 // parallel.
 class DeviceScanner {
  public:
-  // The most parts per call. A GPU spends about 50 us on each, however small it is (kernels/codes/scan_cost.cc).
+  // The maximum number of parts per call. A GPU spends at least about 50 us on each part (kernels/codes/scan_cost.cc).
   static constexpr size_t kMaxCallParts = 256;
 
   // `max_call_work` bounds the token pairs of one call (more only for one document and one query), `max_call_results`
@@ -53,7 +53,7 @@ class DeviceScanner {
 
   // Both must stay valid until the next BeginBatch. Tasks with the same candidates must be adjacent.
   void BeginBatch(BatchQueries* queries, absl::Span<const ScanTask> tasks);
-  // Drops the work, what was found, and the record that the device was lost in this batch.
+  // Drops the added parts, the results, and the record that the device was lost in this batch.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
@@ -63,9 +63,9 @@ class DeviceScanner {
 
   // Returns OK, or UNAVAILABLE if the device was lost: then nothing that this scanner found may be used.
   const absl::Status& lost() const { return lost_; }
-  // Returns what the scans found for a task: its best num_results candidates and others, in no order.
+  // Returns the candidates that the scans chose for a task, in no order: its best num_results candidates, and others.
   const std::vector<ScannedCandidate>& found(size_t task_idx) const { return found_[task_idx]; }
-  // Return the work of the calls that succeeded: their times, and query tokens x candidate tokens.
+  // Return the times of the successful calls, and their work: query tokens x candidate tokens.
   const CallTimings& timings() const { return timings_; }
   uint64_t token_pairs() const { return token_pairs_; }
 
@@ -80,7 +80,7 @@ class DeviceScanner {
     uint64_t num_tokens = 0;  // of these, without those that the mask leaves out
     // Leaves out documents of the part that have a tombstone or do not match a filter.
     std::optional<store::ScanMask> mask = {};
-    std::shared_ptr<const std::vector<uint32_t>> kept_list = {};  // `ordinals`, where they match a filter
+    std::shared_ptr<const std::vector<uint32_t>> kept_list = {};  // owns `ordinals` if a filter made them
   };
 
   bool Alive(const ScanTask& task) const { return lost_.ok() && queries_->Alive(*task.query); }

@@ -63,7 +63,7 @@ class DeviceScorer {
   void Align();
   bool has_work() const { return !parts_.empty() || !inline_groups_.empty() || !hits_to_align_.empty(); }
 
-  // Returns OK, or UNAVAILABLE if the device was lost: then no hits of this scorer may be used.
+  // Returns OK, or UNAVAILABLE if the device was lost; in that case no hits of this scorer may be used.
   const absl::Status& lost() const { return lost_; }
   // Returns the hits of a query, which may be none.
   const DeviceHits& found(const BatchQuery& query) const { return found_[query.idx]; }
@@ -75,18 +75,19 @@ class DeviceScorer {
     const BatchQuery* query = nullptr;
     const uint32_t* ordinals = nullptr;  // null for all documents
     int64_t num_candidates = 0;
-    // Position p of the result is candidate indices[p] of the query's list. If indices is null, it is document base +
-    // ordinals[p], and if ordinals is null too, base + p.
+    // Result position p means candidate indices[p] of the query's list. If indices is null, it means document base +
+    // ordinals[p], and if ordinals is also null, document base + p.
     const uint32_t* indices = nullptr;
     uint64_t base = 0;
     uint64_t num_tokens = 0;  // of the candidates
-    // The call asks for as many extra results as this has tombstones, and drops those that have one. May be null.
+    // May be null. The call asks for as many extra results as the filter has tombstones, and drops results with a
+    // tombstone.
     const store::ScanFilter* filter = nullptr;
   };
 
   bool Alive(const BatchQuery& query) const { return lost_.ok() && queries_->Alive(query); }
   bool AnyAlive() const { return lost_.ok() && queries_->AnyAlive(); }
-  // Handles a call that failed, because of one query or of the device.
+  // Handles the failure of a call, which one of its queries or the device caused.
   void FailCall(size_t job_idx, const absl::Status& status);
   static bool SameCandidates(const Task& a, const Task& b) {
     return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;
@@ -151,8 +152,8 @@ class DeviceScorer {
 int64_t EndOfListedRange(const DocumentsView& documents, const std::vector<uint32_t>* ordinals, int64_t begin,
                          int64_t last, int64_t max_tokens, uint64_t* num_tokens);
 
-// Returns the end of the longest range of documents that begins at `begin`, ends at `last` at the latest and has at
-// most `max_tokens` tokens, or is a single document.
+// Returns the end of the longest range of documents that begins at `begin`, ends at `last` at the latest, and has at
+// most `max_tokens` tokens or only one document.
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens);
 
 // Keeps the best `top_k` hits, in rank order. Hits from a single list must be in rank order already.

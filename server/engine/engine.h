@@ -33,13 +33,12 @@ struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;
   // Bounds the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work. Scans of
-  // codes on a GPU may have four times as many, and a single document against a single query may have more than the
-  // bound. Calls cannot be interrupted, so this bounds how late a cancellation, a deadline or a shutdown takes
-  // effect.
+  // codes on a GPU may have four times as many, and a call for a single document and a single query may have more. A
+  // call cannot be interrupted, so this also bounds how late a cancellation, a deadline or a shutdown takes effect.
   uint64_t max_call_work = std::numeric_limits<uint64_t>::max();
 };
 
-// Holds the work of one batch, for metrics and timings. Calls that failed do not count, nor do those of a lost device.
+// The work of one batch, for metrics and timings. Failed calls, and calls on a lost device, do not count.
 struct BatchStats {
   struct Device {
     uint32_t device = 0;  // index in the engine's DeviceSet
@@ -52,7 +51,7 @@ struct BatchStats {
   uint64_t document_tokens = 0;  // tokens read: within one backend call, queries with the same candidates share them
   // The executors' timings, summed over their calls. Aligning counts as kernel time.
   CallTimings timings;
-  std::vector<Device> devices;  // one for each device that did something
+  std::vector<Device> devices;  // one for each device that worked on the batch
 
   // The scans of codes, and the scoring of the candidates that they chose.
   struct Refinements {
@@ -60,46 +59,47 @@ struct BatchStats {
     uint64_t documents = 0;           // candidates that were chosen, and scored
     uint64_t proofs = 0;              // answers of these queries that were proven
     uint64_t token_pairs = 0;         // query tokens x candidate tokens that were scanned
-    double scan_seconds = 0;          // of the batch, all its devices side by side
-    double refine_seconds = 0;        // of the batch, with the queries that were not scanned
+    double scan_seconds = 0;          // of the batch; devices work in parallel, so this is not their sum
+    double refine_seconds = 0;        // of the batch, including queries that were not scanned
   } refinements;
 };
 
-// A lane scores one batch at a time. It has an executor with its own workspace (and CUDA stream) on each device. It is
-// used by one thread at a time.
+// A lane scores one batch at a time. It has an executor with its own workspace (and CUDA stream) on each device. Only
+// one thread at a time may use it.
 //
 // A batch whose documents lie on several devices is scored by all of them side by side: the caller's thread works for
-// the first device, and a helper thread for each other one. A batch for one device needs no helper thread. Documents
-// that are replicated on several devices are scored by the one with the least work in flight.
+// the first device, and a helper thread for each other one. A batch for one device needs no helper thread. The device
+// with the least work in flight scores documents that are replicated on several devices.
 //
-// Queries whose candidates are scanned (IsScanned) take two steps: the codes of all candidates are scanned on the
-// devices that hold them, and then the chosen candidates are scored like a list of these.
+// Queries whose candidates are scanned (IsScanned) take two steps. First the devices scan the codes of all candidates
+// that they hold. Then the chosen candidates are scored like a list that the client sent.
 //
 // The executor's limits and max_call_work bound one call, not one request. The lane cuts a batch into calls that fit:
 // it takes fewer queries at a time, sublists of candidate lists, ranges of a part with more than max_candidates
-// documents or more than max_call_work, and several stagings of inline documents. Because a score depends on the query
-// and the document alone, and results are merged in the one rank order, the answer has the same bits however the work
-// was cut. So only three things about a single query can pass a limit: its tokens (max_query_tokens), the collection's
-// dimension (max_dim), and one inline document larger than max_staged_bytes (columns counted up to a multiple of 8);
-// they fail that query's job with RESOURCE_EXHAUSTED naming the value and the limit. (Choose max_candidates at least as
-// large as the largest shard to let whole-collection scans share documents between as many queries as possible.)
+// documents or more than max_call_work, and several stagings of inline documents. A score depends only on the query and
+// the document, and results are always merged in the same rank order, so the answer has the same bits however the work
+// was cut. So only three things about a single query can exceed a limit: its tokens (max_query_tokens), the
+// collection's dimension (max_dim), and the size of one inline document (max_staged_bytes, see StagedBytes). Then the
+// query's job fails with RESOURCE_EXHAUSTED naming the value and the limit. (Choose max_candidates at least as large as
+// the largest shard to let whole-collection scans share documents between as many queries as possible.)
 class Lane {
  public:
   ~Lane();
 
-  // Scores every query of every job. All jobs must be on the same collection generation (INTERNAL for those that are
-  // not on the first one's). Returns one result per job, in order; queue_time is left zero, copy_time and kernel_time
-  // are the batch's, of the device that took longest. Calls no `done`. `stats` (may be null) is overwritten.
+  // Scores every query of every job. All jobs must be on the same collection generation; a job on another generation
+  // than the first job's gets INTERNAL. Returns one result per job, in order. In each, copy_time and kernel_time are
+  // those of the whole batch on the device that took longest, and queue_time is zero. Does not call `done` of the jobs.
+  // Overwrites `stats` (may be null).
   //
-  // A job fails as a whole, with the error of its first query that fails, and does not fail its neighbours:
-  // RESOURCE_EXHAUSTED beyond a limit, INVALID_ARGUMENT for fields that contradict each other, or whatever the executor
-  // says about one of its queries. Between calls, a job that was cancelled or whose deadline has passed is dropped
-  // (CANCELLED, DEADLINE_EXCEEDED), and once `stop` (may be null) is set every job is (UNAVAILABLE).
+  // If a query fails, its whole job fails with the error of the first such query: RESOURCE_EXHAUSTED beyond a limit,
+  // INVALID_ARGUMENT for fields that contradict each other, or the executor's error about the query. Other jobs of the
+  // batch are not affected. Between backend calls, drops jobs that were cancelled (CANCELLED) or whose deadline has
+  // passed (DEADLINE_EXCEEDED), and all jobs once `stop` (may be null) is set (UNAVAILABLE).
   //
-  // A device that is lost (UNAVAILABLE of its executor) is noted in the DeviceSet. Under kExit, and when it was the
-  // last one, every job of the batch fails. Under kDegrade its work of the batch goes to devices with replicas;
-  // candidates without another replica are left out and counted (JobQueryResult::num_unavailable), or fail the job with
-  // UNAVAILABLE if it says so (Job::fail_on_unavailable).
+  // If a device is lost (its executor returns UNAVAILABLE), marks it as lost in the DeviceSet. Under kExit, or if it
+  // was the last device, every job of the batch fails. Under kDegrade, devices with replicas take over its work.
+  // Candidates without another replica are left out and counted (JobQueryResult::num_unavailable); a job with
+  // fail_on_unavailable fails with UNAVAILABLE instead.
   std::vector<absl::StatusOr<JobResult>> Execute(absl::Span<Job* const> jobs, BatchStats* stats,
                                                  const std::atomic<bool>* stop = nullptr);
 
@@ -112,7 +112,8 @@ class Lane {
   Lane(store::DeviceSet* devices, DeviceLoad* load, const EngineOptions& options);
   // Creates an executor on every device, and the threads.
   absl::Status Prepare(const EngineOptions& options);
-  // Runs `work` for several devices side by side: for the first on the calling thread, for each other one on a helper.
+  // Runs `work` for several devices in parallel: for the first device on the calling thread, for each other one on a
+  // helper thread.
   void RunOnDevices(absl::Span<const uint32_t> devices, absl::FunctionRef<void(uint32_t device)> work);
 
   store::DeviceSet* const devices_;
@@ -138,11 +139,10 @@ class Engine {
 
   int num_lanes() const { return static_cast<int>(lanes_.size()); }
   Lane& lane(int idx) { return *lanes_[idx]; }
-  // Returns OK while requests can be answered, by what is known of the devices (DeviceSet::Health). Thread-safe and
-  // cheap.
+  // Returns OK while requests can be answered, according to DeviceSet::Health. Thread-safe and cheap.
   absl::Status Health() const;
   const store::DeviceSet& devices() const { return *devices_; }
-  // Counts the lanes that work on a device at this moment.
+  // Returns the number of lanes that are working on a device now.
   int lanes_busy(size_t device) const;
 
  private:

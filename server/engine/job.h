@@ -22,47 +22,47 @@ namespace maxsim::engine {
 struct CandidateSet {
   enum class Kind {
     kWholeCollection,
-    kMatching,  // of the whole collection, the documents that match a filter
+    kMatching,  // the documents of the collection that match a filter
     kOrdinals,
     kInline,
   };
   Kind kind = Kind::kWholeCollection;
 
-  // kMatching has the documents, of the job's own snapshot.
+  // For kMatching: the matching documents, in the job's own snapshot.
   std::shared_ptr<const store::MatchingDocuments> matching;
 
-  // kOrdinals has collection ordinals without repeats, and for each its index in the list that the client sent (so that
-  // missing and repeated ids leave gaps). Both have the same length, and positions strictly increase. A query whose
+  // For kOrdinals: distinct collection ordinals, and for each its index in the list that the client sent. Missing and
+  // repeated ids leave gaps in `positions`, which strictly increase. Both vectors have the same length. A query whose
   // lists are empty gets no hits.
   std::vector<uint64_t> ordinals;
   std::vector<uint32_t> positions;
 
-  // kInline has documents in the collection's storage type, [inline_offsets.back(), dim] row-major. Document n owns the
-  // rows from inline_offsets[n] up to, but without, inline_offsets[n + 1]: at least one. Documents for an i8 collection
-  // have gone through its rotation and have a scale each; for other types inline_scales is empty.
+  // For kInline: documents in the collection's storage type, [inline_offsets.back(), dim] row-major. Document n owns
+  // the rows from inline_offsets[n] up to, but without, inline_offsets[n + 1]: at least one. Documents for an i8
+  // collection have gone through its rotation and have a scale each; for other types inline_scales is empty.
   std::vector<std::byte> inline_tokens;
   std::vector<int64_t> inline_offsets;
   std::vector<float> inline_scales;
 
-  // Returns whether positions of hits are ordinals, as the candidates are in the order of the collection.
+  // Returns whether a hit's position is its ordinal, because the candidates are in the order of the collection.
   bool has_ordinal_positions() const { return kind == Kind::kWholeCollection || kind == Kind::kMatching; }
   uint64_t num_documents(const store::Collection& collection) const;
   // Takes time linear in the ordinals. Ordinals beyond the collection count as 0 tokens; scoring refuses them.
   uint64_t num_tokens(const store::Collection& collection) const;
 };
 
-// How a query is answered on a collection that has codes: a scan of them chooses the candidates that are scored.
+// How a query is answered on a collection that has codes: a scan of the codes chooses which candidates are scored.
 struct RefinementOptions {
-  // How many candidates are scored: those that the scan ranks highest. A query with no more candidates than this is not
-  // scanned; all of its candidates are scored. 0: no query is scanned. Otherwise top_k .. kMaxScanResults.
+  // How many candidates are scored: those that the scan ranks highest. If a query has at most this many candidates, all
+  // are scored without a scan. 0 means no scan. Otherwise the value is top_k .. kMaxScanResults.
   int32_t documents = 0;
-  // Scores more candidates, at most `budget` (`documents` .. kMaxScanResults), if that is needed to prove that no other
-  // candidate is among the best top_k.
+  // If more candidates must be scored to prove that no other candidate is among the best top_k, scores more, up to
+  // `budget` (`documents` .. kMaxScanResults).
   bool require_proof = false;
   int32_t budget = 0;
 };
 
-// Holds one query of a request.
+// One query of a request.
 struct JobQuery {
   std::vector<std::byte> tokens;  // [num_tokens, dim] in QueryType(the collection's storage type)
   std::vector<float> weights;     // [num_tokens], or empty: all 1
@@ -75,19 +75,20 @@ struct JobQuery {
 
 struct Hit {
   float score = 0;
-  // Index in the list that the client sent; for the whole collection, or what matches of it, the document's ordinal.
+  // Index in the list that the client sent. For kWholeCollection and kMatching, the document's ordinal.
   uint64_t position = 0;
   uint64_t ordinal = 0;  // collection ordinal; for inline documents equal to position
 };
 
-// Says how a scan of codes chose the documents of an answer, and whether the answer is proven to be exact.
+// How a scan of codes chose the documents of an answer, and whether the answer is proven to be exact.
 struct Refinement {
-  int planes = 0;              // that were scanned: 1, 2 or 4
-  uint64_t num_documents = 0;  // that were chosen, and scored
-  // No candidate that was left out can be among the best top_k, but for those that are unavailable.
+  int planes = 0;              // number of planes that were scanned: 1, 2 or 4
+  uint64_t num_documents = 0;  // documents that were chosen and scored
+  // True if it is proven that no candidate that was left out is among the best top_k. Unavailable candidates are not
+  // considered.
   bool is_proven = false;
-  // The largest score that the scan gave to a candidate that was left out: an upper bound of its score, or an estimate.
-  // nullopt if no candidate was left out.
+  // The largest score that the scan gave to a candidate that was left out; nullopt if none was left out. It is an upper
+  // bound of the candidate's score if outside_is_bound, else an estimate.
   std::optional<float> outside;
   bool outside_is_bound = false;
 };
@@ -96,7 +97,7 @@ struct JobQueryResult {
   std::vector<Hit> hits;                      // in rank order
   std::vector<TokenMatch> matches;            // [hits, num_tokens] when alignments were asked for, else empty
   uint64_t num_unavailable = 0;               // candidates that were not scored: their device is lost
-  std::optional<Refinement> refinement = {};  // where candidates were scanned
+  std::optional<Refinement> refinement = {};  // set if candidates were scanned
 };
 
 struct JobResult {
@@ -115,52 +116,53 @@ enum class Priority : uint8_t { kLow, kNormal, kHigh };
 struct Job {
   std::shared_ptr<const store::Collection> collection;
   std::vector<JobQuery> queries;
-  // Scores the job on its own snapshot of a live collection. Otherwise its scans of the whole collection may be made on
-  // a later snapshot of the same generation (JobResult::collection). For jobs that also list candidates or matching
-  // documents, so that all of their answers are of one snapshot.
+  // If true, the whole job is scored on its own snapshot of a live collection. If false, its whole-collection queries
+  // may be scored on a later snapshot of the same generation (JobResult::collection). Set it for jobs that also list
+  // candidates or matching documents, so that all answers of the job are of one snapshot.
   bool pinned = false;
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
-  // Lets the job wait for longer than max_queue_time. For jobs of the server itself, which no client would send again.
+  // If true, the job may wait for longer than max_queue_time. For the server's own jobs, which no client would retry.
   bool ignores_max_queue_time = false;
-  // The client, between which jobs of one priority are served fairly. 0 is a client like any other.
+  // The client that sent the job. Jobs of one priority are served fairly between clients. 0 is a client like any other.
   uint64_t client = 0;
-  // The caller may set it at any time from any thread: then the job leaves the queue unscored, with CANCELLED.
+  // The caller may set this to true at any time, from any thread; the job then ends with CANCELLED.
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::AnyInvocable<void(absl::StatusOr<JobResult>)> done;
 
-  // This is the cost in token pairs: query tokens x candidate tokens, summed over the queries. It is filled by
-  // ComputeWork, or by a caller that has the sum already.
+  // The cost in token pairs: query tokens x candidate tokens, summed over the queries. Set by ComputeWork, or by a
+  // caller that already knows the sum.
   uint64_t work = 0;
-  // The host memory that stays held as long as the job: its own (JobBytes), and what its owner keeps for the answer.
-  // Filled by the caller.
+  // The host memory that is held as long as the job exists: its own (JobBytes), and the memory that the caller keeps
+  // for the answer. Set by the caller.
   uint64_t bytes = 0;
 };
 
-// Returns whether the candidates of a query are scanned, and not all of them scored.
+// Returns whether a query's candidates are scanned first, rather than all of them scored.
 bool IsScanned(const JobQuery& query, const store::Collection& collection);
 
-// Returns what JobResult::collection is for a job whose batch was scored on `snapshot`: that, if the job has a query
-// over the whole collection and came with another snapshot; else null.
+// Returns the value of JobResult::collection for a job whose batch was scored on `snapshot`: `snapshot` if the job has
+// a whole-collection query and came with another snapshot, else null.
 std::shared_ptr<const store::Collection> AnsweredBy(const Job& job,
                                                     const std::shared_ptr<const store::Collection>& snapshot);
 
 // Returns the memory of the queries and of each distinct CandidateSet.
 uint64_t JobBytes(const Job& job);
 
-// Returns whether two jobs may be scored in one batch: on the same documents.
+// Returns whether two jobs may be scored in one batch, because they are on the same documents.
 bool MayShareBatch(const Job& a, const Job& b);
 
 // Returns whether the job does nothing but score every document of a streamed collection. A batch of such jobs copies
-// each document to the GPU once, and takes little longer than one of them up to kStreamedQueryTokens.
+// each document to the GPU once. Up to kStreamedQueryTokens query tokens, it takes little longer than a single such
+// job.
 bool StreamsWholeCollection(const Job& job);
 
-// Query tokens of a batch that streams a collection. On an H200 64 queries of 32 tokens take 1.4 times as long as one:
-// 1.20 s instead of 0.84 s over 46 GB of INT8 (docs/performance/code_scan.json).
+// The maximum number of query tokens in a batch that streams a collection. On an H200 64 queries of 32 tokens take 1.4
+// times as long as one: 1.20 s instead of 0.84 s over 46 GB of INT8 (docs/performance/code_scan.json).
 inline constexpr uint64_t kStreamedQueryTokens = 2048;
 
-// Sets job->work; saturates at the largest number. Walks the candidates of each distinct CandidateSet once.
+// Sets job->work, which saturates. Goes through the candidates of each distinct CandidateSet once.
 void ComputeWork(Job* job);
 
 }  // namespace maxsim::engine

@@ -18,9 +18,8 @@ namespace maxsim::gate {
 // Limits on the headers that a client sends before it has authenticated itself. Honest clients stay far below them:
 // gRPC accepts 8 KiB of metadata.
 inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // one call's HEADERS and CONTINUATION frames, as sent
-inline constexpr size_t kMaxHeaderListBytes =
-    16 * 1024;                                // one call's headers, unpacked, plus 32 bytes per field (RFC 9113, 6.5.2)
-inline constexpr int kMaxContinuations = 16;  // CONTINUATION frames of one call
+inline constexpr size_t kMaxHeaderListBytes = 16 * 1024;   // these unpacked, plus 32 bytes per field (RFC 9113, 6.5.2)
+inline constexpr int kMaxContinuations = 16;               // CONTINUATION frames of one call
 
 // A unit is the preface, a frame, or a HEADERS frame with the CONTINUATION frames that belong to it.
 struct Http2Unit {
