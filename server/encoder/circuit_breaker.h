@@ -1,5 +1,6 @@
-// Keeps requests from an encoder that does not work. After `failures` consecutive failed calls it opens, and lets
-// nothing through for `cooldown`. Then it lets one call through as a probe, whose outcome closes it or opens it again.
+// Stops calls to an encoder that does not work. After `failures` consecutive failed calls the breaker opens, and lets
+// no call through for `cooldown`. Then it lets one call through as a probe: if the probe succeeds, the breaker closes,
+// otherwise it opens again.
 #pragma once
 
 #include <string>
@@ -16,10 +17,11 @@ class CircuitBreaker {
  public:
   enum class State { kClosed = 0, kHalfOpen = 1, kOpen = 2 };
 
-  // `failures` 0: never opens.
+  // If `failures` is 0, the breaker never opens.
   CircuitBreaker(int failures, absl::Duration cooldown) : limit_(failures), cooldown_(cooldown) {}
 
-  // Returns OK if a request may be accepted, else UNAVAILABLE that says why it is open and when it tries again.
+  // Returns OK if a request may be accepted. Otherwise returns UNAVAILABLE with the last failure and, if known, the
+  // time until the next probe.
   absl::Status Admit(absl::Time now) {
     if (state_ == State::kOpen && now >= open_until_) {
       state_ = State::kHalfOpen;

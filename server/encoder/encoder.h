@@ -1,4 +1,5 @@
-// Interface to what turns texts into token matrices. The server runs no model: implementations call one elsewhere.
+// Interface to an encoder, which turns texts into token matrices. The server runs no model itself: implementations call
+// one elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ struct EncodeRequest {
   TextKind kind = TextKind::kQuery;
   std::vector<std::string> texts = {};           // UTF-8, without the encoder's prefix; at least one
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow's clock
-  int32_t max_tokens = 0;  // an answer with more for one text is an error; 0: the encoder's own bound alone
+  int32_t max_tokens = 0;  // an answer with more for one text is an error; 0: only the encoder's own bound applies
   TraceHeaders trace = {};
 };
 
@@ -68,8 +69,8 @@ class Encoder {
   //   RESOURCE_EXHAUSTED   the queue is full
   //   DEADLINE_EXCEEDED, CANCELLED
   //   FAILED_PRECONDITION  the token, URL or model name is wrong, or the encoder is not the configured one
-  //   UNAVAILABLE          it gives no answer in time or one that cannot be read, or has changed; see RetryAfter
-  //   INTERNAL             its answer can be read, but not scored
+  //   UNAVAILABLE          the encoder does not answer in time or readably, or is another than before; see RetryAfter
+  //   INTERNAL             the answer is readable, but its vectors cannot be scored
   // Errors never quote the encoder's own error messages; these go only to the log.
   // `done` may run within this call or on a thread that serves other requests too, so it must not block.
   virtual std::shared_ptr<Cancellation> Encode(EncodeRequest request, Done done) = 0;

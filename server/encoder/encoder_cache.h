@@ -17,13 +17,13 @@ namespace maxsim::encoder {
 // Thread-safe.
 class EncoderCache {
  public:
-  // `max_bytes` 0 keeps nothing. `metrics` may be null and must outlive it.
+  // If `max_bytes` is 0, the cache keeps nothing. `metrics` may be null and must outlive the cache.
   EncoderCache(uint64_t max_bytes, Metrics* metrics) : max_bytes_(max_bytes), metrics_(metrics) {}
 
   // Returns null if the text is not cached for this encoder and bound on tokens. Counts a hit or a miss.
   std::shared_ptr<const EncodedText> Find(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text);
 
-  // Keeps the matrix unless it alone is larger than the cache.
+  // Keeps `encoded`, unless it is larger than the whole cache.
   void Add(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text, EncodedText encoded);
 
   // Returns the memory that the entries take, including a fixed estimate per entry for the containers.
@@ -47,8 +47,9 @@ class EncoderCache {
   uint64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// An encoder that answers a request for one query text from a cache, within Encode, if it can. Other requests go
-// to the encoder: those for documents, and those for several queries, which are rarely repeated together.
+// An encoder that answers a request for one query text from a cache if it can, and then calls `done` within Encode. All
+// other requests go to the encoder: requests for documents, and for several queries, which are rarely repeated
+// together.
 class CachedEncoder final : public Encoder {
  public:
   CachedEncoder(std::unique_ptr<Encoder> encoder, uint64_t max_bytes, Metrics* metrics)

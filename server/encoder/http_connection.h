@@ -43,8 +43,8 @@ struct HttpCall {
 struct HttpOutcome {
   absl::Status error;  // UNAVAILABLE if no complete answer came
   bool timed_out = false;
-  // The connection was a kept-alive one that closed before any byte of the answer came. The encoder has probably not
-  // seen the call.
+  // The call used a kept-alive connection, which closed before any byte of the answer came. The encoder has probably
+  // not seen the call.
   bool was_stale = false;
   // Set if there is no error.
   unsigned status = 0;
@@ -59,11 +59,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // `loop` and `peer` must outlive it.
   HttpConnection(boost::asio::io_context* loop, const HttpPeer* peer);
 
-  // Connects unless already connected, and makes the call. `done` runs once, later, on the loop's thread, but not after
-  // Close. One call at a time.
+  // Makes a call, and connects first if necessary. `done` runs once, later, on the loop's thread, but never after
+  // Close. Only one call may be in progress.
   void Send(const HttpCall& call, absl::Duration timeout, uint64_t max_answer_bytes, Done done);
 
-  // Returns, between calls, whether another call can be made: the encoder kept the connection and sent no more bytes.
+  // Returns whether the connection can be used for another call: the encoder has neither closed it nor sent extra
+  // bytes. To be called between calls.
   bool IsUsable();
 
   void Close();

@@ -69,7 +69,8 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   void Admit(const Request& waiting);
   absl::Status CheckRoom(const WaitingRequest& waiting) const;
 
-  // Calls `done` unless it has been called. `queued`: the request has been added to queue_.
+  // Ends a request: calls its `done`, unless that has been called. `queued` says whether the request has been added to
+  // queue_.
   void End(const Request& waiting, Result result, bool queued = true);
   void EndAll(const absl::Status& status);
 
@@ -86,7 +87,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   void Begin(std::vector<TextRange> ranges);
   std::shared_ptr<HttpConnection> NewConnection();
 
-  // Returns the connection that was used last, which is the least likely one to be closed.
+  // Returns the idle connection that was used last, because it is the least likely to have been closed.
   std::shared_ptr<HttpConnection> KeptConnection();
   void Keep(const std::shared_ptr<HttpConnection>& connection);
   void Drop(const std::shared_ptr<HttpConnection>& connection);
@@ -123,13 +124,14 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- The encoder's identity.
 
-  // Asks an encoder of the dialect `maxsim` for its identity (GET /info). Texts wait for the answer.
+  // Asks an encoder of the dialect `maxsim` for its identity (GET /info). Until it answers, texts stay queued.
   void AskWho();
 
   // Takes over the answer of GET /info. FAILED_PRECONDITION if it is not the encoder that the configuration names.
   absl::Status LearnWho(const std::string& body);
 
-  // UNAVAILABLE if an answer is from another encoder than before, INTERNAL for another dim. Learns the dim if unknown.
+  // Returns UNAVAILABLE if an answer comes from another encoder than before, INTERNAL if its vectors have another
+  // dimension. Learns the dimension if it is unknown.
   absl::Status CheckWho(const Answer& answer);
 
   const HttpEncoderOptions options_;

@@ -36,9 +36,9 @@ struct HttpEncoderOptions {
   std::string query_prompt_name;
   std::string document_prompt_name;
   absl::Duration timeout = absl::Seconds(10);       // of one call, from connecting to the last byte
-  absl::Duration window = absl::Milliseconds(2);    // time that a text waits for others to share a call with
+  absl::Duration window = absl::Milliseconds(2);    // how long a text waits for other texts to share its call
   int max_batch_texts = 32;                         // texts per call
-  int connections = 4;                              // and thus calls at a time
+  int connections = 4;                              // maximum number of connections, and thus of calls at a time
   int64_t queue_texts = 4096;                       // limit on the texts that wait for a call
   uint64_t queue_bytes = uint64_t{64} << 20;        // limit on the bytes of all texts that have no answer yet
   uint64_t max_answer_bytes = uint64_t{256} << 20;  // of one call

@@ -29,7 +29,7 @@ struct WaitingRequest {
   EncodeRequest request;
   Encoder::Done done;  // null once it has been called
   std::vector<EncodedText> results;
-  size_t num_sent = 0;      // texts that are in a call or have been
+  size_t num_sent = 0;      // texts that have been put into a call
   size_t num_answered = 0;  // texts that have a result
   uint64_t num_bytes = 0;   // of its texts
   boost::asio::steady_timer deadline;
@@ -49,7 +49,7 @@ class TextQueue {
 
   void Add(std::shared_ptr<WaitingRequest> request, absl::Time now);
 
-  // Queues a part of a call that was refused, so that it is sent without the others.
+  // Queues the texts that one request had in a refused call, so that they are sent in a call of their own.
   void AddAlone(TextRange range) { alone_.push_back(std::move(range)); }
 
   // Takes out everything that AddAlone has queued.
@@ -58,11 +58,11 @@ class TextQueue {
   // Must be called once for a request that is over, so that its texts are no longer counted.
   void Forget(const WaitingRequest& request);
 
-  // Returns when the next call may begin: InfinitePast if at once, InfiniteFuture if there are no texts.
+  // Returns when the next call may begin: InfinitePast if now, InfiniteFuture if there are no texts.
   absl::Time NextCall() const;
 
   // Returns the texts of the next call, or none if no call may begin yet. They have the same kind and the same bound on
-  // tokens. Kinds take turns, and so do requests that are longer than a call.
+  // tokens. The two kinds take turns, and so do requests with more texts than fit into a call.
   std::vector<TextRange> Take(absl::Time now);
 
   size_t num_texts() const { return num_texts_; }
@@ -70,8 +70,8 @@ class TextQueue {
  private:
   struct Line {
     std::deque<std::shared_ptr<WaitingRequest>> requests;
-    size_t num_texts = 0;  // of requests that are not over, and not yet taken
-    absl::Time since;      // from when the window counts
+    size_t num_texts = 0;  // texts of unfinished requests that Take has not taken
+    absl::Time since;      // start of the window
   };
 
   static size_t IndexOf(TextKind kind) { return kind == TextKind::kQuery ? 0 : 1; }

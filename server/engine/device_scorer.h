@@ -16,10 +16,10 @@
 
 namespace maxsim::engine {
 
-// Holds the hits of one query on one device.
+// The hits of one query on one device.
 struct DeviceHits {
   std::vector<Hit> hits;            // a few times top_k at most, in no order
-  int num_lists = 0;                // top-k lists of the executor that they came from; more than one need sorting
+  int num_lists = 0;                // executor's top-k lists that the hits come from; if several, the hits need sorting
   std::vector<TokenMatch> matches;  // [hits, tokens] for inline documents, when asked for; then hits are in rank order
 };
 
@@ -38,9 +38,9 @@ struct DeviceWork {
   CallTimings timings;  // aligning counts as kernel time
 };
 
-// An executor with the memory that its lane keeps for it. BeginBatch begins a batch; then work is added (AddPart,
-// AddInline, AddHitToAlign) and done (Score, Align), several times if need be. One thread at a time may call it;
-// scorers of other devices may run in parallel.
+// An executor with the memory that its lane keeps for it. BeginBatch begins a batch; then the caller adds work
+// (AddPart, AddInline, AddHitToAlign) and has it done (Score, Align), several times if necessary. One thread at a time
+// may use a scorer; scorers of different devices may run in parallel.
 class DeviceScorer {
  public:
   // `limits` must be the options that `executor` was created with.
@@ -52,7 +52,7 @@ class DeviceScorer {
 
   // `queries` must stay valid until the next BeginBatch.
   void BeginBatch(BatchQueries* queries);
-  // Drops the work, the hits, and the record that the device was lost in this batch.
+  // Drops the added work, the hits, and the record that the device was lost in this batch.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }

@@ -1,4 +1,4 @@
-// A thread that another thread gives work, one task at a time.
+// A thread that carries out work for another thread, one task at a time.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class HelperThread {
   // Begins `work` on the helper's thread. Wait must be called before the next Start, and before anything that `work`
   // uses is destroyed.
   void Start(std::function<void()> work);
-  // Returns when the work is done; what it wrote is visible then.
+  // Waits until the work is done. The caller then sees everything that the work has written.
   void Wait();
 
  private:

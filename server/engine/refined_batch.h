@@ -17,9 +17,9 @@
 
 namespace maxsim::engine {
 
-// Scans the codes of the candidates on their devices side by side and merges what the devices chose. The chosen
-// candidates of each query are then scored as a list of ordinals by Lane::Batch, together with the queries that are not
-// scanned. So their scores have the bits that a request for this list would get. If a query asks for a proof and the
+// Scans the codes of the candidates on all devices in parallel, and merges the candidates that the devices chose.
+// Lane::Batch then scores the chosen candidates of each query as a list of ordinals, together with the queries that are
+// not scanned. So the scores have the same bits as in a request for this list. If a query asks for a proof and the
 // answer is not proven, candidates whose bounds reach its k-th score are scored too, until `budget` documents were
 // scored.
 //
@@ -38,8 +38,8 @@ class Lane::RefinedBatch {
  private:
   // The candidates that the scan found for one task.
   struct Choice {
-    // The first num_refined ones are the best, in no order, and the next one is the best of the others. If there are no
-    // others, the last one is the worst.
+    // The first num_refined candidates are the best, in no order, and the next one is the best of the rest. If there
+    // are no more than num_refined, the last one is the worst.
     std::vector<ScannedCandidate> best;
     size_t num_refined = 0;
     uint64_t num_unavailable = 0;
@@ -57,7 +57,7 @@ class Lane::RefinedBatch {
   bool DropLostDevices();
   void FailIncompleteJobs();
   void Choose();
-  // Sets num_refined and orders `best` as Choice says. The first `num_ordered` are known to be the best already.
+  // Sets num_refined and orders `best` as Choice says. The first `num_ordered` must already be the best.
   static void Refine(size_t num_refined, size_t num_ordered, Choice* choice);
   void Scan();
 

@@ -19,7 +19,7 @@ class Console {
   // Reads the file of recorded questions, once; "" for none. Errors name the key http.console_questions.
   static absl::StatusOr<Console> Open(const std::string& questions_file);
 
-  // Returns whether a GET of the path has an answer here.
+  // Returns whether the console has an answer for a GET of the path.
   bool Knows(std::string_view path) const;
 
   // Answers a GET or HEAD of a known path. The caller must have authenticated a request for kQuestionsPath; the other

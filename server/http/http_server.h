@@ -21,8 +21,8 @@
 
 namespace maxsim::http {
 
-// The requests in plain text that a port with certificates answers.
-enum class PlainText { kProbes, kNothing };  // kProbes: /metrics too
+// Which plain-text requests a port with certificates answers.
+enum class PlainText { kProbes, kNothing };  // kProbes: the probes and /metrics
 
 struct HttpOptions {
   std::string host;
@@ -32,15 +32,15 @@ struct HttpOptions {
   uint64_t max_body_bytes = 0;
   uint64_t max_body_memory = 0;    // for all bodies together
   absl::Duration request_timeout;  // zero for none
-  // As in TransportOptions, except that a time of zero means no limit.
+  // The next four are as in TransportOptions, except that a time of zero means no limit.
   int max_idle_connections_per_peer = 256;
   int max_idle_connections = 1024;
   absl::Duration idle_timeout = absl::Seconds(60);
   absl::Duration body_timeout = absl::Seconds(30);
-  PlainText plain_text = PlainText::kProbes;  // without certificates everything is plain text
+  PlainText plain_text = PlainText::kProbes;  // ignored without certificates
   bool root_documents_are_texts = false;      // treat strings in `documents` as texts even without /text
   std::vector<std::string> allowed_hosts;     // further host names of this server that browsers may use; "*": any
-  std::string client_header;                  // by which a client names itself, as in gRPC's metadata; "": none
+  std::string client_header;                  // header by which a client identifies itself; "": none
   bool console = false;                       // serve the console at /
   std::string console_questions;              // file of recorded questions for it; "": none
 };
@@ -62,20 +62,20 @@ struct HttpDependencies {
   const tracing::Tracer* tracer = nullptr;  // if null, calls are not traced
 };
 
-// Serves from its own threads between Start and Stop. If the server has tokens, /v1 and the console's recorded
-// questions need one; /metrics, the probes and the console's files do not. If the server asks for client certificates,
-// all paths but the probes and /metrics need one. The probes wait for no rerank call.
+// Serves from its own threads between Start and Stop. If the server has tokens, calls of the API and the console's
+// recorded questions need one; /metrics, the probes and the console's files do not. If the server asks for client
+// certificates, all paths except the probes and /metrics need one. The probes never wait for rerank calls.
 class HttpServer {
  public:
   HttpServer(const HttpOptions& options, HttpDependencies dependencies);
   ~HttpServer();  // stops, without grace
 
-  // Binds and begins to serve; returns the port. UNAVAILABLE with the system's reason if the address cannot be had; the
-  // errors of ReadQuestions if the file of questions is invalid.
+  // Binds and begins to serve; returns the port. Returns UNAVAILABLE with the system's reason if it cannot listen on
+  // the address, and the errors of ReadQuestions if the file of questions is invalid.
   absl::StatusOr<int> Start();
 
-  // Closes the port, answers the requests that have arrived, cuts off those whose clients have not read their answers
-  // after `grace`, joins the threads. Idempotent.
+  // Closes the port, answers the requests that have arrived, and joins the threads. After `grace`, cuts off clients
+  // that have not read their answers. Idempotent.
   void Stop(absl::Duration grace);
 
  private:

@@ -1,4 +1,4 @@
-// Answers what clients of other services request before they rerank: /v1/models of Xinference and OpenAI,
+// Answers the requests that clients of other services make before they rerank: /v1/models of Xinference and OpenAI,
 // /v1/cluster/auth of Xinference, and /info of text-embeddings-inference. Each path also exists below /text. Internal
 // to server/http.
 #pragma once
@@ -15,7 +15,7 @@
 namespace maxsim::http {
 
 struct ModelPath {
-  enum class Kind { kList, kOne, kInfo, kAuth };  // kAuth: do calls need a token?
+  enum class Kind { kList, kOne, kInfo, kAuth };  // kAuth asks whether calls need a token
   Kind kind = Kind::kList;
   std::string name = {};  // for kOne
   bool is_text = false;   // the path is below /text
@@ -31,12 +31,12 @@ struct ModelSource {
   service::RequestLimits limits = {};
   int max_requests = 0;
   bool needs_token = false;
-  // Strings are texts even without /text.
+  // If true, strings are texts even on paths without /text.
   bool root_documents_are_texts = false;
 };
 
-// Lists collections and the encoder's model as models. Where strings are texts and there is an encoder, any model name
-// is accepted, as in a rerank call; otherwise an unknown name gets 404.
+// Lists collections and the encoder's model as models. If strings are texts and there is an encoder, accepts any model
+// name, as a rerank call does; otherwise answers 404 to an unknown name.
 Response AnswerModels(const ModelPath& path, const ModelSource& source);
 
 }  // namespace maxsim::http

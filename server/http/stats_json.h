@@ -1,5 +1,5 @@
 // Writes the answer of /v1/stats: what the server did in the last ten minutes, as columns with a number per sample,
-// oldest first. If a sample has no value for a column, the number is null.
+// oldest first. If a sample has no value for a column, the element is null.
 //
 //   {"version": ..., "commit": ..., "interval_s": 5, "age_s": A, "seconds": [...],
 //    "requests": {"OK": [...], CODE: [...]}, "rejections": {REASON: [...]}, "p50_us": [...], "p99_us": [...],
@@ -7,8 +7,8 @@
 //    "devices": [{"number": N, "backend": ..., "name": ..., "up": true, "memory_bytes": B, "free_bytes": B,
 //                 "collection_bytes": B, "budget_bytes": B, "busy": [...]}, ...]}
 //
-// Requests, rejections and calls are a second. "age_s" is the time since the newest sample ended. Codes and reasons
-// that did not occur are left out, and so is a budget that is not set.
+// Requests, rejections and calls are numbers per second. "age_s" is the time since the newest sample ended. Codes and
+// reasons that did not occur are left out, and so is "budget_bytes" if no budget is set.
 #pragma once
 
 #include <string>

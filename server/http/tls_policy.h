@@ -7,9 +7,10 @@
 
 namespace maxsim::http {
 
-// For a port with certificates. OK if the request may be served as it came, FAILED_PRECONDITION if it needs TLS,
-// UNAUTHENTICATED if it needs a client certificate (`asks_clients`). Probes and metrics need no certificate, and TLS
-// only with PlainText::kNothing; every other path, known or not, needs both.
+// Checks a request to a port with certificates. Returns FAILED_PRECONDITION if the request must use TLS and does not,
+// UNAUTHENTICATED if it must have a client certificate and has none. Probes and metrics need no client certificate, and
+// need TLS only with PlainText::kNothing. Every other path, known or not, needs TLS and, if `asks_clients`, a client
+// certificate.
 absl::Status CheckTls(const Request& request, PlainText plain_text, bool asks_clients);
 
 }  // namespace maxsim::http

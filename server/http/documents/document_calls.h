@@ -17,7 +17,7 @@
 
 namespace maxsim::http {
 
-// Returns the document call that a request is, or nullopt.
+// Returns which document call a request is, or nullopt if it is none.
 std::optional<DocumentCall> DocumentCallOf(const Request& request);
 
 // Return the call's name in the metrics and in traces, and the scope that its token needs.

@@ -10,8 +10,8 @@
 
 namespace maxsim::http {
 
-// Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}. For an upsert with texts, also
-// {"usage": {"total_tokens": N}}, the token vectors that the encoder made.
+// Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}. For an upsert with texts, add
+// "usage": {"total_tokens": N}, the number of token vectors that the encoder made.
 std::string FormatWrites(const v1::UpsertResponse& response);
 std::string FormatWrites(const v1::DeleteResponse& response);
 
@@ -33,7 +33,7 @@ std::string FormatCount(const v1::CountResponse& response);
 // "sequence": N}.
 std::string FormatFacets(const v1::FacetsResponse& response);
 
-// Formats an error of DocumentService. Its field, a gRPC path, is renamed as in the body.
+// Formats an error of DocumentService. Replaces its field, a gRPC path, by the name in the body.
 std::string FormatDocumentError(const absl::Status& status);
 
 }  // namespace maxsim::http

@@ -5,8 +5,8 @@
 //   {"id": ID, "model": COLLECTION, "generation": G, "score": S, "query_tokens": ["...", ...],
 //    "document_tokens": ["...", ...], "similarities": [[...], ...]}
 //
-// "similarities" has a row for each token of the query and a column for each of the document. The lists of tokens are
-// there only where the tokens' texts are known.
+// "similarities" has a row for each token of the query and a column for each of the document. Each list of tokens is
+// present only if the tokens' texts are known.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@
 
 namespace maxsim::http {
 
-// The maximum size of a body, which holds one query. It is parsed as a whole, which takes 100 times its memory.
+// The maximum size of a body, which holds one query. Parsing a body takes up to 100 times its size in memory.
 inline constexpr size_t kMaxExplainBodyBytes = size_t{1} << 20;
 
-// Returns a request with one query and one candidate. All members but "id" are read by the rules of ParseRerankBody,
-// whose errors this returns too.
+// Returns a request with one query and one candidate. Reads all members except "id" with ParseRerankBody, and returns
+// its errors too.
 absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, const service::RequestLimits& limits,
                                                       const StopCheck& stop = nullptr);
 
@@ -31,7 +31,7 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
                               const v1::ExplainResponse& explanation);
 
-// Formats an error of ExplainApi. Its field is renamed as in the body.
+// Formats an error of ExplainApi. Replaces its field by the name in the body.
 std::string FormatExplainError(const absl::Status& status);
 
 }  // namespace maxsim::http

@@ -8,8 +8,9 @@
 //
 // A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is the
 // id of a stored one (a text or an integer), a text (under the paths that say so), or an object: {"id": ID}, {"text":
-// TEXT} or {"tokens": MATRIX}, the latter two with any other members. Clients of other services may use those services'
-// names for members; some of these are ignored (rerank_members.h). A null member counts as left out.
+// TEXT} or {"tokens": MATRIX}. An object with a text or tokens may have any other members. Clients of other services
+// may use those services' names for members; some of these are ignored (rerank_members.h). A member that is null counts
+// as absent.
 #pragma once
 
 #include <string>
@@ -28,10 +29,10 @@ struct RerankBody {
   AnswerForm form;            // complete but for its model
 };
 
-// INVALID_ARGUMENT names the member of the body, its value and what is accepted; the first of several errors is
-// returned. Elements beyond `limits` end the reading; the service checks everything else that the message can hold.
-// `stop` (may be null) is called every few milliseconds; its error ends the parsing. Takes time in proportion to the
-// body, and memory in proportion to the message.
+// Parses a body. Returns INVALID_ARGUMENT for the first error, naming the member of the body, its value and what is
+// accepted. Stops reading when the body exceeds `limits`. Everything else that the message can express is checked by
+// the service. `stop` (may be null) is called every few milliseconds; its error ends the parsing. Takes time in
+// proportion to the body, and memory in proportion to the message.
 absl::StatusOr<RerankBody> ParseRerankBody(const std::string& body, const RerankPath& path,
                                            const service::RequestLimits& limits, const StopCheck& stop = nullptr);
 

@@ -91,7 +91,7 @@ class RerankEvents final : public BodyEvents {
   bool AddRankField(const std::string& name);
   // If the body has rank_fields, makes each document's text from the members that these name.
   bool TakeRankFields();
-  // If every document is an object with an id, takes them for documents sent with the body rather than stored ones.
+  // If every document is an object with an id, treats them as documents sent with the body rather than stored ones.
   void CarryObjectsWithIds();
   bool RefuseQuery() { return Wrong("query", "must be a text, a list of rows of numbers, or {dtype, shape, data}"); }
   bool RefuseElement(std::string_view shown);

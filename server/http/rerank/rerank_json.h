@@ -1,4 +1,4 @@
-// Writes what the HTTP port answers, in the shapes that clients of other services know. The functions are pure.
+// Writes the answers of the HTTP port, in the forms that clients of other services expect. The functions are pure.
 //
 //   {"id": REQUEST_ID, "model": MODEL, "generation": G,
 //    "results": [{"index": I, "id": ID, "relevance_score": S, "group": VALUE, "document": {...}, "alignment": {...}},
@@ -8,7 +8,8 @@
 //    {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
 //    "kernel_us": ..., "total_us": ...}}
 //
-// "index" counts in `documents` as it was sent; "*" is the whole collection, in its own order.
+// "index" is the position in `documents` as sent; for "*", the position in the whole collection, in the collection's
+// order.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ enum class AnswerShape : uint8_t {
 // A document that the body carries, as the answer repeats it.
 struct CarriedDocument {
   std::string id = {};  // JSON; "" for none
-  // Empty unless documents are to come back.
+  // The rest is empty unless the answer repeats the documents.
   std::string object = {};               // JSON as it was sent; "" for a text alone, and for tokens
   std::optional<std::string> text = {};  // null for tokens
 };
@@ -58,12 +59,12 @@ std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankRespons
 void AppendPayload(const std::string& payload, std::string& text);
 
 // Returns {"error": {"code": "INVALID_ARGUMENT", "message": "...", "field": "top_n", "reason": "LIMIT_EXCEEDED",
-// "limit": 1024, "limit_key": "limits.max_top_k"}, "message": "...", "detail": "..."}. The message is there three times
-// because clients of different services show different ones. "field" and the members after it are there only if the
-// status has them.
+// "limit": 1024, "limit_key": "limits.max_top_k"}, "message": "...", "detail": "..."}. The message appears three times
+// because clients of different services show different members. "field" and the members after it are present only if
+// the status has them.
 std::string FormatError(const absl::Status& status);
 
-// Returns an error of RerankApi with its field named as in the body, in place of the gRPC path.
+// Returns an error of RerankApi with its field, a gRPC path, replaced by the name in the body.
 absl::Status NamedAsInRerankBody(const absl::Status& status);
 
 // Formats an error of RerankApi, with NamedAsInRerankBody.

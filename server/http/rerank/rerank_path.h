@@ -24,7 +24,7 @@ enum class RerankApi : uint8_t {
 struct RerankPath {
   std::string_view path;
   RerankApi api;
-  bool strings_are_texts;  // a string in `documents` is a document's text, else the id of a stored one
+  bool strings_are_texts;  // true: a string in `documents` is a text; false: the id of a stored document
 };
 
 inline constexpr std::array<RerankPath, 10> kRerankPaths = {{{"/v1/rerank", RerankApi::kV1, false},

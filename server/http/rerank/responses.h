@@ -1,5 +1,5 @@
-// Makes the responses that the paths of the HTTP port have in common, and turns an exception into the error of a single
-// request. Internal to server/http.
+// Makes responses that several paths of the HTTP port use, and turns an exception into the error of a single request.
+// Internal to server/http.
 #pragma once
 
 #include <exception>
@@ -41,7 +41,7 @@ inline Response Error(int http_status, const absl::Status& status) {
 
 inline Response Error(const absl::Status& status) { return Error(ToHttpCode(status.code()), status); }
 
-// For errors of the services, which name a field by its gRPC path: it is renamed as in the body.
+// For errors of the services, which name a field by its gRPC path. The path is replaced by the name in the body.
 inline Response ServiceError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatServiceError(status));
 }

@@ -1,4 +1,4 @@
-// Base64 of any length, decoded so that it can be stopped.
+// Decodes base64 of any length, and can be stopped meanwhile.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 namespace maxsim::http {
 
 // Decodes `text` and appends the bytes to `bytes`, by the rules of absl::Base64Unescape: white space anywhere, with or
-// without padding. False if it is not base64. `stop` (may be null) is called every megabyte, and its error returned.
+// without padding. Returns false if `text` is not base64. Calls `stop` (may be null) every megabyte, and returns its
+// error.
 absl::StatusOr<bool> DecodeBase64(std::string_view text, const StopCheck& stop, std::string* bytes);
 
 }  // namespace maxsim::http

@@ -1,5 +1,5 @@
-// Reads a JSON body event by event: it keeps nothing twice, and the first error ends the reading. This base class has
-// what all bodies with token matrices share; a subclass knows the members. Internal to server/http.
+// Reads a JSON body event by event, so that no data is held twice, and the first error ends the reading. This base
+// class has the code that all bodies with token matrices share; a subclass knows the members. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,7 @@ class BodyEvents : public JsonEvents {
   // shape and data. It has at most `max_rows` rows, which `limit_name` bounds.
   bool ReadRows(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
   bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
-  // Does so from the object's first member on, which Key got.
+  // Reads such an object when its first member `key` has already been passed to Key.
   bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name, std::string_view key) {
     return ReadEncoded(matrix, max_rows, limit_name) && SelectPart(key);
   }
@@ -124,7 +124,7 @@ class BodyEvents : public JsonEvents {
   std::string_view body_;
   absl::Status stopped_;
   Reading reading_ = Reading::kMembers;
-  Reading outer_ = Reading::kMembers;  // what goes on when a container ends that is skipped or ignored
+  Reading outer_ = Reading::kMembers;  // what to continue with after a skipped or ignored container
   int skip_depth_ = 0;                 // within that container
   size_t container_begin_ = 0;         // of one that a message may show
 

@@ -1,11 +1,12 @@
-// Gives the HTTP code of an error.
+// Maps errors to HTTP status codes.
 #pragma once
 
 #include "absl/status/status.h"
 
 namespace maxsim::http {
 
-// DATA_LOSS, and other errors that a client cannot fix, are 500; CANCELLED is 499, as in nginx.
+// Returns the HTTP status of an error: 500 for DATA_LOSS and other errors that a client cannot fix, 499 for CANCELLED,
+// as in nginx.
 int ToHttpCode(absl::StatusCode code);
 
 // Returns the HTTP status of a call that failed in the HTTP port itself. There, RESOURCE_EXHAUSTED means that memory

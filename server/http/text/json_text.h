@@ -23,8 +23,9 @@ inline std::optional<uint64_t> Unsigned(const nlohmann::json& number) {
   return std::nullopt;
 }
 
-// Makes the text of an object, member by member. Answers to calls are made with it: nlohmann's arrays and objects take
-// memory when they are destroyed, so that the process ends if memory runs out while one exists. A scalar does not.
+// Makes the text of a JSON object, member by member. Answers to calls must use it, and not nlohmann's arrays and
+// objects: these allocate when they are destroyed, so that the process ends if memory runs out while one exists. A
+// nlohmann scalar allocates nothing then.
 class ObjectText {
  public:
   // Adds a member whose value is a scalar.
