@@ -1,6 +1,5 @@
-// Records the server's activity of the last ten minutes, as samples of a few seconds each, so that a person who looks
-// now sees what happened before. It costs requests nothing: the server's monitor takes the samples from the metrics,
-// every few seconds.
+// Records the server's activity of the last ten minutes as samples of a few seconds each, so that a person can see what
+// happened recently. Requests are not slowed down: the server's monitor computes the samples from the metrics.
 #pragma once
 
 #include <array>
@@ -28,7 +27,7 @@ struct ActivityTotals {
     uint64_t collection_bytes = 0;            // the part of it that collections take
     uint64_t budget_bytes = 0;                // memory.budget; 0: none
     std::string backend = {};                 // "cpu" or "cuda"
-    std::string name = {};                    // as its maker names it
+    std::string name = {};                    // the maker's name for the device
   };
 
   MetricsTotals metrics;
@@ -46,14 +45,14 @@ struct ActivitySample {
   double seconds = 0;                                 // its length
   std::array<uint32_t, kNumStatusCodes> answers{};    // rerank calls by status code
   std::array<uint32_t, kNumRejections> rejections{};  // by Rejection
-  std::optional<double> p50_us = {}, p99_us = {};     // time of those calls; none if there was no call
-  std::optional<double> mean_batch_queries = {};      // none if there was no batch
+  std::optional<double> p50_us = {}, p99_us = {};     // duration of rerank calls; nullopt if there was no call
+  std::optional<double> mean_batch_queries = {};      // nullopt if there was no batch
   double queue_jobs = 0;                              // at the end
   uint32_t encoder_calls = 0;
   uint32_t encoder_cache_hits = 0;
   uint32_t encoder_cache_misses = 0;
   std::array<uint32_t, kNumWriteOutcomes> writes{};            // to live collections, by WriteOutcome
-  std::optional<double> write_p50_us = {}, write_p99_us = {};  // of requests of writes, until searches see them
+  std::optional<double> write_p50_us = {}, write_p99_us = {};  // time until searches see a request's writes
   std::vector<Device> devices = {};
 };
 

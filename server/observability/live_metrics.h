@@ -68,7 +68,7 @@ struct GroupCommit {
     absl::Duration until_durable;  // from its arrival until its writes were on the disk
     absl::Duration until_visible;  // from its arrival until new requests see its writes
   };
-  uint64_t num_writes = 0;  // in the log's batch, which excludes writes that were stale or found nothing
+  uint64_t num_writes = 0;  // writes in the log's batch, which excludes stale writes and deletes of unknown ids
   absl::Duration log_time;  // for writing the batch, including its sync
   WriteCounts writes;       // of all its requests, by outcome
   std::vector<Request> requests;
@@ -126,7 +126,7 @@ class LiveMetrics {
                        uint64_t bytes_written);
 
   // Count the messages of a collection's stream by outcome, and observe how long the stream took to acknowledge one.
-  // From the first call on the collection has the series of a stream.
+  // The series of a stream exist from the collection's first such call on.
   void CountMessages(std::string_view collection, const std::array<uint64_t, kNumStreamOutcomes>& counts);
   void ObservePublish(std::string_view collection, absl::Duration duration);
 

@@ -14,8 +14,7 @@
 
 namespace maxsim::log {
 
-// The value of a field: a text of any bytes, a number or a bool. As text all look the same; in JSON only texts are
-// quoted.
+// The value of a field: a text of any bytes, a number or a bool. In JSON only texts are quoted.
 class Value {
  public:
   // Implicit, so that fields are written {"key", value}.
@@ -29,7 +28,8 @@ class Value {
   template <typename T>
   requires std::is_same_v<T, bool> Value(T flag) : text_(flag ? "true" : "false"), is_quoted_(false) {}
 
-  // A number that the caller has formatted. It stays a text where JSON has no such number, as for "inf" and "nan".
+  // Makes a value from a number that the caller has formatted. In JSON it becomes a text if JSON has no such number
+  // ("inf", "nan").
   static Value Number(std::string text);
 
   const std::string& text() const { return text_; }

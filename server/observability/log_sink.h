@@ -31,26 +31,27 @@ void CountDroppedLine(DropReason reason);
 class DescriptorSink : public spdlog::sinks::sink {
  public:
   struct Options {
-    size_t max_queued_bytes = size_t{1} << 20;   // of queued lines; the newest is kept whatever its size
+    size_t max_queued_bytes = size_t{1} << 20;   // of queued lines; the newest line is kept whatever its size
     std::chrono::milliseconds flush_time{1000};  // the longest that flush and the destructor wait for the reader
   };
 
   // Starts the writer. The caller owns `fd` and keeps it open while the sink lives.
   DescriptorSink(int fd, const Options& options);
-  // Writes the queued lines, for at most flush_time. Does not wait for them if an earlier flush timed out and nothing
-  // was read since. If the writer is stuck in write(2), because another process filled the pipe, it is detached.
+  // Waits, for at most flush_time, until the queued lines are written. Does not wait if an earlier flush timed out and
+  // the reader has read nothing since. If the writer is stuck in write(2), because another process filled the pipe, it
+  // is detached.
   ~DescriptorSink() override;
   DescriptorSink(const DescriptorSink&) = delete;
   DescriptorSink& operator=(const DescriptorSink&) = delete;
 
   void log(const spdlog::details::log_msg& message) override;
-  // Waits until all lines logged before the call are written, for at most flush_time.
+  // Waits, for at most flush_time, until all lines that were logged before the call are written.
   void flush() override;
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
 
   // Installs handlers that wait a moment for this sink's writer when the process crashes (SIGABRT, SIGSEGV, ...), but
-  // not for signals that already have a handler. Works for one sink per process: the last one that calls it.
+  // not for signals that already have a handler. Only the last sink of a process that calls this is flushed.
   void FlushOnCrash();
 
  private:

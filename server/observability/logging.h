@@ -15,14 +15,14 @@ namespace maxsim::log {
 inline bool DebugEnabled() { return spdlog::should_log(spdlog::level::debug); }
 
 // Makes spdlog's default logger write to stderr in `format` ("text" or "json") at `level` (spdlog's names). gRPC's own
-// messages go there too: errors as warnings, the rest at debug. So do protobuf's, for releases with a log handler
-// (newer ones log through Abseil): fatal ones as critical, the rest at debug.
-// Call once, after signals are blocked and before other threads start. A separate thread writes the lines (log_sink.h),
-// so that logging never waits for the reader of stderr; if the queue is full, its oldest lines are dropped. Since any
-// client can cause gRPC's errors, these are cut, and limited to ten per second with a count of those left out.
+// messages go there too: its errors as warnings, its other messages at debug. So do protobuf's messages, if its release
+// has a log handler (newer ones log through Abseil): fatal ones as critical, the others at debug. Call once, after
+// signals are blocked and before other threads start. A separate thread writes the lines (log_sink.h), so that logging
+// never waits for the reader of stderr; if the queue is full, its oldest lines are dropped. Since any client can cause
+// gRPC's errors, these lines are shortened and limited to ten per second, with a count of the lines left out.
 void Initialize(const std::string& level, const std::string& format);
 
-// Waits until all logged lines are written, for at most a second. A process that ends by exit() or by returning from
+// Waits, for at most a second, until all logged lines are written. A process that ends by exit() or by returning from
 // main() does this by itself; one that ends by _exit() must call it.
 void Flush();
 

@@ -28,13 +28,13 @@ enum class Rejection {
   kNotFound,
   kDevice,
   kShutdown,
-  kQueueTime,   // would have waited for longer than is allowed, or than its client waits
+  kQueueTime,   // would have waited for longer than max_queue_time, or until after its deadline
   kDisplaced,   // was accepted, but pushed out of a full queue by a request of another client
-  kLoading,     // the server is loading, or the collection is, or could not be loaded
+  kLoading,     // the server or the collection is loading, or the collection could not be loaded
   kMemory,      // there was no memory for it
   kHttpFull,    // http.max_concurrent_requests were in progress
   kEncoder,     // its texts could not be encoded
-  kGeneration,  // the collection is of another generation than it asked for
+  kGeneration,  // the collection is not of the requested generation
 };
 
 inline constexpr size_t kNumRejections = 14;
@@ -90,7 +90,8 @@ class Metrics {
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
-  // Set the bytes of answers that clients have not read yet, and count calls that were ended because of them.
+  // Set the bytes of answers that clients have not read yet, and count a call that was ended because of too many such
+  // bytes.
   void SetUnreadAnswerBytes(uint64_t bytes);
   void CountUnreadAnswersEnded();
 
@@ -128,7 +129,7 @@ class Metrics {
 
   // Counts a call to the encoder. `result` must be one of a few fixed values (docs/reference/metrics.md).
   void CountEncoderCall(std::string_view result, size_t num_texts, absl::Duration duration);
-  // Sets the texts that wait for a call, and the bytes of all texts without an answer.
+  // Sets the number of texts that wait for a call, and the bytes of all texts that have no answer yet.
   void SetEncoderQueue(size_t num_texts, uint64_t num_bytes);
   // Sets the state of the encoder's circuit breaker: 0 closed, 1 half open, 2 open.
   void SetEncoderBreaker(int state);
@@ -153,7 +154,7 @@ class Metrics {
   // Sets a GPU's state, which the caller reads from NVML.
   void SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts);
 
-  // Returns the totals. This costs as much as a scrape of these series: not for the hot path.
+  // Returns the totals. Not for the hot path, because it costs as much as a scrape of these series.
   MetricsTotals Totals() const;
 
   // Returns the time that a device's kernels have taken since the server began, summed over lanes.

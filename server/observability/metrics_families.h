@@ -191,7 +191,7 @@ struct Metrics::Families {
 
   DeviceSeries& SeriesOfDevice(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     DeviceSeries& series = devices[device];
-    // The last one is null if memory ran out before. Add returns a series that is there already.
+    // The last member is null if memory ran out in an earlier call. Add returns an existing series as it is.
     if (series.cache_misses != nullptr) return series;
     const prometheus::Labels labels = {{"device", absl::StrCat(device)}};
     series.up = &device_up.Add(labels);

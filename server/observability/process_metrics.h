@@ -21,8 +21,8 @@ struct ProcStat {
   double resident_pages = 0;
 };
 
-// Parses the text of /proc/PID/stat; returns false when it is not one. The command name in it may hold spaces and
-// parentheses.
+// Parses the text of /proc/PID/stat; returns false if the text has another form. The command name in it may hold spaces
+// and parentheses.
 bool ParseProcStat(std::string_view text, ProcStat* stat);
 
 }  // namespace maxsim

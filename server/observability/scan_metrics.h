@@ -28,7 +28,7 @@ class ScanMetrics {
     double scan_seconds = 0;
     double refine_seconds = 0;
   };
-  // Observes a batch that scanned something.
+  // Observes a batch with scans.
   void Observe(const Batch& batch);
 
  private:

@@ -1,4 +1,4 @@
-// Ends an HTTP call: says when the work on it has to stop, and ensures that it gets exactly one answer. Internal to
+// Ends HTTP calls: tells when the work on a call must stop, and ensures that it gets exactly one answer. Internal to
 // server/http.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace maxsim::http {
 
-// The reasons to end a call before it is answered. Copies are of one call. Thread-safe.
+// The reasons to end a call before it is answered. Copies refer to the same call. Thread-safe.
 struct CallEnd {
   using Clock = std::chrono::steady_clock;
 
@@ -22,7 +22,7 @@ struct CallEnd {
   std::shared_ptr<const std::atomic<bool>> cancelled;  // the client has gone
   const std::atomic<bool>* closing = nullptr;          // the server has no time left
 
-  // OK, or why the work on the call has to stop.
+  // Returns OK, or the reason why the work on the call must stop.
   absl::Status Check() const {
     if (*cancelled) return absl::CancelledError("the client closed the connection");
     if (*closing) return absl::UnavailableError("the server is shutting down");
@@ -41,7 +41,7 @@ class ReplyOnce {
   }
   ReplyOnce(const ReplyOnce&) = delete;
   ReplyOnce& operator=(const ReplyOnce&) = delete;
-  // Needs no memory of its own.
+  // Does not allocate.
   ~ReplyOnce() {
     (*this)({.status = 503, .content_type = "text/plain", .body = "no memory\n", .error = maxsim::NoMemory()});
   }

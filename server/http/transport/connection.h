@@ -29,13 +29,13 @@ namespace maxsim::http {
 // Logs the exception that ended the work on an event.
 void LogException(const std::exception& exception) noexcept;
 
-// Reads a request, has it answered, and goes on with the next. All members run on the loop's thread; operations in
-// flight keep the connection alive.
+// Reads requests one after another, and has each answered. All members run on the loop's thread; operations in flight
+// keep the connection alive.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(boost::asio::io_context* loop, boost::asio::ip::tcp::socket socket, Connections* connections);
 
-  // Puts itself among the idle connections and begins. Throws std::bad_alloc; then it is closed.
+  // Adds itself to the idle connections and begins to read. If it throws std::bad_alloc, it has closed the connection.
   void Start();
 
   // Closes at once. Idempotent.
@@ -44,13 +44,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes unless a request is being answered.
   void Drain();
 
-  // Returns how long its body has been arriving; zero in other phases.
+  // Returns how long the body of the current request has been arriving; zero if none is.
   absl::Duration ReceivingFor() const;
 
-  // Closes, for another request is to have the place of its body.
+  // Closes the connection, because another request takes the place of its slow body.
   void GiveWay();
 
-  // Closes unless the application still has the request: whose client reads slowly has had its time.
+  // Closes the connection unless the application still has its request. A client that has not read its answer by now
+  // gets no more time.
   void EndGrace();
 
  private:
@@ -71,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   void OnNoMemory();
 
-  // Closes the connection if the phase is not over in time.
+  // Begins a phase. Closes the connection if the phase takes longer than `limit`.
   void Enter(Phase phase, absl::Duration limit);
   void ReturnSlot();
   // Counts the bytes of the body that have arrived since the last call. Returns false if http.max_body_memory has no
@@ -96,8 +97,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnRequest();
   void WatchForHangup();
   void Refuse(int status, const absl::Status& why);
-  // The rest of a request that is answered early must not be taken for the next one: then `more_to_come` ends the
-  // connection.
+  // If a request is answered before all of it has been read, the rest must not be taken for the next request.
+  // `more_to_come` says so, and ends the connection after the answer.
   void Answer(Response response, bool more_to_come);
   void OnWritten(bool more_to_come);
   void Linger();
@@ -105,10 +106,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   boost::asio::io_context& loop_;
   Stream stream_;
-  std::optional<uint64_t> handshake_step_;  // that waits for a thread, or has one, or whose result is on its way
+  std::optional<uint64_t> handshake_step_;  // queued, running, or with its result on the way
   boost::asio::steady_timer deadline_;
   Connections& connections_;
-  std::optional<boost::asio::ip::address> address_;  // the peer's; the system has none where it has gone already
+  std::optional<boost::asio::ip::address> address_;  // the peer's; nullopt if the peer had already gone
   PeerKey peer_{};
   std::optional<Connections::Position> position_;  // in the lists of Connections
   bool has_slot_ = false;
@@ -120,7 +121,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool keep_alive_ = false;
   boost::beast::http::response<boost::beast::http::string_body> message_;
   std::array<char, 1024> scratch_;
-  // Where the loop keeps an answer, or a handshake's step, from another thread: that needs no memory then.
+  // The loop stores an answer or a handshake's result from another thread here, so that handing it over does not
+  // allocate.
   SlotMemory delivery_memory_;
 };
 

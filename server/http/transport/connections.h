@@ -20,7 +20,7 @@ class Connection;
 class HandshakeThreads;
 
 // Identifies a peer for the limits: an IPv4 address, or the first 64 bits of an IPv6 address, which name a network,
-// because one peer may have any of the addresses in it.
+// because one peer may use any address of its network.
 using PeerKey = std::array<uint8_t, 8>;
 PeerKey PeerKeyOf(const boost::asio::ip::address& address);
 
@@ -33,25 +33,26 @@ class Connections {
     uint64_t turn = 0;  // counts up each time that a connection becomes idle
   };
   using List = std::list<Entry>;
-  // This is the list entry of a connection, from Add to Remove.
+  // The list entry of a connection, valid from Add to Remove.
   using Position = List::iterator;
 
-  // `on_removed` is called after a connection has left.
+  // `on_removed` is called after a connection has been removed.
   Connections(TransportOptions options, Application* application, std::function<void()> on_removed);
 
   const TransportOptions& options() const { return options_; }
   Application& application() const { return *application_; }
 
   // Adds an idle connection. If its peer then has too many idle ones, closes the one that has been idle longest; if all
-  // peers together have too many, closes the longest idle one of the peer that has most. Throws std::bad_alloc, as no
-  // other change of the lists does.
+  // peers together have too many, closes the longest idle one of the peer that has most. Throws std::bad_alloc; no
+  // other change of the lists allocates.
   Position Add(const PeerKey& peer, std::shared_ptr<Connection> connection);
-  // Takes an idle connection out; the caller may hold its last reference.
+  // Removes an idle connection; afterwards the caller may hold its last reference.
   void Remove(const PeerKey& peer, Position position);
 
-  // Gives an idle connection a request slot, if need be that of a slow body. Returns false if there is none.
+  // Gives an idle connection a request slot, if necessary by closing a connection with a slow body. Returns false if no
+  // slot is available.
   bool TakeSlot(const PeerKey& peer, Position position);
-  // Makes the connection idle again, as the one that became idle last.
+  // Returns the connection's slot, and adds it to the idle ones as the one that became idle last.
   void ReturnSlot(const PeerKey& peer, Position position);
 
   // Adds `size` to the counted bytes of bodies. Returns false if that would exceed TransportOptions::max_body_memory.
@@ -75,8 +76,8 @@ class Connections {
     size_t num_open = 0;  // including busy ones
   };
 
-  // Closes the connection whose body has been arriving longest, except `except`, if that is longer than `slow_body`.
-  // Returns whether there was one.
+  // Of the connections other than `except`, takes the one whose body has been arriving longest, and closes it if that
+  // is longer than `slow_body`. Returns whether it closed one.
   bool DropSlowBody(const Connection* except);
   void Report() { application_->OnConnections(size()); }
 
@@ -87,7 +88,7 @@ class Connections {
   size_t num_idle_ = 0;
   uint64_t next_turn_ = 0;
   List busy_;
-  uint64_t body_bytes_ = 0;  // of all counted bodies
+  uint64_t body_bytes_ = 0;  // sum over all bodies
 };
 
 }  // namespace maxsim::http

@@ -1,5 +1,5 @@
-// Runs the steps of TLS handshakes on threads of their own: a signature takes as long as hundreds of answers to probes.
-// It is internal to server/http.
+// Runs the steps of TLS handshakes on threads of their own, because a signature takes as long as hundreds of answers to
+// probes. It is internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ class HandshakeThreads {
   using Step = absl::AnyInvocable<void()>;
 
   explicit HandshakeThreads(int num_threads);
-  ~HandshakeThreads();  // waits for steps that run, and drops those that wait
+  ~HandshakeThreads();  // waits for running steps, and drops waiting ones
   HandshakeThreads(const HandshakeThreads&) = delete;
   HandshakeThreads& operator=(const HandshakeThreads&) = delete;
 
   // Queues a step for one of the threads; returns its number, for Remove. Peers take turns of one step, so that a flood
-  // from one peer delays another by no more than a step. A peer's newest step goes first: in a flood the oldest
-  // connections are closed first, and the work on their handshakes would be lost. Throws std::bad_alloc. A step must
-  // not throw.
+  // from one peer delays another by no more than a step. A peer's newest step goes first, because in a flood the oldest
+  // connections are closed first, and work on their handshakes would be wasted. Throws std::bad_alloc. A step must not
+  // throw.
   uint64_t Add(const PeerKey& peer, Step step);
 
-  // Removes a step that still waits. Returns false if it is running, or has run.
+  // Removes a waiting step. Returns false if the step is running or has run.
   bool Remove(const PeerKey& peer, uint64_t number);
 
  private:
@@ -42,7 +42,7 @@ class HandshakeThreads {
 
   Mutex mutex_;
   ConditionVariable not_empty_;
-  std::map<PeerKey, Steps> waiting_ ABSL_GUARDED_BY(mutex_);  // of peers that have any
+  std::map<PeerKey, Steps> waiting_ ABSL_GUARDED_BY(mutex_);  // peers that have waiting steps
   PeerKey last_ ABSL_GUARDED_BY(mutex_) = {};                 // the peer whose turn it was
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

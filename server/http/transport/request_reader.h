@@ -22,14 +22,14 @@ namespace maxsim::http {
 // Returns whether `value` may be a Host: an address or a name, maybe empty, maybe with a port (RFC 9110, 7.2).
 bool IsHost(std::string_view value);
 
-// Used by one thread at a time. Members may throw std::bad_alloc; then the request is lost, and only End, Begin and the
-// getters that are valid after kHeader may be called.
+// Only one thread at a time may use it. Members may throw std::bad_alloc. After that the request is lost, and only End,
+// Begin and the getters that are valid after kHeader may be called.
 class RequestReader {
  public:
   enum class Progress {
     kMore,      // more bytes are needed
     kHeader,    // the header is complete: call AcceptBody, or drop the request
-    kComplete,  // the body is there too
+    kComplete,  // the body is complete too
     kRefused,   // the request is refused: see refusal()
   };
   struct Refusal {
@@ -37,7 +37,7 @@ class RequestReader {
     absl::Status why;
   };
 
-  // Both are those of TransportOptions.
+  // The arguments are the members of TransportOptions with these names.
   explicit RequestReader(std::string client_header, bool reads_trace_headers = false);
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
@@ -45,18 +45,18 @@ class RequestReader {
   // Prepares for the next request, which begins with the bytes that were received after the last one.
   void Begin();
 
-  // True when bytes of the next request have been received.
+  // Returns true if bytes have been received that are not parsed yet.
   bool has_bytes() const { return buffer_.size() > 0; }
 
-  // Prepare returns where to put the next bytes, and Commit takes the number of bytes put there.
+  // Prepare returns the buffer for the next bytes. Commit tells how many bytes the caller has put there.
   boost::asio::mutable_buffer Prepare();
   void Commit(size_t size) { buffer_.commit(size); }
 
-  // Parses what has been received, as far as the next step.
+  // Parses the received bytes up to the next kind of progress.
   Progress Advance();
 
-  // May be called after kHeader. Accepts a body of up to `max_bytes`. Refuses a longer one: at once (kRefused) if the
-  // header announces it, otherwise when the limit is passed.
+  // May be called after kHeader. Accepts a body of up to `max_bytes`. Refuses a longer one (kRefused): immediately if
+  // the header announces the length, otherwise when the limit is exceeded.
   Progress AcceptBody(uint64_t max_bytes);
 
   // Returns the request, after kHeader. The caller sets `body`, `arrival`, `peer` and `cancelled`.
@@ -64,7 +64,7 @@ class RequestReader {
   bool is_head() const { return is_head_; }
   bool keep_alive() const { return keep_alive_; }
   bool wants_continue() const { return wants_continue_; }
-  bool has_body() const { return !parser_->is_done(); }  // not all of it has come
+  bool has_body() const { return !parser_->is_done(); }  // true while the body is incomplete
   unsigned version() const { return version_; }          // 11 for HTTP/1.1, and until the header is known
   size_t body_bytes() const { return parser_->get().body().size(); }
 
@@ -84,11 +84,12 @@ class RequestReader {
   Progress Refuse(int status, const std::string& why);
   Progress RefuseFor(const Error& error);
   Progress TakeHeader();
-  // INVALID_ARGUMENT for a request whose end, or whose address, could be read in two ways.
+  // Returns INVALID_ARGUMENT for a request whose end, or whose host, another server could read differently.
   absl::Status CheckFraming() const;
   absl::Status CheckHost() const;
   absl::Status TakeTarget();
-  // Returns whether a header field continues on a line that begins with white space. `bytes` come next in the header.
+  // Returns whether a header field continues on a line that begins with white space. `bytes` are the next bytes of the
+  // header.
   bool SeesFold(std::string_view bytes);
 
   const std::string client_header_;
@@ -103,8 +104,8 @@ class RequestReader {
   bool wants_continue_ = false;
   unsigned version_ = 11;
   std::string line_end_;  // the last bytes of the header so far, two at most
-  // Checks each chunk against the limit once its header is parsed. The parser's own limit counts a chunk again whenever
-  // the rest of a quoted extension has not come yet.
+  // Checks each chunk against the limit when its header has been parsed. The parser's own limit cannot be used: it
+  // counts a chunk twice if a quoted extension arrives in pieces.
   std::function<void(uint64_t size, boost::beast::string_view extension, Error& error)> check_chunk_;
 };
 

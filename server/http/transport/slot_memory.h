@@ -8,7 +8,8 @@
 
 namespace maxsim::http {
 
-// The owner must ensure that the object in the slot is destroyed before the next one comes, and before the slot.
+// The owner must ensure that the object in the slot is destroyed before another is created there, and before the slot
+// itself is destroyed.
 class SlotMemory {
  public:
   template <typename T>

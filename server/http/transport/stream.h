@@ -33,7 +33,7 @@ class Stream {
 
   executor_type get_executor() { return socket_.get_executor(); }
 
-  // Returns the underlying socket, for what both kinds of streams have in common.
+  // Returns the socket below TLS, for operations that are the same with and without TLS.
   Socket& socket() { return socket_; }
 
   // Switches the rest of the connection to TLS. Nothing may be read or written before the session's handshake. Throws
@@ -82,7 +82,7 @@ class Stream {
         buffers);
   }
 
-  // Says that no more is sent.
+  // Tells the peer that no more data follows.
   void FinishSending() {
     if (session_ != nullptr) session_->SendEnd();
     Error ignored;
@@ -101,9 +101,9 @@ class Stream {
 
  private:
   using Result = TlsSession::Result;
-  static constexpr size_t kRecordBytes = 16 * 1024;  // the largest that TLS has
+  static constexpr size_t kRecordBytes = 16 * 1024;  // the largest record of TLS
 
-  // Reads the records that have come, as far as they fit.
+  // Reads the records that have been received, as far as the buffer has room.
   Result ReadRecords(boost::asio::mutable_buffer buffer) {
     Result result = Result::kDone;
     while (result == Result::kDone && size_ < buffer.size()) {
@@ -118,7 +118,7 @@ class Stream {
   template <typename Buffers, typename Handler>
   void Write(const Buffers& buffers, Handler handler) {
     if (session_ == nullptr) return socket_.async_write_some(buffers, std::move(handler));
-    // A header and the begin of its body go into one record.
+    // Puts a header and the beginning of its body into one record.
     RepeatSized(
         [this, buffers] {
           std::array<char, kRecordBytes> record;

@@ -14,8 +14,8 @@ namespace maxsim::http {
 // A client that finds no place may retry after this delay.
 inline constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
-// Limits calls that may have to wait for an encoder to half of the places. Even if the encoder hangs, the other half
-// remains for calls with vectors.
+// Limits how many calls may wait for an encoder at a time; the server passes half of http.max_concurrent_requests. So
+// even if the encoder hangs, the other half remains for calls with vectors.
 class TextPlaces {
  public:
   explicit TextPlaces(int count) : places_(count) {}

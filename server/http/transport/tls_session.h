@@ -1,5 +1,5 @@
-// Speaks TLS as a server over a socket that does not block. Nothing here waits: the caller decides where to wait, and
-// for how long. Internal to server/http.
+// The server's side of TLS over a non-blocking socket. Nothing here waits: the caller decides where to wait, and for
+// how long. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -19,33 +19,34 @@ class TlsSession {
     kDone,
     kWantsRead,   // call again once the socket has bytes ...
     kWantsWrite,  // ... or takes some
-    kEnded,       // the peer has said that it sends no more, or the connection is of no further use
+    kEnded,       // the peer has ended its side, or the connection can no longer be used
   };
 
-  // Throws std::bad_alloc. The socket stays the caller's, and must be open until Detach.
+  // Throws std::bad_alloc. The caller owns the socket, and must keep it open until Detach.
   TlsSession(const TlsContext& context, int socket);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  // Runs one step of the handshake. That may take as long as a signature, a millisecond or more; all else is short.
+  // Runs one step of the handshake. A step may include a signature, which takes a millisecond or more. All other
+  // members are fast.
   Result Handshake();
 
   // Reads up to `size` bytes, and at least one if the result is kDone.
   Result Read(void* data, size_t size, size_t* num_read);
-  // Returns kDone when Read would have a byte.
+  // Returns kDone if Read would return a byte.
   Result Peek();
   // Writes up to `size` bytes, which must be at least one. If the result is not kDone, the next call must pass the same
-  // bytes, but maybe at another address.
+  // bytes; their address may differ.
   Result Write(const void* data, size_t size, size_t* num_written);
 
-  // Tells the peer that no more is sent, if the handshake is over and the socket can take that now.
+  // Tells the peer that no more data follows, if the handshake is over and the socket can take the message now.
   void SendEnd();
 
-  // The socket is about to be closed: every call from here on ends with kEnded.
+  // Must be called before the socket is closed. Every later call returns kEnded.
   void Detach() { socket_ = -1; }
 
-  // True when the client has shown a certificate, after the handshake, which has checked it.
+  // Returns true if the client has shown a certificate. Call it after the handshake, which checks the certificate.
   bool has_client_certificate() const;
 
   // Returns why the last call ended with kEnded, for the log.

@@ -1,6 +1,6 @@
-// HTTP/1.1 over TCP, without the paths' meaning: connections, framing, limits on sizes and times. One thread moves all
-// bytes, so that a connection costs only memory and a file descriptor, and a slow or idle peer delays no other. Only
-// the handshakes of TLS have threads of their own.
+// HTTP/1.1 over TCP: connections, framing, limits on sizes and times. It knows nothing of what the paths mean. One
+// thread moves all bytes, so that a connection costs only memory and a file descriptor, and a slow or idle peer delays
+// no other. Only TLS handshakes have threads of their own.
 #pragma once
 
 #include <atomic>
@@ -34,13 +34,14 @@ struct Request {
   std::string peer;              // the client's address, without its port
   std::string body;
   absl::Time arrival;  // of its last byte
-  // Set when the client closes its connection, or its half of it, before it has the answer.
+  // Becomes true if the client closes its connection, or its sending half, before it has the answer.
   std::shared_ptr<std::atomic<bool>> cancelled;
   bool encrypted = false;               // it came through TLS
   bool has_client_certificate = false;  // of an authority in tls.client_ca_file
 };
 
-// A header of an answer. The text lives as long as the program, since it is used after the handler has returned.
+// A header of an answer. The texts must live as long as the program, since they are used after the handler has
+// returned.
 struct ResponseHeader {
   std::string_view name;
   std::string_view value;
@@ -57,25 +58,27 @@ struct Response {
   absl::Status error = {};  // error in the body, for the records; OK if the call succeeded
 };
 
-// Gives the paths their meaning. All members, but for Handle's work, run on the transport's thread and must not block.
-// An exception ends only the request at hand, with a 503 if possible.
+// Answers the requests. The transport calls all members on its thread, so they must not block; Handle passes longer
+// work to other threads. An exception ends only the current request, with a 503 if possible.
 class Application {
  public:
   using Reply = absl::AnyInvocable<void(Response)>;
 
   virtual ~Application() = default;
 
-  // Called when the header has come; `request` has no body yet. A response ends the request, and the connection too if
-  // a body would follow on it. Without a response, the body is received and Handle called.
+  // Called when the header of a request has been received; `request` has no body yet. If this returns a response, the
+  // request ends with it, and if a body would follow, the connection ends too. If it returns nullopt, the transport
+  // receives the body and calls Handle.
   virtual std::optional<Response> Begin(const Request& request) = 0;
 
-  // Calls `reply` exactly once, from any thread.
+  // Must call `reply` exactly once, from any thread.
   virtual void Handle(Request request, Reply reply) = 0;
 
-  // The grace of a stop is over: Handle's calls must be answered at once, as Stop waits for them. Called at most once.
+  // Called at most once, when the grace of Stop is over. The application must now answer the requests that it has
+  // without delay, because Stop waits for them.
   virtual void EndGrace() {}
 
-  // Says how many connections are open now.
+  // Called with the number of open connections when it changes.
   virtual void OnConnections(size_t num_open) {}
 
   // Makes the response to a request that the transport refuses: 400, 413, 429, 431, or 503 if memory ran out. A 429
@@ -88,34 +91,35 @@ struct TransportOptions {
   std::string host = "0.0.0.0";
   int port = 0;  // 0 picks a free one
   uint64_t max_body_bytes = uint64_t{16} << 20;
-  // Limit of the received bytes of all bodies together. A body counts until its request has been answered. If a further
-  // body would exceed the limit, connections whose bodies have been arriving for longer than `slow_body` are closed; if
-  // there are none, the request gets 429. Must be at least max_body_bytes.
+  // Limit of the received bytes of all bodies together. A body counts until its request has been answered. If another
+  // body would exceed the limit, the transport closes connections whose bodies have been arriving for longer than
+  // `slow_body`; if there are none, the request gets 429. Must be at least max_body_bytes.
   uint64_t max_body_memory = uint64_t{256} << 20;
-  // Limit on requests whose body is being received, that Handle has, or whose answer is being sent. A further one takes
-  // the place of the request whose body has been arriving longest, if that is longer than `slow_body`, and closes that
-  // connection; otherwise it gets 429.
+  // Limit on requests whose body is being received, that the application is handling, or whose answer is being sent.
+  // When it is reached, a new request replaces the one whose body has been arriving longest, if that is longer than
+  // `slow_body`, and that one's connection is closed; otherwise the new request gets 429.
   int max_requests = 64;
   absl::Duration slow_body = absl::Seconds(1);
   // Header whose value goes to Request::client_id; "" for none.
   std::string client_header = {};
   // Whether to read the headers traceparent and tracestate.
   bool reads_trace_headers = false;
-  // Limits on connections without such a request, per peer and in total. Beyond one, the connection that has been idle
-  // longest is closed: of the same peer or, for the total, of the peer that has most. So a new connection, such as a
-  // probe's, is always served, and no peer takes another's.
+  // Limits on connections without such a request, per peer and in total. Beyond the limit per peer, the peer's longest
+  // idle connection is closed; beyond the total, the longest idle connection of the peer that has most. So a new
+  // connection, such as a probe's, is always served, and a peer with few connections loses none to others.
   int max_idle_connections_per_peer = 256;
   int max_idle_connections = 1024;
-  // TLS certificates, loaded, which must outlive the transport; if null, all is plain text. With certificates, the
-  // first byte of a connection decides whether it is encrypted; if not, the application decides what it may ask for.
+  // TLS certificates, which must be loaded and must outlive the transport. If null, all connections are plain text.
+  // With certificates, the first byte of a connection shows whether it is encrypted; the application decides which
+  // requests may come in plain text.
   const TlsCertificates* certificates = nullptr;
-  // Each limits a whole phase, however often bytes arrive. A connection that takes longer is closed.
+  // Each limits the time of a whole phase, however often bytes arrive. A connection that takes longer is closed.
   absl::Duration idle_timeout = absl::Seconds(60);       // until the first byte of a handshake or a request
   absl::Duration handshake_timeout = absl::Seconds(10);  // of TLS
   absl::Duration header_timeout = absl::Seconds(10);
   absl::Duration body_timeout = absl::Seconds(30);
   absl::Duration write_timeout = absl::Seconds(30);
-  absl::Duration linger_timeout = absl::Seconds(2);  // for a refused client to stop sending and read why
+  absl::Duration linger_timeout = absl::Seconds(2);  // for a refused client to stop sending and read the refusal
 };
 
 inline constexpr uint32_t kMaxHeaderBytes = 16 * 1024;  // of a request, all lines together
@@ -129,9 +133,9 @@ class Transport {
   // Binds and begins to serve; returns the port. UNAVAILABLE with the system's reason.
   absl::StatusOr<int> Start();
 
-  // Closes the port, and all connections but those whose request Handle has or whose answer is being sent; waits for
-  // these, and joins the thread. An answer that is not read by the end of `grace`, or within a second if it comes
-  // later, is cut off. Idempotent.
+  // Closes the port, and all connections except those whose request is being handled or whose answer is being sent.
+  // Waits for these, and joins the thread. Cuts off an answer that the client has not read by the end of `grace`, or
+  // within a second if the answer is ready later. Idempotent.
   void Stop(absl::Duration grace);
 
  private:
