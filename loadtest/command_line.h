@@ -15,11 +15,11 @@ inline constexpr int kExitOk = 0;      // every answer was right or a rejection
 inline constexpr int kExitFailed = 1;  // errors, wrong answers, or the run could not be made
 inline constexpr int kExitUsage = 2;   // the command line itself is wrong
 inline constexpr int kExitClientBound =
-    3;  // the load tester was the bound, so that its figures do not tell the server's limit
+    3;  // the load tester was the bottleneck, so its figures do not show the server's limit
 
-// Returns the options of `arguments` (without the program's name), checked as far as that needs no server. Returns
-// nullopt when nothing is to be run, and sets `exit_code` in any case. Texts of --help and --version go to `out`; an
-// error goes to `err`, in a line that names the flag, the value and what is allowed.
+// Parses `arguments` (without the program's name), and checks them as far as possible without a server. Returns nullopt
+// if there is nothing to run. Always sets `exit_code`. Texts of --help and --version go to `out`; an error goes to
+// `err`, as one line that names the flag, the value and what is allowed.
 std::optional<Options> ParseCommandLine(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
                                         int& exit_code);
 

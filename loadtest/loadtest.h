@@ -8,7 +8,7 @@
 
 namespace maxsim::loadtest {
 
-// The outputs of a run besides the files that it is given, and the signal that ends it early.
+// The outputs of a run, other than its files, and the flag that ends it early.
 struct Environment {
   std::ostream& out;              // the report and nothing else
   std::ostream& err;              // progress, errors and remarks

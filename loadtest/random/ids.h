@@ -15,8 +15,8 @@ class IdSet {
  public:
   // Reads one id per line, of type `type` (strings if the collection does not name one). Skips empty lines. Returns
   // NOT_FOUND or INVALID_ARGUMENT naming the file. INVALID_ARGUMENT also names the line of an id that should be a
-  // 64-bit integer and is not, or both lines of a repeated id: a server would score that once, so that its answers
-  // would be too short.
+  // 64-bit integer and is not, or both lines of a repeated id. Repeated ids are refused because a server scores them
+  // once, so that its answers would be too short.
   static absl::StatusOr<IdSet> FromFile(const std::string& path, v1::IdType type);
   // Returns the ids 0 .. count - 1 as integers, or with a prefix as strings: "doc-0", "doc-1" and so on.
   static IdSet Numbered(uint64_t count, const std::optional<std::string>& prefix);
@@ -37,7 +37,7 @@ class IdSet {
   v1::IdType type_ = v1::ID_TYPE_INT64;
   uint64_t size_ = 0;
   std::string prefix_;
-  // Ids that a file named; both are empty where ids are numbered.
+  // The ids of a file. Both are empty if ids are numbered.
   std::vector<std::string> strings_;
   std::vector<int64_t> ints_;
 };

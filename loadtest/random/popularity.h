@@ -17,14 +17,14 @@ class ZipfRank {
  public:
   // Requires 1 <= first <= last and exponent >= 0.
   ZipfRank(uint64_t first, uint64_t last, double exponent);
-  // Makes the ranks 1 .. n.
+  // Draws ranks 1 .. n.
   ZipfRank(uint64_t n, double exponent) : ZipfRank(1, n, exponent) {}
 
   uint64_t Sample(Random& random) const;
   double Weight(uint64_t rank) const;
 
-  // Returns the sum of the weights of all ranks, without adding them up. `first` must be at least kLeastFirstOfSum:
-  // then the error is at most 1e-6 of the sum for exponents up to 10, the largest that the command line takes.
+  // Estimates the sum of the weights of all ranks without adding them up. `first` must be at least kLeastFirstOfSum.
+  // The error is then at most 1e-6 of the sum for exponents up to 10, the largest that the command line accepts.
   static constexpr uint64_t kLeastFirstOfSum = 128;
   double TotalWeight() const;
 
@@ -69,7 +69,8 @@ class Popularity {
   uint64_t DocumentOfRank(uint64_t rank) const { return permutation_(rank - 1); }
 
  private:
-  // Draws the documents that `documents` lacks to `count`, by a method whose time does not depend on the exponent.
+  // Draws further documents until `documents` has `count` of them, by a method whose time does not depend on the
+  // exponent.
   void FillUp(uint64_t count, Random& random, absl::flat_hash_set<uint64_t>& drawn,
               std::vector<uint64_t>& documents) const;
 

@@ -1,5 +1,6 @@
-// Random numbers that are the same for a seed with every compiler. The engine is the standard library's, whose numbers
-// are specified. The distributions are written here, because the standard does not specify the numbers of its own.
+// Random numbers that depend only on the seed, not on the compiler. The engine is the standard library's, whose numbers
+// are specified. The distributions are implemented here, because the standard does not specify the numbers of its
+// distributions.
 #pragma once
 
 #include <cmath>
@@ -9,7 +10,7 @@
 
 namespace maxsim::loadtest {
 
-// Returns the seed (by SplitMix64) of a stream of random numbers, one of many that are made from `seed`.
+// Derives the seed of stream number `stream` from `seed`, by SplitMix64.
 inline uint64_t MixSeed(uint64_t seed, uint64_t stream) {
   uint64_t z = seed + (stream + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

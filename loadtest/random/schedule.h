@@ -10,14 +10,15 @@ namespace maxsim::loadtest {
 
 enum class Arrivals { kPoisson, kFixed };
 
-// Part `part` of `num_parts` of one arrival process of `rate` a second; each sending thread follows one part. Together
-// they are the process itself: Poisson parts are Poisson processes of rate / num_parts, and fixed ones take every
-// num_parts-th instant. Not thread-safe.
+// Part `part` of an arrival process of `rate` per second that is divided into `num_parts`; each sending thread follows
+// one part. For kPoisson a part is a Poisson process of rate / num_parts; for kFixed it is every num_parts-th instant.
+// All parts together are the whole process. Not thread-safe.
 class Schedule {
  public:
   Schedule(Arrivals arrivals, double rate, int part, int num_parts, uint64_t seed);
 
-  // Returns the next intended send, in nanoseconds from the start of the run; never less than the one before.
+  // Returns the intended time of the next send, in nanoseconds from the start of the run. It never decreases from call
+  // to call.
   int64_t NextNs();
 
  private:

@@ -17,8 +17,8 @@ class TokenCounts {
   explicit TokenCounts(uint32_t count = 32) : text_(std::to_string(count)), min_(count), max_(count) {}
 
   // Parses a distribution. Returns INVALID_ARGUMENT naming `text` and what is allowed: 1 <= MIN <= MAX <= 65536, and
-  // MIN <= MEAN <= MAX. A log-normal count has a sigma of 0.5, which is about that of text passages, and is clamped to
-  // the bounds, which moves its mean a little.
+  // MIN <= MEAN <= MAX. A log-normal count has a sigma of 0.5, about that of text passages. It is clamped to the
+  // bounds, which changes its mean a little.
   static absl::StatusOr<TokenCounts> Parse(std::string_view text);
 
   uint32_t Sample(Random& random) const;

@@ -24,8 +24,8 @@ struct Chart {
 // Returns one <figure> element, or "" if no line has a point.
 std::string DrawChart(const Chart& chart);
 
-// Returns `text` for text and attribute values of HTML and SVG. Control characters and bytes that are not UTF-8 are
-// replaced (command_line::WithoutControls).
+// Escapes `text` for use as text or attribute value in HTML and SVG. Control characters and bytes that are not UTF-8
+// are replaced (command_line::WithoutControls).
 std::string EscapeHtml(const std::string& text);
 
 // Returns three to eight round values that span [low, high].

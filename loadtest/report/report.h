@@ -21,7 +21,7 @@ struct Report {
   size_t pool_requests = 0;                  // prepared requests
   std::string server;                        // "maxsimd 0.1.0 (1a2b3c), cpu avx2"; "" if the server does not say
   std::string started;                       // RFC 3339
-  RunResult result;                          // of a sweep: that of the best step, or of the last where none held
+  RunResult result;                          // of a sweep: of the best step, or of the last step if none held
   std::vector<ServerSecond> server_metrics;  // seconds of the run; empty without --metrics
   int scrape_failures = 0;
   std::optional<SweepResult> sweep;
@@ -37,9 +37,9 @@ struct Report {
   const std::string& client_bound_reason() const {
     return sweep.has_value() ? sweep->client_bound_reason : result.client_bound_reason;
   }
-  // Returns whether the run failed. A run fails if it has errors. A sweep overloads the server on purpose, so that
-  // requests time out: it fails if no rate held (a rate with errors does not hold), or if an answer was wrong at any
-  // rate.
+  // Returns whether the run failed. A run without a sweep fails if it has errors. A sweep overloads the server on
+  // purpose, so that requests time out; it fails only if no rate held (a rate with errors does not hold) or any answer
+  // was wrong.
   bool failed() const { return sweep.has_value() ? sweep->best < 0 || whole.wrong > 0 : whole.errors > 0; }
 };
 

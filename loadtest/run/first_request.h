@@ -1,5 +1,5 @@
-// Sending a request before the clock starts: a request that is wrong, or too large for the server, would fail a million
-// times in the run.
+// Sends one request before the clock starts, because a request that is wrong, or too large for the server, would fail a
+// million times in the run.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@ namespace maxsim::loadtest {
 
 struct FirstRequestOptions {
   absl::Duration timeout = absl::Seconds(10);  // bound on one attempt
-  // Keeps asking a busy server for this long, because other clients may keep it busy.
+  // How long to keep retrying while the server is busy, because other clients may load it.
   absl::Duration busy_time_limit = absl::Seconds(30);
 };
 
 struct FirstRequestResult {
-  // OK if the answer is right. Otherwise the server's status, or what is wrong with its answer; RESOURCE_EXHAUSTED
-  // also when the server was still busy at the end of `busy_time_limit`; CANCELLED if `stop` was set meanwhile.
+  // OK if the answer is right. Otherwise the server's status, or an error about its wrong answer. RESOURCE_EXHAUSTED
+  // also if the server was still busy at the end of `busy_time_limit`; CANCELLED if `stop` was set meanwhile.
   absl::Status status;
   int64_t sent = 0, rejected = 0;  // attempts
 };

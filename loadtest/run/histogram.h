@@ -1,6 +1,7 @@
-// Latency histograms: log-linear buckets as in HdrHistogram (Debian 12 packages its Go and Java versions only). A value
-// below 256 ns has a bucket of its own; every octave above has 256 buckets, so that a percentile is at most 1/256, 0.4
-// %, above the recorded value it stands for, up to 73 minutes. A histogram takes 70 KiB, however many values it has.
+// Latency histograms: log-linear buckets as in HdrHistogram (Debian 12 packages its Go and Java versions only). Each
+// value below 256 ns has its own bucket; every power of two above has 256 buckets. So up to 73 minutes, a percentile is
+// at most 1/256 (0.4 %) above the recorded value that it stands for. A histogram takes 70 KiB, however many values it
+// has.
 #pragma once
 
 #include <array>
@@ -27,15 +28,15 @@ class Histogram {
 
   void Record(int64_t ns);
   void Add(const Histogram& other);
-  // Subtracts the counts of `earlier`, an earlier snapshot of the same recorders. The maximum becomes the highest value
-  // of its bucket.
+  // Subtracts the counts of `earlier`, an earlier snapshot of the same recorders. Lowers the maximum to the highest
+  // value of the last bucket that still has counts.
   void Subtract(const Histogram& earlier);
 
   int64_t count() const { return count_; }
   int64_t max_ns() const { return max_ns_; }
   double MeanNs() const { return count_ == 0 ? 0 : static_cast<double>(sum_ns_) / static_cast<double>(count_); }
-  // Returns the smallest bucket's highest value at or below which a share `quantile` of the values lies (nearest rank),
-  // and never more than the maximum; 0 when empty.
+  // Returns the percentile by nearest rank: the highest value of the first bucket up to which a share `quantile` of the
+  // values lies, but never more than the maximum. Returns 0 if there are no values.
   int64_t PercentileNs(double quantile) const;
 
  private:

@@ -23,8 +23,8 @@ struct MachineTicks {
 // it may use.
 MachineTicks ReadMachineTicks();
 
-// Returns the ticks of the processors of the set, or of all processors if it is empty. `stat` is the text of
-// /proc/stat. Returns zeros if `stat` names none of the processors.
+// Parses `stat`, the text of /proc/stat. Returns the ticks of the processors in the set, or of all processors if the
+// set is empty. Returns zeros if `stat` names none of the processors.
 MachineTicks ParseMachineTicks(std::istream& stat, const cpu_set_t& processors);
 
 // Returns the busy share, 0 to 1, of the ticks between two readings; -1 if there are no ticks between them.

@@ -45,22 +45,22 @@ struct WorkloadOptions {
   v1::Priority priority = v1::PRIORITY_NORMAL;
   AnswerCheck check = AnswerCheck::kExact;
 
-  uint64_t pool_requests = 1024;              // requests that are prepared before the clock starts and sent in turn
+  uint64_t pool_requests = 1024;              // requests prepared before the clock starts, and sent in turn
   uint64_t pool_bytes = uint64_t{512} << 20;  // bound on their bytes; 4 requests are prepared in any case
 };
 
 struct LoadOptions {
   Mode mode = Mode::kClosed;
-  int concurrency = 16;  // closed loop: requests under way
-  double rate = 0;       // open loop: requests per second; sweep: where it begins
+  int concurrency = 16;  // closed loop: requests in flight
+  double rate = 0;       // open loop: requests per second; sweep: the first rate
   Arrivals arrivals = Arrivals::kPoisson;
-  absl::Duration target_p99 = absl::ZeroDuration();  // sweep: what the p99 must not pass
-  // A sweep ends when the bounds of the highest rate differ by no more than this share.
+  absl::Duration target_p99 = absl::ZeroDuration();  // sweep: maximum of the p99
+  // A sweep ends when the lowest failed rate is at most this share above the best rate.
   double sweep_precision = 0.05;
   absl::Duration warmup = absl::Seconds(2);
   absl::Duration duration = absl::Seconds(10);
   int threads = 1;
-  int max_in_flight = 4096;  // open loop: bound on requests under way
+  int max_in_flight = 4096;  // open loop: bound on requests in flight
   // A send that is later than this counts as late.
   absl::Duration late_after = absl::Milliseconds(1);
   absl::Duration timeout = absl::Seconds(10);  // bound on one request

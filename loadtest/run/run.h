@@ -1,4 +1,4 @@
-// Running one load: its threads, its clock and its results.
+// Runs one load: its threads, its clock and its results.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct Interval {
   double rps = 0, qps = 0;        // answered requests and queries a second
   double p50_us = 0, p99_us = 0;
   int64_t rejected = 0, errors = 0;
-  int64_t in_flight = 0;  // requests under way at the end
+  int64_t in_flight = 0;  // requests in flight at the end of the interval
 };
 
 // Whether the thirds of a run agree.
@@ -34,12 +34,12 @@ struct Stability {
   std::vector<Interval> thirds;
 };
 
-// Compares the thirds of a run. Rates of answers may differ from their mean by 5 %, and in open loop by 4 standard
-// deviations of a Poisson count where that is more; median latencies may be 10 % above the lowest.
+// Compares the thirds of a run. The answer rates may differ from their mean by 5 % or, in an open loop, by 4 standard
+// deviations of a Poisson count if that is more. The median latencies may be 10 % above the lowest.
 Stability CheckStability(const std::vector<Interval>& thirds, bool open_loop);
 
 struct RunResult {
-  double rate = 0;        // requests per second that were asked for; 0 in closed loop
+  double rate = 0;        // intended requests per second; 0 in a closed loop
   double duration_s = 0;  // length of the measured part
   Counts counts;
   std::array<int64_t, kNumCodes> errors{};  // by code
@@ -68,8 +68,9 @@ using QueueFactory = std::function<std::unique_ptr<client::CallQueue>(int thread
 // Called once per second, on RunLoad's thread.
 using Observer = std::function<void(const Interval&)>;
 
-// Runs a closed or open loop by options.mode (a sweep's steps are open loops) and returns when every request has been
-// answered. When `stop` is set, the run ends early with what was measured, or returns CANCELLED if nothing was.
+// Runs a closed or an open loop, as options.mode says (a step of a sweep is an open loop), and returns when every
+// request has been answered. If `stop` is set, ends early and returns what has been measured so far, or CANCELLED if
+// nothing has.
 absl::StatusOr<RunResult> RunLoad(const LoadOptions& options, const Workload& workload, const QueueFactory& make_queue,
                                   const Observer& observe, const std::atomic<bool>& stop);
 

@@ -18,7 +18,7 @@ namespace maxsim::loadtest {
 // All series of one scrape. Immutable.
 class Scrape {
  public:
-  // Parses the text of /metrics. Lines that are no samples are skipped, since the format may grow.
+  // Parses the text of /metrics. Skips lines that are not samples, since the format may be extended.
   explicit Scrape(std::string_view text);
 
   // Sum and Mean return the sum and the mean over the series with this name; nullopt if there are none.
@@ -40,7 +40,7 @@ class Scrape {
 // The server's metrics over a second of a run. A member is nullopt if the server has no such metric.
 struct ServerSecond {
   double at_s = 0;     // time of the scrape, in seconds from the begin of the measured part
-  double seconds = 0;  // time since the scrape before, over which rates are computed
+  double seconds = 0;  // time since the previous scrape, for computing rates
   std::optional<double> queue_jobs, queue_token_pairs, in_flight_jobs;  // at the scrape
   std::optional<double> batches_per_second, batch_queries_mean;
   std::optional<double> queue_seconds_mean;
@@ -60,22 +60,22 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
 class MetricsScraper {
  public:
   // Scrapes once as a trial, whose result is not kept. Returns INVALID_ARGUMENT for a URL that is not
-  // http[s]://HOST[:PORT][/PATH], UNAVAILABLE if nothing answers, and FAILED_PRECONDITION if the answer is not 200
-  // or has none of maxsimd's metrics. Through TLS the server's certificate must be of an authority in `ca_file`, or of
-  // the system's where that is empty.
+  // http[s]://HOST[:PORT][/PATH], UNAVAILABLE if nothing answers, and FAILED_PRECONDITION if the answer is not 200 or
+  // has none of maxsimd's metrics. For https, the server's certificate must be signed by an authority in `ca_file`, or
+  // by one of the system's if that is empty.
   static absl::StatusOr<std::unique_ptr<MetricsScraper>> Create(const std::string& url,
                                                                 const std::string& ca_file = "");
   ~MetricsScraper();
 
-  // Begins a run: scrapes, and waits for it. The next scrape is compared with this one. Where this one fails, the next
-  // scrape is only compared with those after it and makes no ServerSecond itself.
+  // Begins a run: scrapes, and waits for the result. Each ServerSecond compares a scrape with the previous one. If this
+  // first scrape fails, the next one takes its place, and so makes no ServerSecond.
   void Begin();
 
-  // Asks for a scrape and returns at once. A scrape that is asked for while another is under way is left out.
+  // Requests a scrape, and returns without waiting. Does nothing if a scrape is in progress.
   void Request(double at_s);
 
-  // Waits for the scrape under way and returns the seconds since the last call. `failures` is set to the number of
-  // scrapes that got no answer.
+  // Waits for the scrape in progress, and returns the ServerSeconds since the last call of Collect. Sets `failures` to
+  // the number of failed scrapes.
   std::vector<ServerSecond> Collect(int& failures);
 
  private:

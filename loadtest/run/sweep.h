@@ -1,4 +1,4 @@
-// Searches for the highest open-loop rate whose p99 stays under a target: doubles the rate until it does not, then
+// Searches for the highest open-loop rate whose p99 stays within a target: doubles the rate until a run fails, then
 // bisects.
 #pragma once
 
@@ -23,8 +23,8 @@ struct SweepStep {
 struct SweepResult {
   std::vector<SweepStep> steps;  // in the order in which they were tried
   int best = -1;                 // index of the step with the highest rate that held; -1: none held
-  // True when the lowest rate that failed is within the precision above `best`. Otherwise the reason says why the limit
-  // was not found.
+  // True if the lowest rate that failed is above the best rate by at most the precision. Otherwise converged_reason
+  // says why the limit was not found.
   bool converged = false;
   std::string converged_reason;  // why it has not converged
   // True when a rate above `best` failed because of the load tester: the server's own limit may be higher.
@@ -42,9 +42,9 @@ struct SweepOptions {
 // most 0.1 % was rejected, and everything was sent.
 std::string WhyNotHeld(const RunResult& result, absl::Duration target_p99);
 
-// Runs the search. `measure` runs one rate; `on_step` is called after each step. Rates below a thousandth of the first
-// are not tried. If `measure` fails at the first step, returns its error. If it fails later, also with CANCELLED,
-// returns the steps so far as a result that has not converged.
+// Runs the search. `measure` runs one rate; `on_step` is called after each step. Tries no rates below a thousandth of
+// the first. If `measure` fails at the first step, returns its error. If it fails later, also with CANCELLED, returns
+// the steps so far as a result that has not converged.
 absl::StatusOr<SweepResult> FindHighestRate(const SweepOptions& options,
                                             const std::function<absl::StatusOr<RunResult>(double rate)>& measure,
                                             const std::function<void(const SweepStep&)>& on_step);

@@ -1,5 +1,5 @@
-// The counts of one sending thread, and their sums over threads. A value has one writer, which therefore needs no
-// locked instruction, and any number of threads may read it at any time.
+// The counts of one sending thread, and their sums over threads. Each value is written by one thread, which therefore
+// needs no locked instructions, and may be read by any thread at any time.
 #pragma once
 
 #include <array>
@@ -32,15 +32,17 @@ struct ThreadTime {
   double busy() const { return wall_ns > 0 ? static_cast<double>(cpu_ns) / static_cast<double>(wall_ns) : 0; }
 };
 
-// The counts of one Worker. The values of an open loop's two threads lie on either side of the recorders, so that they
-// share no cache line.
+// The counts of one Worker. In an open loop two threads write the values. The large recorders lie between the values of
+// one thread and those of the other, so that the threads share no cache line.
 struct ThreadStats {
   // The thread that sends writes these. All but `sent` count the measured part of the run.
   Counter sent;
   Counter late;  // requests sent more than LoadOptions::late_after after the intended time
-  // Late requests that max_in_flight held back, or that follow those before the thread has caught up with its schedule.
+  // Late requests that max_in_flight delayed, or that were late because the thread was still catching up after such a
+  // delay.
   Counter late_at_limit;
-  // Requests that were due but not sent, by the end at max_in_flight, or a timeout after the end by a thread that lags.
+  // Requests that were due but never sent, because max_in_flight was reached at the end of the run, or because the
+  // thread was still behind one timeout after the end.
   Counter unsent;
   ThreadTime sender;  // read when the threads have ended; zero in a closed loop, which has no thread for sending
 

@@ -1,9 +1,9 @@
 // One sending thread's part of a run.
 //
-// In a closed loop it keeps its share of the requests under way and sends the next request when an answer comes;
-// latency counts from the send. In an open loop one thread sends when the schedule says so, whatever has come back, and
-// another takes the answers; latency counts from the intended time, since a request that could not be sent in time has
-// waited too.
+// In a closed loop the worker keeps its share of the requests in flight, and sends the next request when an answer
+// comes; latency counts from the send. In an open loop one thread sends at the scheduled times, however many answers
+// are missing, and another thread takes the answers. Latency then counts from the scheduled time, since a request that
+// was sent late has waited too.
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,14 @@ namespace maxsim::loadtest {
 
 // Returns the nanoseconds of the steady clock.
 int64_t NowNs();
-// Sleeps until that time of NowNs, as precisely as the kernel does.
+// Sleeps until NowNs() reaches `time_ns`, as precisely as the kernel can.
 void SleepUntilNs(int64_t time_ns);
 
-// The times of NowNs at which a run begins and ends, which all of its threads share.
+// The times (of NowNs) of a run, which all of its threads share.
 struct RunClock {
   int64_t start_ns = 0;            // the warm-up begins
   int64_t begin_ns = 0;            // the measured part begins
-  std::atomic<int64_t> end_ns{0};  // the measured part ends; may be brought forward while the run goes on
+  std::atomic<int64_t> end_ns{0};  // the measured part ends; may be set to an earlier time during the run
 };
 
 class Worker {
@@ -48,8 +48,8 @@ class Worker {
   // Waits for an answer, for a tenth of a second at most, and counts it. Returns false if the queue is closed, so
   // that no answer will come.
   bool Take();
-  // Closes the queue a timeout after the end, when nothing is sent any more: a request that a session has not answered
-  // by then will not be answered.
+  // Closes the queue one timeout after the end of the run. No request is sent any more then, and one that is still
+  // unanswered will never be answered.
   void CloseWhenOverdue(int64_t now_ns);
   void Count(const client::CallQueue::Answer& answer, int64_t now_ns);
   int64_t in_flight() const { return stats_.sent.value() - stats_.done.value(); }
@@ -62,7 +62,7 @@ class Worker {
   const std::unique_ptr<client::CallQueue> queue_;
   ThreadStats& stats_;
   size_t next_request_;
-  bool held_back_ = false;                     // whether max_in_flight held a send back since the last one on time
+  bool held_back_ = false;                     // whether max_in_flight has delayed a send since the last punctual one
   enum class Last { kNone, kAnswer, kError };  // what Take took last; a rejection is an answer
   Last last_ = Last::kNone;
   client::CallQueue::Answer answer_;

@@ -20,10 +20,9 @@ namespace maxsim::loadtest {
 // One request that is sent any number of times, and what is known of its answer. Thread-safe.
 class PreparedRequest {
  public:
-  // `candidates` has numbers of ids in `ids`: one list for each query, or one for all, or no list if the
-  // candidates are not ids. `num_candidates` is the number of candidates of each query. With `positions_are_open`,
-  // positions in answers may be larger than that, as in scans of a live collection or a partition. `ids` must
-  // outlive this.
+  // `candidates` has numbers of ids in `ids`: one list for each query, or one for all, or no list if the candidates are
+  // not ids. `num_candidates` is the number of candidates of each query. With `positions_are_open`, positions in
+  // answers may exceed `num_candidates`, as in scans of a live collection or a partition. `ids` must outlive this.
   PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
                   uint64_t num_candidates, const IdSet* ids, AnswerCheck check = AnswerCheck::kExact,
                   bool positions_are_open = false);
@@ -31,10 +30,10 @@ class PreparedRequest {
   const client::EncodedRequest& encoded() const { return encoded_; }
   int num_queries() const { return num_queries_; }
 
-  // Returns OK if the answer is right, else INTERNAL saying what is wrong. A right answer has a result for each
-  // query, min(top_k, candidates) hits in rank order, positions that exist and are distinct, and the ids at those
-  // positions. With AnswerCheck::kExact it also has the bits of the first right answer of its generation. Scores are
-  // not compared with FP64; `maxsimctl verify` does that.
+  // Returns OK if the answer is right, else INTERNAL saying what is wrong. A right answer has a result for each query,
+  // min(top_k, candidates) hits in rank order, positions that exist and are distinct, and the ids at those positions.
+  // With AnswerCheck::kExact, it must also have the same bits as the first right answer of the same generation. Scores
+  // are not compared with FP64 references; `maxsimctl verify` does that.
   absl::Status Check(const v1::RerankResponse& response) const;
 
  private:
@@ -44,7 +43,7 @@ class PreparedRequest {
   const int num_queries_;
   const uint64_t num_candidates_;
   const int max_hits_;
-  const bool is_filtered_;  // then a query may have fewer hits
+  const bool is_filtered_;  // if true, a query may have fewer hits
   const std::vector<std::vector<uint64_t>> candidates_;
   const IdSet* const ids_;
   const AnswerCheck check_;

@@ -1,5 +1,5 @@
-// Makes text for terminals: tables, widths, colours. Everything a server or a file supplied goes through
-// WithoutControls before it is written, so that no payload can send control sequences to the terminal.
+// Makes text for terminals: tables, widths, colours. All text from a server or a file goes through WithoutControls
+// before it is written, so that no payload can send control sequences to the terminal.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace maxsim::command_line {
 // Returns `text` with a space for every control character and '?' for every byte that is not UTF-8.
 std::string WithoutControls(std::string_view text);
 
-// Returns the terminal cells that printable text takes: its code points. Wide characters are counted as one.
+// Returns the number of terminal cells of printable text, which is its number of code points. Counts wide characters as
+// one.
 int Width(std::string_view text);
 
 // Returns at most `width` cells of the text. If it was cut, the last one is an ellipsis.
@@ -21,7 +22,8 @@ std::string Shorten(std::string_view text, int width);
 
 enum class Align { kLeft, kRight };
 
-// Holds rows of cells in columns of equal width, two spaces apart, with a header above. Nothing trails the last column.
+// A table with a header. The cells of a column have equal width, and columns are two spaces apart. There is no space
+// after the last column.
 class Table {
  public:
   struct Column {
@@ -30,10 +32,10 @@ class Table {
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // Adds a row of as many cells as columns; a missing one is empty.
+  // Adds a row. Missing cells are empty.
   void AddRow(std::vector<std::string> cells);
 
-  // With `max_width` the last column is shortened so that no line is wider (it keeps 10 cells at least).
+  // If `max_width` is not 0, shortens the last column, but not below 10 cells, so that no line is wider.
   void Print(std::ostream& out, int max_width = 0) const;
 
  private:

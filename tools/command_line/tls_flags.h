@@ -1,4 +1,4 @@
-// The flags of a command line that are a client's TlsOptions.
+// Errors about the flags that set a client's TlsOptions.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,4 +1,4 @@
-// Says what is wrong with a command line, in the one line that the programs print.
+// Makes the one-line message that the programs print for a wrong command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,8 +9,8 @@
 namespace maxsim::command_line {
 
 // Returns CLI11's message. If the command line has an argument that `app`, or its parsed subcommand, does not know,
-// names that instead: given --quary, CLI11 would only say that --query is required, and it lists unknown arguments last
-// to first.
+// names that argument instead. CLI11 alone would answer --quary only with "--query is required", and it lists unknown
+// arguments from last to first.
 inline std::string UsageMessage(const CLI::App& app, const CLI::ParseError& error) {
   const auto is = [&error](CLI::ExitCodes code) { return error.get_exit_code() == static_cast<int>(code); };
   const bool may_be_misspelt = is(CLI::ExitCodes::RequiredError) || is(CLI::ExitCodes::RequiresError);

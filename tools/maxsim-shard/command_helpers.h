@@ -25,16 +25,17 @@ inline constexpr int kExitInterrupted = 130;
 void CatchInterrupts();
 bool Interrupted();
 
-// Shows the progress of a build; CANCELLED if it is to end.
+// Shows the progress of a build. Returns CANCELLED if the build must end (Interrupted).
 absl::Status ShowProgress(ProgressDisplay& display, const collection::BuildProgress& progress);
 
-// For a subcommand's callback: throws the exception with which CLI11 reports a wrong command line, unless OK.
+// For a subcommand's callback. If `status` is an error, throws the exception with which CLI11 reports a wrong command
+// line.
 void RequireUsage(const absl::Status& status);
 
 // Prints the message and returns the exit code for it.
 int Fail(const absl::Status& status);
 
-// Returns the time since `began`, for people.
+// Returns the time since `began` as text for people.
 std::string Elapsed(absl::Time began);
 
 // Returns a summary: "wiki: generation 2 of "wiki": 5,000 documents, 621,042 tokens x 128 f16, 155.9 MiB in 1 shard".
@@ -52,14 +53,15 @@ void WarnOfLoss(const std::string& what, const collection::QuantizationLoss& los
 // Adds the flag --refuse-lossy (BuildOptions).
 void AddRefuseLossy(CLI::App& app, bool& refuse);
 
-// Add the flags --seed and --threads. `what` begins the description of --seed, and is the one of --threads.
+// Add the flags --seed and --threads. `what` is the beginning of the description of --seed, and the whole description
+// of --threads.
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
 void AddThreads(CLI::App& app, int& threads, const std::string& what);
 
 // Adds --codes, a number of planes or 0. `what` is the description.
 CLI::Option* AddCodes(CLI::App& app, int& planes, const std::string& what);
 
-// Adds --max-shard-bytes (BuildOptions), a size as maxsimd's configuration has them.
+// Adds --max-shard-bytes (BuildOptions), a size in the format of maxsimd's configuration.
 void AddMaxShardBytes(CLI::App& app, int64_t& bytes);
 
 // Adds --allow-other-shape (BuildOptions).

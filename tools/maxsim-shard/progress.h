@@ -24,7 +24,7 @@ class ProgressDisplay {
 
   void Show(const collection::BuildProgress& progress);
 
-  // Queries compared, after a build that was shown.
+  // Shows how many queries have been compared, after the build.
   void ShowComparison(int64_t done, int64_t total);
 
   static std::string FormatComparison(int64_t done, int64_t total, double seconds, int bar_width);

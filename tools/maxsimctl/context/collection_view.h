@@ -14,14 +14,16 @@ std::string IdTypeName(v1::IdType type);           // "string"
 
 Json ToJson(const v1::CollectionInfo& collection);
 
-// Prints a table of collections, then a line for each collection with an error. Prints "no collections" if it is empty.
+// Prints a table of collections, then a line for each collection with an error. Prints "no collections" if there are
+// none.
 void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections,
                       const Context& context);
 
 // Returns one line: "passages: generation 3, 1,398 documents, ...".
 std::string Summary(const v1::CollectionInfo& collection);
 
-// Adds to the error for a refused path which configuration key would allow it: the server only lists its folders.
+// Adds to the server's error about a refused path the configuration key that would allow the path. The server's own
+// message only lists the allowed folders.
 absl::Status NameAllowedRoots(const absl::Status& status);
 
 }  // namespace maxsim::ctl

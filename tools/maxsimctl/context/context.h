@@ -38,18 +38,20 @@ class Context {
   bool out_is_terminal() const { return environment_.out_is_terminal; }
   bool use_color() const;
 
-  // Returns the client for --server, which the first call makes. Errors of the calls made through it go through
+  // Returns the client for --server; the first call creates it. The caller must pass errors of the client's calls to
   // AddAdvice.
   absl::StatusOr<client::Client*> Connect();
 
   // Adds advice to the status of a failed call: what the user can do about it.
   absl::Status AddAdvice(const absl::Status& status) const;
 
-  // Does the same as AddAdvice, for calls that load, make or change whole collections: they have another deadline.
+  // Does the same as AddAdvice for calls that load, create or change whole collections, because these have another
+  // deadline.
   absl::Status AddAdminAdvice(const absl::Status& status) const;
 
-  // Returns the server's description of the collection of this name; an empty name means its only collection.
-  // NOT_FOUND, or INVALID_ARGUMENT if the name is empty and there are several collections, lists their names.
+  // Returns the server's description of the collection of this name; an empty name means the server's only collection,
+  // or the only one that is ready. NOT_FOUND, or INVALID_ARGUMENT if the name is empty and several collections could be
+  // meant, lists their names.
   absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
 
   void Print(const Json& json) const;
@@ -64,8 +66,7 @@ class Context {
 // Returns a float as the shortest decimal that reads back as the same float (0.1, not 0.10000000149011612).
 double Shortest(float value);
 
-// Returns the payload as JSON, or as a JSON string when it is no object, or one that is nested too deep; null when
-// empty.
+// Returns the payload as JSON; as a JSON string if it is not an object or is nested too deeply; null if it is empty.
 Json PayloadJson(const std::string& payload);
 
 // Returns the payload's string field `name`, or "".

@@ -1,5 +1,5 @@
-// Shared by `maxsimctl delete` and `maxsimctl get`: both take a collection and ids of its documents, and send requests
-// that each name a part of the ids.
+// Shared by `maxsimctl delete` and `maxsimctl get`: both take a collection and ids of its documents, and split the ids
+// over several requests.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +28,12 @@ void AddDocumentIds(CLI::App& command, DocumentIds& ids);
 // Throws CLI::ValidationError if the command line has neither ids nor --ids-file.
 void CheckDocumentIds(const DocumentIds& ids);
 
-// Returns the ids, in the type that the collection has on the server. Errors are those of Context::FindCollection and
-// of the file. INVALID_ARGUMENT if there is no id, or if the collection has integer ids and an id is no integer.
+// Returns the ids, converted to the id type of the collection on the server. Errors are those of
+// Context::FindCollection and of the file. INVALID_ARGUMENT if there is no id, or if the collection has integer ids and
+// an id is no integer.
 absl::StatusOr<v1::Candidates> ReadDocumentIds(const DocumentIds& ids, Context& context);
 
-// Fills the ids of a request from `first` on, at most `count`; returns how many there were.
+// Copies at most `count` ids, starting with number `first`, into a request. Returns the number of copied ids.
 template <typename Request>
 int FillIds(const v1::Candidates& ids, int first, int count, Request& request) {
   const auto fill = [&](const auto& all, auto& target) {
@@ -44,9 +45,9 @@ int FillIds(const v1::Candidates& ids, int first, int count, Request& request) {
   return fill(ids.string_ids().ids(), *request.mutable_string_ids()->mutable_ids());
 }
 
-// Sends copies of `request` with the collection and, in their order, all ids, at most `max_ids` in each. `send` takes
-// the client and a request, and returns a status; the first error ends it. Errors are also those of ReadDocumentIds and
-// Context::Connect. Blocks.
+// Sends all ids in order, in copies of `request` that have the collection and at most `max_ids` ids each. `send` takes
+// the client and a request, and returns a status. Stops at the first error. Also returns the errors of ReadDocumentIds
+// and Context::Connect. Blocks.
 template <typename Request, typename Send>
 absl::Status SendForIds(const DocumentIds& ids, int max_ids, const Request& request, Context& context, Send send) {
   const absl::StatusOr<v1::Candidates> all = ReadDocumentIds(ids, context);

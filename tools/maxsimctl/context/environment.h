@@ -1,4 +1,4 @@
-// Where a run of maxsimctl reads and writes besides its arguments.
+// The inputs and outputs of a run of maxsimctl, other than its arguments.
 #pragma once
 
 #include <functional>

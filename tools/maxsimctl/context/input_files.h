@@ -1,5 +1,5 @@
-// Files that commands read: token matrices, ids, query texts, relevance judgements. Every error names the file, and the
-// line where there is one.
+// Files that commands read: token matrices, ids, query texts, relevance judgements. Every error names the file and, if
+// there is one, the line.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,23 @@ using evaluation::QuerySet;
 using evaluation::QueryText;
 using evaluation::ReadWholeFile;
 
-// Returns a query as it travels.
+// Returns a query in the form in which it is sent.
 v1::TokenMatrix QueryTokens(const QuerySet& queries, int64_t query);
 
-// Reads a one-dimensional .npy of floating-point weights. INVALID_ARGUMENT unless it has `num_tokens` elements.
+// Reads a one-dimensional .npy file of floating-point weights. INVALID_ARGUMENT unless it has `num_tokens` elements.
 absl::StatusOr<std::vector<float>> ReadWeights(const std::string& path, int32_t num_tokens);
 
-// Returns the ids in a text, a line each; empty lines are skipped and a carriage return before the end of a line is
-// dropped.
+// Returns the ids in a text, one per line. Skips empty lines, and drops a carriage return at the end of a line.
 std::vector<std::string> ParseIdLines(std::string_view text);
 
-// Returns the ids between commas, blanks around each dropped.
+// Returns the ids of a list separated by commas, without blanks around them.
 std::vector<std::string> ParseIdList(std::string_view text);
 
 // Reads a file to its end, as ReadWholeFile does; "-" reads standard input.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
-// Makes candidates of a collection with this type of ids. INVALID_ARGUMENT naming an id that is not a 64-bit integer
-// where the collection has integers, or if there is none at all.
+// Makes candidates of a collection with this type of ids. Returns INVALID_ARGUMENT if there are no ids, or, naming the
+// id, if one is not a 64-bit integer and the collection has integer ids.
 absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type);
 
 // Reads a file of query texts; "-" reads standard input.

@@ -1,4 +1,4 @@
-// Reads the answers of a Rerank, checks them since a server may be wrong, and writes them as JSON.
+// Checks the answers of Rerank, since a server may be wrong, reads them, and writes them as JSON.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace maxsim::ctl {
 
-// Checks that the response holds one result and that its parallel arrays are equally long. INTERNAL otherwise: nothing
-// that follows reads beyond an array.
+// Checks that the response holds one result and that its parallel arrays are equally long. Returns INTERNAL otherwise.
+// So the functions below never read beyond an array.
 absl::Status CheckResponse(const v1::RerankRequest& request, const v1::RerankResponse& response);
 
 // Returns the number of documents in a result.
@@ -24,13 +24,14 @@ std::string IdText(const v1::QueryResult& result, int i);
 // Returns the ids of candidates that the server does not know, as text.
 std::vector<std::string> MissingIds(const v1::QueryResult& result);
 
-// Returns a sentence for the query's text and one for the documents' if the server's encoder cut the end of some.
+// Returns remarks about texts whose ends the server's encoder cut off: a sentence about the query, and one about
+// documents, each only if it applies.
 std::vector<std::string> TruncationRemarks(const v1::QueryResult& result);
 
-// Says in a line what was scanned and scored, and whether the answer is proven.
+// Returns a line that says what was scanned and scored, and whether the answer is proven.
 std::string RefinementText(const v1::Refinement& refinement);
 
-// Returns the rank of each result after `offset` ranks. Those of a group have one rank.
+// Returns the rank of each result; the first result has rank offset + 1. All results of a group have the same rank.
 std::vector<int64_t> RanksOf(int64_t offset, const v1::QueryResult& result);
 
 Json ToJson(const v1::RerankRequest& request, const v1::RerankResponse& response);

@@ -1,6 +1,5 @@
-// The commands that measure or check answers, one a file. Each function adds a subcommand to `app`, which
-// sets context.result when it runs. A usage error that only the command can see is thrown as CLI::ValidationError, like
-// CLI11's own.
+// The commands that measure or check answers, one per file. Each function adds a subcommand to `app`, which sets
+// context.result when it runs. If a command itself finds a usage error, it throws CLI::ValidationError, as CLI11 does.
 #pragma once
 
 #include "CLI/CLI.hpp"

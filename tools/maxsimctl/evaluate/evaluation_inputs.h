@@ -19,13 +19,13 @@ using evaluation::Run;
 using evaluation::RunDocument;
 
 struct EvaluationFiles {
-  std::string queries, query_lengths;  // no names: queries are sent as texts
+  std::string queries, query_lengths;  // empty: queries are sent as texts
   std::string query_texts, judgements;
   std::string candidates;  // "": there is no first stage
 };
 
 struct EvaluationInputs {
-  std::optional<QuerySet> queries;  // none: the texts are sent
+  std::optional<QuerySet> queries;  // nullopt: the texts are sent
   std::vector<QueryText> texts;     // one per query, ids distinct
   Judgements judgements;
   std::optional<Run> candidates;
@@ -39,8 +39,8 @@ struct EvaluationInputs {
   const std::vector<RunDocument>* CandidatesOf(size_t query) const;
 };
 
-// INVALID_ARGUMENT if the files do not fit together: another number of queries, a query without the text that is to
-// be sent, an id that two queries of a first stage share.
+// Reads the files. Returns INVALID_ARGUMENT if they do not fit together: different numbers of queries, a query without
+// the text that must be sent, an id that two queries of a first stage share.
 absl::StatusOr<EvaluationInputs> ReadEvaluationInputs(const EvaluationFiles& files);
 
 // Reads a run from a file; "-" reads standard input.
@@ -53,7 +53,7 @@ std::string SomeIds(const std::vector<std::string>& ids);
 // relevant document that have no candidates.
 void RemarkUnmatchedQueries(const EvaluationInputs& inputs, const EvaluationFiles& files, const Context& context);
 
-// Writes a line if judged documents are not in the collection. Otherwise only bad figures would show it.
+// Writes a line if judged documents are not in the collection, because only bad figures would show this otherwise.
 void RemarkUnknownJudgements(const EvaluationInputs& inputs, const v1::CollectionInfo& collection, Context& context);
 
 }  // namespace maxsim::ctl

@@ -1,4 +1,5 @@
-// Measures of rankings as maxsimctl prints them: columns of systems beside each other, their means and each query's.
+// The quality measures of rankings, as maxsimctl prints them: one column for each system, with its means and the values
+// of each query.
 #pragma once
 
 #include <string>
@@ -34,7 +35,7 @@ std::vector<Measure> Measures(const CutOffs& cut_offs);
 // Returns the measures of one ranking.
 Quality QualityOf(const std::vector<std::string>& ranking, const evaluation::Grades& grades, const CutOffs& cut_offs);
 
-// Holds what one system reached for each query.
+// The measures of one system for each query.
 struct QualityColumn {
   std::string key;   // in JSON
   std::string name;  // in tables
@@ -47,7 +48,7 @@ struct QualityReport {
   CutOffs cut_offs;
   std::vector<std::string> queries = {};  // ids
   std::vector<QualityColumn> columns = {};
-  bool has_difference = false;  // of the second column from the first
+  bool has_difference = false;  // show the difference of the second column from the first
 
   Json MeansJson() const;
   // Returns an object for each query, with its id and its measures in each column.
@@ -58,7 +59,7 @@ struct QualityReport {
   void PrintQueries(const Context& context) const;
 };
 
-// Returns a difference with its sign and four decimals: "+0.0120", and "+0.0000" for what rounds to 0.
+// Returns a difference with its sign and four decimals: "+0.0120", and "+0.0000" if it rounds to 0.
 std::string SignedText(double difference);
 
 }  // namespace maxsim::ctl

@@ -1,5 +1,4 @@
-// FP64 reference scores, computed from a collection's files on this machine. The server's answers are compared with
-// them.
+// Computes FP64 reference scores from a collection's files on this machine, to compare the server's answers with.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +21,15 @@ namespace maxsim::ctl {
 
 class ReferenceScorer {
  public:
-  // Opens the collection that lies at `path`. FAILED_PRECONDITION if it is not what the server serves as
-  // `collection`: another generation, dimension, storage or number of documents.
+  // Opens the collection at `path`. Returns FAILED_PRECONDITION if it differs from `collection`, which the server
+  // serves, in generation, dimension, storage or number of documents.
   static absl::StatusOr<ReferenceScorer> Open(const std::string& path, const v1::CollectionInfo& collection);
 
   const collection::Manifest& manifest() const { return manifest_; }
 
-  // Returns the FP64 scores of the documents at `ordinals`, in their order, or of all if it is null. The query is first
-  // rounded to the collection's storage type. Ordinals count through the shards in the manifest's order.
+  // Returns the FP64 scores of the documents at `ordinals`, in that order, or of all documents if it is null. First
+  // rounds the query to the collection's storage type. Ordinals number the documents of all shards, in the manifest's
+  // order.
   std::vector<ReferenceScore> Scores(const QuerySet& queries, int64_t query,
                                      const std::vector<uint64_t>* ordinals) const;
 
@@ -38,8 +38,8 @@ class ReferenceScorer {
 
   std::string IdText(uint64_t ordinal) const;
 
-  // Converts a position in the server's results to an ordinal here; nullopt if no document has it. Positions of a
-  // partition are those of the whole collection before it was split.
+  // Converts a position in the server's results to an ordinal here; nullopt if no document has it. In a partition,
+  // positions are those of the whole collection before it was split.
   std::optional<uint64_t> OrdinalAt(uint64_t position) const;
 
  private:
@@ -48,7 +48,7 @@ class ReferenceScorer {
 
   collection::Manifest manifest_;
   std::vector<std::shared_ptr<const collection::Shard>> shards_;
-  std::vector<uint64_t> first_;  // ordinal of each shard's first document, and the number of documents
+  std::vector<uint64_t> first_;  // ordinal of each shard's first document, then the number of all documents
 };
 
 }  // namespace maxsim::ctl

@@ -20,10 +20,10 @@ struct ScoreComparison {
   int64_t num_queries = 0;
   int64_t num_results = 0;        // documents returned
   int64_t num_expected = 0;       // documents of the reference's top k
-  int64_t num_shared = 0;         // returned, and of the reference's top k
-  int64_t num_in_place = 0;       // at the reference's rank
-  int64_t num_disordered = 0;     // of a score above that of the document before it
-  int64_t num_near_ties = 0;      // not shared, but within rounding of the reference's last
+  int64_t num_shared = 0;         // returned documents that are in the reference's top k
+  int64_t num_in_place = 0;       // returned documents at the reference's rank
+  int64_t num_disordered = 0;     // documents with a higher score than the one before them
+  int64_t num_near_ties = 0;      // not shared, but within rounding of the reference's k-th score
   double error_by_magnitude = 0;  // largest |score - reference| / magnitude (kernels/reference.h)
   double error_by_score = 0;      // largest |score - reference| / |reference|, over references that are not 0
 
@@ -36,7 +36,7 @@ struct ScoreComparison {
   void Add(absl::Span<const ReturnedDocument> answer, absl::Span<const ReferenceScore> reference, int32_t top_k);
 };
 
-// The contract of kernels/maxsim.h bounds the error of a score so.
+// The bound on a score's error in the contract of kernels/maxsim.h.
 inline constexpr double kErrorLimit = 1e-5;
 
 }  // namespace maxsim::ctl

@@ -1,6 +1,6 @@
-// The commands that change nothing, one a file; count.cc has both that count. Each function adds a subcommand to `app`,
-// which sets context.result when it runs. A usage error that only the command can see is thrown as
-// CLI::ValidationError, like CLI11's own.
+// The commands that change nothing, one per file; count.cc has the two that count. Each function adds a subcommand to
+// `app`, which sets context.result when it runs. If a command itself finds a usage error, it throws
+// CLI::ValidationError, as CLI11 does.
 #pragma once
 
 #include "CLI/CLI.hpp"

@@ -22,13 +22,13 @@ struct Explanation {
 
 struct ExplainStyle {
   bool color = false;
-  bool by_contribution = false;  // largest weight x similarity first; otherwise the query's order
+  bool by_contribution = false;  // sort by weight x similarity, largest first; otherwise the query's order
   int columns = 100;             // the heat map's width
 };
 
-// Returns, with colour, a table whose similarities are bars on a heat scale, and the document's text with each word
-// piece on a background that shows how much of the score it won. Without colour the table is in plain characters, and
-// alone. Word pieces that begin with "##" are joined to the one before.
+// With colour, returns a table that shows similarities as bars on a heat scale, and the document's text, where the
+// background of each word piece shows its share of the score. Without colour, returns only the table, in plain
+// characters. Word pieces that begin with "##" are joined to the one before.
 std::string RenderExplanation(const Explanation& explanation, const ExplainStyle& style);
 
 }  // namespace maxsim::ctl

@@ -1,4 +1,4 @@
-// The options of commands that ask with one query.
+// The options of commands that send one query.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace maxsim::ctl {
 // require it.
 CLI::Option* AddQueryOrText(CLI::App& command, std::string& query, std::string& text);
 
-// Adds --query-lengths and --query-index to a command that asks with one query of a file.
+// Adds --query-lengths and --query-index to a command that sends one query of a file.
 void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& query_index);
 
 }  // namespace maxsim::ctl

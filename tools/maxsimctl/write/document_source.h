@@ -21,18 +21,18 @@ class DocumentSource {
   // Returns the next document, or nullopt at the end. Errors name the file and the place in it.
   virtual absl::StatusOr<std::optional<v1::Document>> Next() = 0;
 
-  // Returns what names the document that Next has just returned: "docs.jsonl:17" or "document 17".
+  // Returns a name for the document that Next returned last, for messages: "docs.jsonl:17" or "document 17".
   virtual std::string Where() const = 0;
 
   // Returns the number of documents, if it is known before the end.
   virtual std::optional<int64_t> num_documents() const { return std::nullopt; }
 };
 
-// Reads lines of ParseUpsertLine. Holds one line at a time; those that are blank are passed over. `lines` must outlive
-// the source.
+// Reads lines with ParseUpsertLine, one at a time, and skips blank lines. `lines` must outlive the source.
 std::unique_ptr<DocumentSource> ReadUpsertLines(std::istream& lines, const std::string& path, v1::IdType id_type);
 
-// Reads arrays, archives and collections, with their ids and payloads. Every document gets `version`; 0: none.
+// Reads arrays, archives and collections, with their ids and payloads. Every document gets `version`; 0 means no
+// version.
 absl::StatusOr<std::unique_ptr<DocumentSource>> OpenArrays(const collection::ImportOptions& options, uint64_t version);
 
 }  // namespace maxsim::ctl

@@ -1,4 +1,4 @@
-// Parses one line of the documents that `maxsimctl upsert --documents` writes:
+// Parses one line of the file that `maxsimctl upsert --documents` reads:
 //   {"id": "a", "tokens": [[0.1, ...], ...], "payload": {"title": "A"}, "version": 3}
 //   {"id": "b", "text": "how do birds fly"}
 //   {"id": "c", "text": "how do fish swim", "title": "C", "year": 1999}
@@ -18,8 +18,9 @@ inline constexpr size_t kMaxUpsertLineBytes = size_t{16} << 20;
 // collection's type; "tokens", rows of finite numbers, all equally long, or "text"; optionally "payload", an object
 // that is kept as written; optionally "version", an integer of 1 or more. If one of these is null, it counts as absent.
 //
-// Without "payload", the payload is the same that `maxsim-shard build --ids` makes of the line: "text" and all members
-// not named here. "tokens" that begin with a string are the texts of the tokens and belong to the payload, too.
+// Without "payload", the payload is the one that `maxsim-shard build --ids` makes of the line: "text" and all members
+// not named here. If "tokens" begins with a string, its elements are the texts of the tokens, and it belongs to the
+// payload too.
 //
 // INVALID_ARGUMENT names the member that is wrong.
 absl::StatusOr<v1::Document> ParseUpsertLine(std::string_view line, v1::IdType id_type);
