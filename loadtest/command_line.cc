@@ -66,7 +66,7 @@ struct UnparsedValues {
   bool sweep = false;
 };
 
-// Says which flags were given, so that those which have no use beside others can be refused.
+// Records which flags were given, so that flags that have no effect together with others can be refused.
 class GivenFlags {
  public:
   explicit GivenFlags(const CLI::App& app) : app_(app) {}

@@ -40,7 +40,7 @@ absl::Status WriteFile(const char* flag, const std::string& path, const std::str
   return absl::OkStatus();
 }
 
-// Checks before the measurement, as far as that can be known then, that a file can be written after it.
+// Checks before the measurement, as far as possible, that a file can be written after it.
 absl::Status CheckWritable(const char* flag, const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::error_code error;

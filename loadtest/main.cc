@@ -10,7 +10,7 @@ namespace {
 
 std::atomic<bool> stop{false};
 
-// Ends the run, whose report is then written, at the first signal, and the process at the second.
+// The first signal ends the run, and its report is written. The second signal ends the process.
 void OnSignal(int signal) {
   stop.store(true);
   std::signal(signal, SIG_DFL);

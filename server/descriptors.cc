@@ -10,7 +10,7 @@
 namespace maxsim {
 namespace {
 
-// Descriptors per thread that loads shards: the shard, its folder, and those that it is about to close.
+// Descriptors of a thread that loads shards: for the shard and its folder, and some that it is about to close.
 constexpr uint64_t kOfLoads = 4;
 // Descriptors for gRPC's event loops, the log, and the socket pairs of 64 relayed health checks.
 constexpr uint64_t kOfOthers = 192;

@@ -17,7 +17,7 @@
 namespace maxsim {
 namespace {
 
-// How long the start waits for groups that do not answer. Then the router serves with the groups that do.
+// How long Start waits for groups that do not answer. After that the router serves with the groups that do.
 constexpr absl::Duration kStartTime = absl::Seconds(30);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
 
@@ -156,7 +156,7 @@ std::string RouterRole::Losses() const {
 
 int64_t RouterRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);
-  // Wait for the calls to groups that are in progress. Those that are left at the end are ended by Close.
+  // Wait for the calls to groups that are in progress. Close ends the calls that are still in progress at the deadline.
   calls_.WaitForNone(deadline);
   // Stop runs the calls that were waiting for a refresh, so wait for these too.
   membership_.Stop();

@@ -71,9 +71,9 @@ void GiveMemoryBack() {
 #endif
 }
 
-// Lowers grpc.max_connections, http.max_concurrent_requests and http.max_idle_connections to what the limit of
-// descriptors allows, and says so: connections that the process cannot have must not keep it from loading a collection,
-// nor those of one port keep it from accepting on the other.
+// Lowers grpc.max_connections, http.max_concurrent_requests and http.max_idle_connections to the numbers that the limit
+// of descriptors allows, and logs that. Otherwise connections could take the descriptors that loading a collection
+// needs, or those of one port the descriptors of the other.
 void FitDescriptors(config::Config& config) {
   const uint64_t limit = DescriptorLimit();
   const DescriptorPlan plan = PlanDescriptors(config, static_cast<uint64_t>(CountOpenDescriptors().value_or(0)), limit);
@@ -135,7 +135,7 @@ Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::uni
 
 Server::~Server() {
   Shutdown(absl::ZeroDuration(), absl::ZeroDuration());
-  worker_.reset();  // waits for a load of RequestReload, which no call waited for
+  worker_.reset();  // waits for a reload by RequestReload, for which no call is waiting
 }
 
 absl::Status Server::OpenPorts() {

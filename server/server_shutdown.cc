@@ -16,8 +16,8 @@ namespace {
 // been in progress for kQuietTime, but for no longer than kMaxLinger: by then clients have noticed.
 constexpr absl::Duration kQuietTime = absl::Milliseconds(250);
 constexpr absl::Duration kMaxLinger = absl::Seconds(2);
-// The time that gRPC gets to close its port. Then it cuts off the calls that are left: watches of the health service,
-// and calls that outlast the grace.
+// The time that gRPC gets to close its port. After it, gRPC cuts off the remaining calls: watches of the health
+// service, and calls that last longer than the grace.
 constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 
 // The time in which the answers to a failed device's requests can still reach their clients.
@@ -64,7 +64,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   worker_->Stop();
   const int64_t failed = role_->Drain(deadline);
   // 3. and 4. New calls are refused until none has come for a moment; then the gRPC port closes.
-  TakePortProbe().reset();  // outside of the lock, which it takes
+  TakePortProbe().reset();  // without holding the lock, because this call takes it
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
   // 5. The HTTP port closes last, so that probes and metrics are answered until then.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));

@@ -38,7 +38,8 @@ std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
                                             config.engine.num_lanes);
 }
 
-// Sets what follows from other keys: lanes cut batches into calls, so that it is what a batch and a request may hold.
+// Sets the options that follow from other keys. Lanes cut batches into calls, so max_queries covers the largest batch
+// and the largest request.
 config::Config Derived(config::Config config) {
   config.engine.executor.max_queries =
       static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));

@@ -15,7 +15,8 @@ namespace maxsim::loadtest {
 namespace {
 
 constexpr int64_t kPollNs = 100'000'000;
-// At the bound on requests under way, the sender looks for room at this interval, which is well below late_after.
+// While max_in_flight requests are in flight, the sender checks for room at this interval, which is well below
+// late_after.
 constexpr int64_t kRoomPollNs = 50'000;
 // A closed loop waits for so long after an error, so that a server that is gone is not asked a million times.
 constexpr int64_t kErrorPauseNs = 1'000'000;

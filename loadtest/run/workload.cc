@@ -229,7 +229,7 @@ class WorkloadBuilder {
     request.set_priority(options_.priority);
     if (!options_.filter.empty()) request.set_filter_text(options_.filter);
     request.set_missing_policy(
-        v1::MISSING_POLICY_FAIL);  // a server would skip unknown ids, which is work that is not done
+        v1::MISSING_POLICY_FAIL);  // a server would skip unknown ids, and so do less work than intended
     if (options_.shared_candidates) *request.mutable_candidates() = NextCandidates(lists);
     for (uint32_t i = 0; i < options_.queries_per_request; ++i) {
       v1::Query& query = *request.add_queries();

@@ -17,7 +17,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns what the replica has last said of a collection, which is empty if it has said nothing.
+// Returns the replica's last report about a collection; empty if it has reported nothing.
 v1::CollectionInfo InfoFrom(const Replica& replica, const std::string& name) {
   const std::shared_ptr<const v1::GetInfoResponse> info = replica.info();
   if (info == nullptr) return {};
@@ -27,8 +27,9 @@ v1::CollectionInfo InfoFrom(const Replica& replica, const std::string& name) {
   return {};
 }
 
-// Returns a group's replicas in the order in which they are reloaded: first those that have another generation than the
-// one that is asked for, say since they were started anew, so that the others go on with it meanwhile.
+// Returns a group's replicas in the order in which to reload them. Replicas that do not have the generation that
+// requests name (for example because they were restarted) come first, so that the others can go on serving that
+// generation.
 Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t asked_for) {
   std::stable_partition(replicas.begin(), replicas.end(), [&](const std::shared_ptr<Replica>& replica) {
     return InfoFrom(*replica, name).generation() != asked_for;

@@ -108,7 +108,7 @@ std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind,
     case Dialect::kMaxsim:
       body["kind"] = is_query ? "query" : "document";
       if (max_tokens > 0) body["max_tokens"] = max_tokens;
-      if (is_query) body["pieces"] = true;  // what alignments are shown with
+      if (is_query) body["pieces"] = true;  // the tokens' texts, which alignments show
       body["texts"] = std::move(list);
       break;
   }

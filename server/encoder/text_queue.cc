@@ -63,7 +63,7 @@ std::vector<TextRange> TextQueue::Take(absl::Time now) {
     line.requests.pop_front();
   }
   for (std::shared_ptr<WaitingRequest>& request : longer) line.requests.push_back(std::move(request));
-  // The texts that are left are due at once: they have waited for their window, or for a call that they did not fit in.
+  // The remaining texts need not wait again: they have waited for the window, or did not fit into this call.
   line.since = absl::InfinitePast();
   return taken;
 }

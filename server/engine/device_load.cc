@@ -6,7 +6,7 @@
 namespace maxsim::engine {
 
 void DeviceLoad::AddLocked(uint32_t device, uint64_t work) {
-  // The sums may wrap around: only the choice of a device suffers then.
+  // The sums may wrap around. That only makes the choice of a device worse.
   devices_[device].in_flight += work;
   devices_[device].assigned += work;
 }

@@ -162,7 +162,7 @@ void DeviceScanner::ScanPending() {
   if (absl::IsUnavailable(status)) {
     lost_ = std::move(status);
   } else if (!status.ok()) {
-    // Only the query that the backend refuses may fail, so each is called alone.
+    // Only the query that the backend refuses may fail, so each query gets a call of its own.
     for (const size_t task : members_) {
       if (!Alive(tasks_[task])) continue;
       const absl::Status alone = members_.size() > 1 ? Call(absl::MakeConstSpan(&task, 1)) : status;

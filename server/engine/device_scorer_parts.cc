@@ -7,8 +7,8 @@
 
 namespace maxsim::engine {
 
-// Tasks of whole-collection queries come first and those of lists group by group, so that queries which share documents
-// meet in one call.
+// Adds the tasks of whole-collection queries first, then those of lists group by group, so that queries that share
+// documents are scored in one call.
 void DeviceScorer::ScorePart(uint32_t part_idx) {
   const store::Part& part = queries_->collection().part(part_idx);
   if (part.num_documents() == 0) return;
@@ -160,8 +160,8 @@ void DeviceScorer::AddListedCandidates(const QueryGroup& group, uint32_t part_id
   }
 }
 
-// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each task alone keeps to these,
-// or is a single document.
+// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each single task is within the
+// limits, or has only one document.
 void DeviceScorer::RunTasks(const Documents& documents) {
   size_t next = 0;
   while (next < tasks_.size() && lost_.ok()) {
@@ -205,7 +205,7 @@ void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> ta
       FailCall(tasks.front().query->job_idx, status);
       return;
     }
-    // Only the query that the backend refuses may fail, so each is called alone.
+    // Only the query that the backend refuses may fail, so each query gets a call of its own.
     for (const Task& task : tasks) {
       if (Alive(*task.query)) RunCall(documents, absl::MakeConstSpan(&task, 1));
     }

@@ -106,7 +106,7 @@ void Lane::RefinedBatch::AddTasks() {
     tasks_.push_back({.query = &query,
                       .codes = *std::move(codes),
                       .order = by_bound ? ScanOrder::kUpperBound : ScanOrder::kEstimate,
-                      // One more, to tell what is left out.
+                      // Keeps one more, whose score is that of the best candidate left out.
                       .num_results = std::min(wanted + 1, kMaxScanResults)});
   }
   choices_.resize(tasks_.size());
@@ -183,7 +183,7 @@ void Lane::RefinedBatch::FailIncompleteJobs() {
   }
 }
 
-// Merges what the devices found.
+// Merges the candidates that the devices found.
 void Lane::RefinedBatch::Choose() {
   for (size_t idx = 0; idx < tasks_.size(); ++idx) {
     const ScanTask& task = tasks_[idx];

@@ -164,7 +164,7 @@ bool RelayedConnection::Admit(const Http2Unit& unit) {
   if (unit.kind != Http2Unit::Kind::kPreface) {
     const bool sends_no_more =
         (unit.type == FrameType::kData || unit.type == FrameType::kHeaders) && (unit.flags & kFlagEndStream) != 0;
-    // A Watch goes on when its client has said everything; Check is answered then.
+    // A Watch call goes on after its client has ended its side; a Check call is answered then.
     if (unit.type == FrameType::kResetStream) open_watches_.erase(unit.stream_id);
     if (unit.type == FrameType::kResetStream || sends_no_more) open_calls_.erase(unit.stream_id);
   }

@@ -151,7 +151,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // A list, because splitting it allocates nothing, and an answer that gRPC is reading stays at its address.
   using Answers = std::list<WaitingAnswer>;
 
-  // A request that was read and has no answer yet. If it is lost for want of memory, it is counted and the stream ends.
+  // A request that was read and has no answer yet. If memory runs out and the request is lost, it is counted, and the
+  // stream ends.
   class Unanswered {
    public:
     Unanswered(std::shared_ptr<RerankStreamCall> stream, absl::Time arrival)
@@ -281,7 +282,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Proceed();
   }
 
-  // A request is lost for want of memory.
+  // Called when memory ran out and a request is lost.
   void Lose(absl::Time arrival) {
     Guarded([&] {
       service_->CountUnread(kMethod, arrival, NoMemory());
@@ -290,7 +291,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Abandon();
   }
 
-  // An answer is lost for want of memory. The client is not left to wait for it.
+  // Called when memory ran out and an answer is lost. Ends the stream, so that the client does not wait for the answer.
   void Abandon() {
     Answers dropped;
     {
@@ -338,8 +339,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
   }
 
-  // Whether, and how, the stream ends now. Not while another thread is about to start an operation: gRPC may delete the
-  // call after Finish, and that thread will come here itself.
+  // Returns whether, and how, the stream ends now. It must not end while another thread is about to start an operation,
+  // because gRPC may delete the call after Finish. That thread calls this itself afterwards.
   End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || starting_ > 0 || writing_) return End::kNo;
     if (broken_) return End::kCancelled;

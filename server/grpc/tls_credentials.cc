@@ -9,8 +9,9 @@
 namespace maxsim {
 namespace {
 
-// gRPC's C++ interface can replace certificates only by an experimental class, which polls the files and gives the old
-// ones up before it knows that the new ones are good. Its C interface has had this since long, and keeps the old ones.
+// Uses gRPC's C interface, which has long been able to replace certificates, and keeps the old ones if the new ones are
+// invalid. The C++ interface can do this only with an experimental class, which polls the files and drops the old
+// certificates before it has checked the new ones.
 class ReloadableCredentials final : public grpc::ServerCredentials {
  public:
   ReloadableCredentials(grpc_ssl_client_certificate_request_type request,

@@ -168,8 +168,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         });
   }
 
-  // The request needs its message no more. The first one to say so counts: an acknowledgement may overtake the news
-  // that the request was handed over, and then the next request may be in message_ already.
+  // The request no longer needs message_. Only the first call for a request counts: its acknowledgement may come before
+  // the report that it was handed over, and when that report comes, message_ may already hold the next request.
   bool EndHandling(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(attempt.is_over, true)) return false;
     handling_ = false;
@@ -315,8 +315,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
   }
 
-  // Whether, and how, the stream ends now. Not while another thread is about to start an operation: gRPC may delete the
-  // call after Finish, and that thread will come here itself.
+  // Returns whether, and how, the stream ends now. It must not end while another thread is about to start an operation,
+  // because gRPC may delete the call after Finish. That thread calls this itself afterwards.
   End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || starting_ > 0 || handling_ || in_flight_ > 0) return End::kNo;
     if (*cancelled_) return End::kCancelled;

@@ -145,7 +145,7 @@ CrashCounts crash_counts;
 std::atomic<const CrashCounts*> crash_sink{nullptr};
 
 // Waits while the writer, which is another thread, writes the queued lines. Does only what is safe in a signal handler.
-// The wait is in vain if the crashed thread holds the mutex or is the writer.
+// It waits in vain if the crashed thread holds the mutex or is the writer.
 void OnCrash(int number) {
   if (const CrashCounts* counts = crash_sink; counts != nullptr) {
     for (int ms = 0; ms < kCrashWaitMs && *counts->num_done < *counts->num_queued; ++ms) {

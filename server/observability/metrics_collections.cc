@@ -26,7 +26,7 @@ const prometheus::Histogram::BucketBoundaries& LoadBuckets() {
 void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauges) {
   const MutexLock lock(&families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
-  if (series.unavailable == nullptr) {  // the last one, which is null if memory ran out before
+  if (series.unavailable == nullptr) {  // the last member, which is null if memory ran out in an earlier call
     const Labels labels = {{"collection", std::string(name)}};
     series.generation = series.owned.Add(families_->collection_generation, labels);
     series.documents = series.owned.Add(families_->collection_documents, labels);

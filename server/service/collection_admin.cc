@@ -234,7 +234,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::
   if (!root.has_value()) return NotAllowed(path);
   if (absl::Status status = CheckInNoCollection(path, parent, *root); !status.ok()) return status;
   const std::filesystem::path resolved = parent / name;
-  // A link, wherever it leads, is something that is there.
+  // A symbolic link counts as existing, wherever it leads.
   if (std::filesystem::exists(std::filesystem::symlink_status(resolved, error))) {
     return PathError(absl::StatusCode::kAlreadyExists,
                      absl::StrCat(path, " is there already, and a new folder is wanted"));

@@ -216,7 +216,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
                  });
     return absl::OkStatus();
   });
-  // Where that failed for want of memory, the call was answered as it went.
+  // If this failed because memory ran out, the destructor of the call has answered it.
   if (status.ok() && submitted != nullptr) submitted();
 }
 

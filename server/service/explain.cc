@@ -62,7 +62,7 @@ absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_
   }
   absl::StatusOr<store::Collection::StoredDocument> stored = collection.ReadDocument(ordinal);
   if (!stored.ok()) return stored.status();
-  // A set with this document alone.
+  // A candidate set with only this document.
   const std::array<int64_t, 2> offsets = {0, num_tokens};
   DocumentsView document;
   document.type = collection.storage();

@@ -52,8 +52,9 @@ size_t EndOfPath(std::string_view text, size_t begin) {
   return space == text.npos || space <= begin ? end : space + 1;
 }
 
-// Returns the text, which begins with a path, without the folders of that path: everything up to its last slash is a
-// folder. So words after the path go too if a slash follows them, because they may be part of a folder's name.
+// Takes a text that begins with a path, and returns it without the path's folders, which are everything up to the last
+// slash. If a slash follows words after the path, these words are removed too, because they may be part of a folder's
+// name.
 std::string WithoutFoldersOfPath(std::string_view text) {
   size_t last = text.rfind('/');
   std::string_view ending;

@@ -90,7 +90,7 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
     return Translate(request, *std::move(collection), limits_,
                      [&] { return CheckAwaited(call->context, kWhileFiltering); });
   });
-  // Counts only what is refused here; the scheduler counts what it refuses.
+  // Counts only rejections made here; the scheduler counts its own.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());
   if (translated->answer.grouping != nullptr && translated->job != nullptr) {
     return AnswerGrouped(std::move(call), *std::move(translated));

@@ -24,7 +24,7 @@ namespace {
 // Time limit of a poll. An answer to GetInfo takes a millisecond, so a server without one after this time is down.
 constexpr absl::Duration kPollTimeout = absl::Seconds(1);
 
-// Timed-out polls in a row after which a server counts as down. After a refused connection it does at once.
+// A server counts as down after this many timed-out polls in a row, or after one refused connection.
 constexpr int kMaxPollFailures = 2;
 
 // How long RefreshThen waits for replicas that do not answer.
@@ -33,7 +33,7 @@ constexpr absl::Duration kRefreshTime = absl::Milliseconds(500);
 // How long the destructor waits for threads that still hold a replica.
 constexpr absl::Duration kLetGoTime = absl::Seconds(1);
 
-// How long answers are collected before a view is made, so that those that come together make only one.
+// How long to collect answers before making a view, so that answers that come together cause only one new view.
 constexpr auto kGatherTime = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -60,7 +60,8 @@ Membership::~Membership() {
     group->SetReplicas({});
   }
   // The last reference to a connection must not be dropped on one of gRPC's threads, which would then wait for its own
-  // end. gRPC's threads that have just ended calls drop theirs within moments, so wait for that.
+  // end. gRPC's threads that have just ended calls drop their references within moments, so this thread waits until
+  // they have.
   const absl::Time end = MonotonicNow() + kLetGoTime;
   const auto wait_for = [end](const auto& pointers) {
     for (const auto& pointer : pointers) {
@@ -317,7 +318,7 @@ void Membership::Run() {
     if (now >= next_round || has_groups || std::exchange(poll_again_, false)) {
       next_round = now + options_.poll_interval;
       poll_again_ = false;
-      // New replicas are polled at once, and the view is published again without those that are gone.
+      // Polls new replicas now, and publishes the view again without the removed ones.
       has_news_ = has_news_ || has_groups;
       lock.Unlock();
       if (has_groups) TakeGroups();

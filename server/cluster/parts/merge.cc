@@ -193,9 +193,9 @@ class Merger {
     }
   }
 
-  // Merges what the groups scanned. The last of the merged hits scores no less than the last one of each group, so that
-  // what a group has proven stays proven; and a bound that is too large for the group's own hits may be small enough
-  // for the merged ones.
+  // Merges the groups' scans. The last merged hit scores at least as high as the last hit of each group, so a proof of
+  // a group remains valid. A bound that is too large to prove a group's own hits may still be small enough to prove the
+  // merged hits.
   void MergeRefinements(size_t query, const std::vector<PartHit>& hits, v1::QueryResult& to) const {
     v1::Refinement merged;
     bool all_are_bounds = true;
@@ -321,7 +321,7 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
                                   ? std::string("the cluster")
                                   : absl::StrCat("group ", collection->parts[part].target.group->name());
     const std::string text = absl::StrCat(group, " does not answer: ", status.message());
-    // Details are kept only if the code stays the same: those of another code would not fit.
+    // Keeps the details only if the code stays the same, because those of another code would not fit.
     lost.Update(absl::IsUnavailable(status) ? WithMessage(status, text) : absl::UnavailableError(text));
   }
   if (num_lost == 0 || (num_lost < answers.size() && !split.fail_on_missing)) return absl::OkStatus();

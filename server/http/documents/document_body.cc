@@ -162,7 +162,7 @@ class UpsertEvents final : public BodyEvents {
   size_t payload_begin_ = 0;
 };
 
-// Reads a body with ids, and of the other members those that the call has.
+// Reads a body with ids, and with those other members that the call accepts.
 template <typename Request>
 class IdsEvents final : public BodyEvents {
  public:

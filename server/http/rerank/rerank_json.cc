@@ -183,7 +183,7 @@ std::string_view ListNameOf(AnswerShape shape) {
   return shape == AnswerShape::kRankings ? ",\"rankings\":[" : ",\"results\":[";
 }
 
-// Appends `results` as a list of the member `name`; a list alone has no name.
+// Appends the list `results` as the member `name`, or without a name if the answer is only the list.
 void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
   answer.BeginList(name);
   for (const v1::QueryResult& result : response.results()) {

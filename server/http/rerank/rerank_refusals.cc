@@ -1,4 +1,4 @@
-// Says what is wrong with a value in the body of a rerank call, and what is accepted.
+// Makes the errors about values in the body of a rerank call: what is wrong, and what is accepted.
 #include <cstdint>
 #include <string_view>
 

@@ -12,7 +12,7 @@
 namespace maxsim::http {
 namespace {
 
-// Beyond FP32's range a number becomes an infinity, which validation refuses with its place.
+// A number beyond FP32's range becomes an infinity, which validation refuses, naming its row and column.
 float Narrow(double value) {
   if (std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max())) return static_cast<float>(value);
   return std::copysign(std::numeric_limits<float>::infinity(), value > 0 ? 1.0F : -1.0F);

@@ -76,8 +76,8 @@ void Connection::OnHandshakeStep(TlsSession::Result result) {
   if (phase_ == Phase::kClosed) return stream_.Close();
   switch (result) {
     case TlsSession::Result::kDone: {
-      // The server has nothing to send now, and many clients send their request only once their last message has been
-      // acknowledged, which the kernel would delay by 40 ms.
+      // Many clients send their request only when their last message has been acknowledged. The server has nothing to
+      // send now that would carry the acknowledgement, and the kernel would delay it by 40 ms.
       const int on = 1;
       setsockopt(stream_.socket().native_handle(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
       return AwaitRequest();
@@ -99,7 +99,7 @@ void Connection::OnHandshakeStep(TlsSession::Result result) {
 }
 
 void Connection::CloseStream() {
-  // A step that runs uses the socket: then the end of the step closes it.
+  // A running step uses the socket, so the socket is closed at the end of the step.
   const bool runs = handshake_step_.has_value() && !connections_.handshakes->Remove(peer_, *handshake_step_);
   if (!runs) return stream_.Close();
   Error ignored;

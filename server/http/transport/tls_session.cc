@@ -109,7 +109,7 @@ void TlsSession::SetReason(const char* reason) {
   try {
     reason_ = reason;
   } catch (const std::bad_alloc&) {
-    reason_.clear();  // it is for a log line alone, and a handshake's thread may not throw
+    reason_.clear();  // the reason is only for a log line, and a handshake's thread must not throw
   }
 }
 

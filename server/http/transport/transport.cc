@@ -104,8 +104,8 @@ class Transport::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // Memory ran out: either for the bytes of a connection, which its deadline will close, or for accepting the
-        // next one, which is tried again.
+        // Memory ran out, either while a connection's bytes were handled or while the next connection was accepted. In
+        // the first case the connection's deadline closes it; in the second the transport tries again.
         LogException(exception);
         std::this_thread::sleep_for(kAcceptPause);
       }

@@ -11,7 +11,7 @@
 namespace maxsim::service {
 namespace {
 
-constexpr size_t kMaxThreads = Worker::kMaxLong + 1;  // one for short tasks alone
+constexpr size_t kMaxThreads = Worker::kMaxLong + 1;  // one thread is reserved for short tasks
 
 absl::Status WorkerStopped() { return absl::UnavailableError("the server is draining"); }
 

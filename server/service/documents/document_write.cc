@@ -68,7 +68,7 @@ absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules
   }
   if (document.has_tokens()) return InvalidField(path(), "has tokens and text; one of them is accepted");
   if (!IsUtf8(document.text())) return InvalidField(Cat(path(), ".text"), "is not UTF-8");
-  // No encoder makes a vector of white space alone.
+  // No encoder makes a vector of a text that is only white space.
   if (IsBlank(document.text())) return InvalidField(Cat(path(), ".text"), "is empty");
   return absl::OkStatus();
 }

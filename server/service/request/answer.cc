@@ -140,7 +140,8 @@ void FillGroups(const PendingAnswer::GroupedQuery& grouped, v1::QueryResult& res
   if (grouped.refinement.has_value()) *result.mutable_refinement() = *grouped.refinement;
 }
 
-// Positions of scans are ordinals so far; those of a partition's documents are of the whole collection.
+// In a whole-collection query, a hit's position is its ordinal so far. For a partition it becomes the position in the
+// whole collection.
 void FillPositions(const PendingAnswer& answer, const store::Collection& collection, v1::RerankResponse& response,
                    const engine::JobResult& result) {
   for (size_t i = 0; i < answer.queries.size(); ++i) {

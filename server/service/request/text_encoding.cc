@@ -36,7 +36,7 @@ constexpr size_t kNumThreads = 2;
 // Longer than any encoder may take; a sum of times does not overflow.
 constexpr absl::Duration kMaxStopTime = absl::Hours(24);
 
-// When those may come again whose requests found others waiting for the encoder.
+// The retry delay for a request that was refused because too many requests wait for the encoder.
 constexpr absl::Duration kFullRetryDelay = absl::Seconds(1);
 
 absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
@@ -66,7 +66,7 @@ struct TextEncoding::Pending {
   absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
 };
 
-// One call to the encoder. It ends when it goes away, also with a callback that was lost for want of memory.
+// One call to the encoder. Its destructor ends it, even if memory ran out and its callback was lost.
 struct TextEncoding::Part {
   Part(TextEncoding* owner, std::shared_ptr<Pending> waiting) : encoding(owner), pending(std::move(waiting)) {
     ++pending->num_parts;

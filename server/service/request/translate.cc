@@ -317,7 +317,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                .dim_is_of_collection = !collection->name().empty(),
                                .max_tokens = limits.max_query_tokens,
                                .limit_name = "limits.max_query_tokens"};
-  // Checks go from cheap to dear: shapes, then ids, then the price, and values last.
+  // Cheap checks come first: shapes, then ids, then the amount of work, then values.
   for (int i = 0; i < request.queries_size(); ++i) {
     absl::Status status = CheckShape(request.queries(i).tokens(), rules, [i] { return QueryPath(i, "tokens"); });
     if (status.ok()) status = CheckWeights(request.queries(i), i);
