@@ -294,7 +294,7 @@ void SetValues(const CLI::App& app, const UnparsedValues& texts, Options& option
   const GivenFlags given(app);
   WorkloadOptions& workload = options.workload;
   SetCandidates(given, texts.candidates, workload);
-  if (given("--id-prefix")) workload.id_prefix = texts.id_prefix;  // an empty prefix is one too
+  if (given("--id-prefix")) workload.id_prefix = texts.id_prefix;  // an empty prefix counts as given
   SetLoad(given, texts, options.load);
   workload.query_tokens = ParseTokens("--query-tokens", texts.query_tokens);
   workload.document_tokens = ParseTokens("--document-tokens", texts.document_tokens);

@@ -136,8 +136,8 @@ class Session {
     return absl::OkStatus();
   }
 
-  // Makes the queue of a thread. Its channels are every threads-th one, or a channel shared with other threads where
-  // there are fewer channels than threads.
+  // Makes the queue of a thread. The queue gets every threads-th channel or, if there are fewer channels than threads,
+  // one channel that it shares with other threads.
   std::unique_ptr<CallQueue> MakeQueue(int thread) const {
     std::vector<std::shared_ptr<grpc::Channel>> own;
     const auto threads = static_cast<size_t>(options_.load.threads);
@@ -175,7 +175,8 @@ class Session {
     if (scraper_ != nullptr) {
       report_.scrape_failures = 0;
       report_.server_metrics = scraper_->Collect(report_.scrape_failures);
-      // The scrape at the end of the warm-up only serves as the one that the first measured second is compared with.
+      // The first measured second is compared with the scrape at the end of the warm-up, which is used for nothing
+      // else.
       std::erase_if(report_.server_metrics, [](const ServerSecond& second) { return second.at_s <= 0; });
     }
     if (!result.ok()) return result;
@@ -213,7 +214,7 @@ class Session {
       if (!options_.output.quiet) environment_.err << absl::StrFormat("%.1f requests/s:\n", rate) << std::flush;
       absl::StatusOr<RunResult> result = RunAt(load);
       if (result.ok()) metrics.push_back(report_.server_metrics);
-      // A run that was cut short says nothing about its rate.
+      // A run that was stopped early does not show whether its rate holds.
       if (result.ok() && environment_.stop) return absl::CancelledError("the sweep was ended");
       return result;
     };

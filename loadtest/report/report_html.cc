@@ -126,7 +126,7 @@ std::string SweepSection(const Report& report) {
                       "</table>\n</div>\n");
 }
 
-// Draws latency over 1 / (1 - quantile), up to the quantile that one value of `latency` lies above.
+// Draws latency over 1 / (1 - quantile), up to the quantile above which only one value of `latency` lies.
 Chart PercentileChart(const Histogram& latency) {
   Chart chart{.title = "Percentiles",
               .x_label = "percentile",

@@ -126,7 +126,7 @@ Json StepJson(const SweepStep& step) {
           {"client_bound", result.client_bound}};
 }
 
-// Returns the load that was asked for.
+// Returns the configured load.
 Json LoadJson(const Report& report) {
   const Options& options = *report.options;
   const bool closed = options.load.mode == Mode::kClosed;

@@ -14,10 +14,10 @@ namespace maxsim::loadtest {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// The run begins so much after its threads are started, since they need some time to get ready.
+// The time between the start of the threads and the begin of the run. The threads need it to get ready.
 constexpr int64_t kLeadNs = 20'000'000;
-// The load tester is held to be the bound beyond these shares. A thread cannot use all of its processor, since it waits
-// for the kernel and shares the processor with gRPC's own threads.
+// If a share exceeds its limit here, the load tester itself counts as the bottleneck. A thread cannot use all of its
+// processor, since it waits for the kernel and shares the processor with gRPC's own threads.
 constexpr double kBusyThread = 0.9;
 constexpr double kBusyProcess = 0.9;
 constexpr double kLateShare = 0.01;
@@ -163,7 +163,7 @@ class Run {
     return snapshot;
   }
 
-  // Sums up the threads' counts, and judges them. The threads have ended.
+  // Sums up the threads' counts, and judges them. The threads must have ended.
   void Conclude() {
     result_.rate = options_.mode == Mode::kClosed ? 0 : options_.rate;
     Snapshot all = Take();

@@ -18,11 +18,12 @@ constexpr int64_t kPollNs = 100'000'000;
 // While max_in_flight requests are in flight, the sender checks for room at this interval, which is well below
 // late_after.
 constexpr int64_t kRoomPollNs = 50'000;
-// A closed loop waits for so long after an error, so that a server that is gone is not asked a million times.
+// A closed loop waits for this time after an error, so that it does not send a million requests to a server that is
+// down.
 constexpr int64_t kErrorPauseNs = 1'000'000;
 
-// A request's tag holds all that is known of a request under way, so that nothing else is kept of it: the intended
-// time, from the start of the run, and the index of the prepared request.
+// A request's tag holds everything that the worker must know about a request in flight: the intended time, from the
+// start of the run, and the index of the prepared request.
 constexpr int kIndexBits = 20;  // bits of the index; the other 44 of 64 bits hold times of up to 4.8 hours
 uint64_t MakeTag(int64_t since_start_ns, size_t request) {
   return static_cast<uint64_t>(since_start_ns) << kIndexBits | request;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// Messages quote files, and a file must not write to the terminal what it likes.
+// Messages quote files, and a file must not send control sequences to the terminal.
 std::string ForTerminal(absl::string_view message) {
   return maxsim::Printable(std::string_view(message.data(), message.size()), message.size());
 }
@@ -129,7 +129,7 @@ void AddMaxShardBytes(CLI::App& app, int64_t& bytes) {
   const auto read = [&bytes](const std::string& text) {
     const absl::StatusOr<uint64_t> value = ParseBytes(text);
     if (!value.ok()) throw CLI::ValidationError("--max-shard-bytes", std::string(value.status().message()));
-    // No file comes near the largest number.
+    // No shard can be as large as the largest number.
     bytes = static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
     if (bytes < collection::kMinMaxShardBytes) {
       throw CLI::ValidationError("--max-shard-bytes",

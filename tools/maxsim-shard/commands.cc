@@ -49,7 +49,7 @@ struct BuildArguments {
   std::string encoder;  // path of its identity
   int64_t seed = 0;
   int threads = 0;
-  int codes = -1;                     // as many planes as the generation before
+  int codes = -1;                     // as many planes as the previous generation
   std::optional<std::string> fields;  // of the generation before
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   bool allow_other_shape = false;
@@ -59,7 +59,7 @@ struct BuildArguments {
   bool quiet = false;
 };
 
-// `there` is the generation before, where there is one.
+// `there` is the previous generation, if there is one.
 ScalarType ChooseStorage(const std::string& asked, const absl::StatusOr<collection::Manifest>& there,
                          const collection::Import& import) {
   if (!asked.empty()) return *ScalarTypeFromName(asked);
@@ -73,7 +73,7 @@ absl::Status CheckSeed(const BuildArguments& arguments, ScalarType storage) {
   return Invalid("--seed ", arguments.seed, ": only i8 and codes are rotated, and the storage is ", Name(storage));
 }
 
-// Returns the codes that the build makes, where `there` is the generation before.
+// Returns the codes that the build makes. `there` is the previous generation, if there is one.
 collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
                                      const absl::StatusOr<collection::Manifest>& there) {
   collection::CodesRequest request;
@@ -87,7 +87,7 @@ collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
   return request;
 }
 
-// Returns the fields of the build, where `there` is the generation before.
+// Returns the fields of the build. `there` is the previous generation, if there is one.
 absl::StatusOr<std::vector<collection::Field>> ChooseFields(const BuildArguments& arguments,
                                                             const absl::StatusOr<collection::Manifest>& there) {
   if (!arguments.fields.has_value()) return there.ok() ? there->fields : std::vector<collection::Field>();
@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<collection::Field>> ChooseFields(const BuildArguments
   return fields;
 }
 
-// Reports mistakes that the command line alone shows.
+// Reports mistakes that can be found without reading any file.
 absl::Status CheckUsage(const BuildArguments& arguments) {
   if (absl::Status status = collection::CheckImportOptions(arguments.import); !status.ok()) return status;
   if (!arguments.name.empty()) {
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& ar
   options.refuse_lossy = arguments.refuse_lossy;
   options.log_sequence = arguments.log_sequence;
   if (!arguments.encoder.empty()) {
-    // An identity is some texts and numbers.
+    // The maximum size of an identity, which is only some texts and numbers.
     constexpr int64_t kMaxIdentityBytes = int64_t{64} << 10;
     const absl::StatusOr<std::string> text = ReadSmallFile(arguments.encoder, kMaxIdentityBytes);
     if (!text.ok()) return Prefix("--encoder: ", text.status());

@@ -55,7 +55,7 @@ ProgressDisplay::Style ProgressDisplay::ChooseStyle(std::FILE* stream, bool quie
 
 ProgressDisplay::ProgressDisplay(std::FILE* stream, Style style)
     : stream_(stream), style_(style), stage_began_(MonotonicNow()) {
-  // The first line comes after an interval: a build that is over before has its summary.
+  // Writes the first line after one interval, because a shorter build needs only its summary.
   if (style_ == Style::kLines) last_shown_ = stage_began_;
 }
 
@@ -74,7 +74,7 @@ void ProgressDisplay::ShowComparison(int64_t done, int64_t total) {
             [&](double seconds, int bar_width) { return FormatComparison(done, total, seconds, bar_width); });
 }
 
-// `last` is shown on a bar whatever the interval, so that it ends full.
+// A bar shows the `last` update in any case, so that it ends full.
 void ProgressDisplay::ShowStage(int stage, bool last,
                                 absl::FunctionRef<std::string(double seconds, int bar_width)> format) {
   if (style_ == Style::kNone) return;

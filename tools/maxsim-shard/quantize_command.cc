@@ -35,7 +35,7 @@ struct QualityInputs {
   std::optional<evaluation::Judgements> judgements;
 };
 
-// Reports mistakes that the command line alone shows.
+// Reports mistakes that can be found without reading any file.
 absl::Status CheckUsage(const QuantizeArguments& arguments) {
   if (!arguments.name.empty()) {
     if (absl::Status status = collection::CheckCollectionName(arguments.name); !status.ok())

@@ -20,7 +20,7 @@ namespace {
 // Adds what is wrong with the log of a live collection to the report.
 void AddLogProblems(const std::string& folder, bool quiet, collection::VerifyReport& report) {
   const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
-  if (!manifest.ok()) return;  // Then the report is of one that was replaced meanwhile.
+  if (!manifest.ok()) return;  // The report is about a generation that has since been replaced.
   const absl::StatusOr<collection::LogReport> log = collection::VerifyLog(folder, *manifest);
   if (!log.ok()) {
     ++report.num_problems;
@@ -56,7 +56,7 @@ int RunVerify(const std::string& folder, bool quiet) {
   if (collection::HasLog(folder)) {
     const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
     if (!manifest.ok()) return Fail(manifest.status());
-    // A log that cannot be read is a problem of its own, found below.
+    // An unreadable log is a separate problem, which is reported below.
     absl::StatusOr<collection::LogSummary> log = collection::SummarizeLog(folder, *manifest);
     if (log.ok()) tombstones = std::move(log->tombstones);
   }

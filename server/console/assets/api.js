@@ -9,7 +9,7 @@ export class ApiError extends Error {
   }
 }
 
-// An int64 id may pass what a number holds exactly; then its digits are kept as a text.
+// An int64 id may be larger than a number can hold exactly. Its digits are then kept as a text.
 function exactIds(key, value, context) {
   if (key === "id" && typeof value === "number" && !Number.isSafeInteger(value) && context?.source !== undefined) {
     return context.source;

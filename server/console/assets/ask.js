@@ -1,4 +1,4 @@
-// The question: in words where the server has an encoder, else a recorded one.
+// The question: a text if the server has an encoder, else a recorded question.
 import { integerId, post } from "./api.js";
 import { byId, h, isTouch } from "./dom.js";
 import { count, duration, plural, score as scoreText } from "./format.js";
@@ -8,7 +8,7 @@ import { timingsBar } from "./timings.js";
 
 let collections = [];
 let encoder = null; // of the server, or null
-let asked = 0; // answers of earlier questions than the last are dropped
+let asked = 0; // number of the last question; answers to earlier ones are dropped
 let chosen = false; // whether the collection was chosen by hand
 
 function selected() {
@@ -49,7 +49,7 @@ function selectDefault() {
 
 const EXAMPLE_VALUES = { boolean: "true", integer: "1", number: "0.5", time: '"2026-01-02T00:00:00Z"' };
 
-// Shows the filter where the collection declares fields, with an example that is one for it.
+// Shows the filter if the collection declares fields, with an example that is valid for them.
 function refreshFilter(collection) {
   const fields = collection?.fields ?? [];
   byId("filter-field").hidden = fields.length === 0;

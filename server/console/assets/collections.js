@@ -11,7 +11,7 @@ function tierText(tier) {
   return `${plural(tier.num_shards, "shard")} in ${place}, ${bytes(tier.resident_bytes)}`;
 }
 
-// When a collection's sequence was read, and what it was: two readings make a rate.
+// The time and the value of the last reading of each collection's sequence. Two readings give a rate.
 const readings = new Map();
 
 // The writes a second of a live collection since the reading before; undefined at the first one, and for a log that

@@ -3,7 +3,7 @@
 import { h, isTouch } from "./dom.js";
 import { plural, score as scoreText, similarity } from "./format.js";
 
-// More cells than a page can hold with ease are shown in part.
+// The maximum numbers of columns and rows. A larger map is shown only in part, because it would make the page slow.
 const MAX_COLUMNS = 512;
 const MAX_ROWS = 128;
 // Longer names of query tokens are cut.
@@ -89,7 +89,7 @@ class HeatMap {
     return parts;
   }
 
-  // Says that the map goes on to the right, while it does.
+  // Shows that the map continues to the right, as long as it does.
   scrollHint(map) {
     const hint = h("p", { class: "note scroll-hint", hidden: true });
     new ResizeObserver(() => {

@@ -77,7 +77,7 @@ startAsk();
 const again = [];
 startToken(() => again.forEach((turn) => turn()));
 again.push(repeat(updateCollections, COLLECTIONS_MS), repeat(updateStats, STATS_MS));
-// Without the questions the page has its other parts.
+// If the questions cannot be loaded, the rest of the page still works.
 const tryQuestions = () => updateQuestions().catch(() => undefined);
 again.push(tryQuestions);
 tryQuestions();

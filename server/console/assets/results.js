@@ -13,7 +13,7 @@ function firstText(payload, members) {
   return member === undefined ? null : { member, text: payload[member] };
 }
 
-// Members that are neither the title nor the text, as far as they are short.
+// The short members of a payload other than the title and the text.
 function otherFields(payload, taken) {
   const fields = [];
   for (const [name, value] of Object.entries(payload)) {

@@ -14,7 +14,7 @@ namespace {
 std::string Count(uint64_t count) { return FormatCount(static_cast<int64_t>(count)); }
 std::string Bytes(uint64_t bytes) { return FormatBytes(static_cast<int64_t>(bytes)); }
 
-// Where collections lie that are in several places; the others' residency says it all.
+// The places of collections that lie in several. For the others, the residency already tells the place.
 void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections, const Context& context) {
   command_line::Table table({{"collection"},
                              {"tier"},
@@ -37,7 +37,7 @@ void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& co
   table.Print(context.out());
 }
 
-// Prints what was written to live collections after their generation was built.
+// Prints the changes of live collections since their generation was built.
 void PrintLive(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections, const Context& context) {
   command_line::Table table({{"live"},
                              {"sequence", command_line::Align::kRight},

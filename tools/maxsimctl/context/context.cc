@@ -22,7 +22,7 @@ namespace {
 const char* ReachHint(absl::string_view message, bool tls) {
   if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
   if (absl::StrContains(message, "DNS resolution")) return "is the name right?";
-  // gRPC tries no address where it can make no TLS context.
+  // If gRPC cannot make a TLS context, it does not try any address.
   if (tls &&
       (absl::StrContains(message, "empty address list") || absl::StrContains(message, "create security handshaker"))) {
     return "no root certificates could be read: name a file of them with --tls-ca";
@@ -70,7 +70,7 @@ std::string ReachReason(absl::string_view message) {
   return "";
 }
 
-// Loading takes as long as the collection is large: --timeout lengthens it and does not shorten it.
+// Loading a large collection takes long, so --timeout can lengthen this deadline but not shorten it.
 absl::Duration AdminTimeout(const GlobalOptions& options) {
   return std::max(client::ClientOptions().admin_timeout, absl::Seconds(options.timeout_seconds));
 }
@@ -120,7 +120,7 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnavailableError(absl::StrCat("cannot reach maxsimd at ", options.server, " (",
                                                  ReachHint(status.message(), options.tls.enabled), ")",
                                                  ReachReason(status.message())));
-    // gRPC's own, for a service that is not there.
+    // gRPC's own error for a service that the server does not have.
     case absl::StatusCode::kUnimplemented:
       return absl::UnimplementedError(absl::StrCat(
           "the server at ", options.server, " has no such call; where admin.enabled is false it has none of Admin's",
@@ -129,7 +129,8 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
     case absl::StatusCode::kDeadlineExceeded:
-      // A server whose deadline passed says where; gRPC's own message, which has no data beside it, adds nothing.
+      // If the deadline passed in the server, its message says where, so it is added. gRPC's own message has no such
+      // details, and is left out.
       return absl::DeadlineExceededError(absl::StrCat(
           "no answer from ", options.server, " within ", absl::ToDoubleSeconds(deadline), " s (see --timeout)",
           absl::StartsWithIgnoreCase(status.message(), "deadline exceeded") ? ""
@@ -174,7 +175,7 @@ double Shortest(float value) {
 
 Json PayloadJson(const std::string& payload) {
   if (payload.empty()) return nullptr;
-  // Writing JSON takes a stack as deep as it is nested, and what the server sends may be anything.
+  // Writing JSON needs a stack as deep as its nesting, and the server may send any nesting.
   if (!collection::CheckPayload(payload).ok()) return payload;
   Json json = Json::parse(payload, nullptr, /*allow_exceptions=*/false);
   return json.is_discarded() ? Json(payload) : json;

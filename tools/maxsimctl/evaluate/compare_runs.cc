@@ -29,7 +29,7 @@ struct CompareOptions {
 struct RunComparison {
   QualityReport report;
   std::vector<PairedTest> tests;  // one a measure, in the order of Measures
-  // Queries with a relevant document that one run alone has.
+  // Queries with a relevant document that only one of the runs has.
   std::vector<std::string> only_in_a, only_in_b;
   size_t num_unjudged = 0;  // queries of a run without a relevant document
 };

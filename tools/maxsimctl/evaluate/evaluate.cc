@@ -28,7 +28,7 @@ struct EvaluateOptions {
   bool text = false, reference = false, per_query = false;
 };
 
-// Counts what the server could not rank, over all queries.
+// Counts the candidates that the server could not rank, over all queries.
 struct Unranked {
   int64_t num_candidates = 0;  // that were to be ranked
   int64_t num_missing = 0;     // of them not in the collection
@@ -157,7 +157,7 @@ std::vector<std::string> Evaluation::AddCandidates(const std::vector<RunDocument
     const std::string& id = first_stage[i].id;
     if (MakeCandidates({id}, collection_.id_type()).ok()) ids.push_back(id);
   }
-  // Ids that are sent fit the collection one by one, and so they do together.
+  // Each id has been checked to fit the collection, so the list of them is valid.
   if (!ids.empty()) *request.mutable_candidates() = *MakeCandidates(ids, collection_.id_type());
   const auto num_wrong = static_cast<int64_t>(std::min(depth, first_stage.size()) - ids.size());
   unranked_.num_missing += num_wrong;
@@ -181,7 +181,7 @@ absl::StatusOr<std::vector<RunDocument>> Evaluation::Rank(size_t query, const st
   } else {
     sent = AddCandidates(*first_stage, request);
     if (sent.empty()) return std::vector<RunDocument>();
-    // A run of the reranked candidates has all of them.
+    // A run of reranked candidates must have all candidates.
     if (run_ != nullptr) request.set_top_k(static_cast<uint32_t>(std::min<size_t>(sent.size(), kMaxTopK)));
   }
   const absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
@@ -195,11 +195,11 @@ absl::StatusOr<std::vector<RunDocument>> Evaluation::Rank(size_t query, const st
       return absl::InternalError(
           Cat("the server's answer is wrong: position ", position, " of ", sent.size(), " candidates"));
     }
-    // The first stage's own spelling of an integer is what the judgements have.
+    // Uses the first stage's spelling of an integer id, because the judgements have the same.
     ranking.push_back({first_stage != nullptr ? sent[position] : IdText(result, i), result.scores(i)});
   }
   const auto num_missing = static_cast<int64_t>(MissingIds(result).size());
-  // A query counts once, whether the server or the type of the ids has told.
+  // Counts a query once, whether the server reported a missing candidate or an id has the wrong type.
   unranked_.num_queries += num_missing > 0 && unranked_.num_missing == num_missing_before ? 1 : 0;
   unranked_.num_missing += num_missing;
   unranked_.num_unavailable += result.unavailable_documents();
@@ -263,7 +263,7 @@ void Remark(const Evaluation& evaluation, const EvaluateOptions& options, const 
   RemarkUnknownJudgements(inputs, collection, context);
 }
 
-// The printed figures are what must be equal.
+// Compares the figures as they are printed.
 absl::Status CheckEqual(const QualityReport& report) {
   const Quality server = report.columns.front().Mean(), reference = report.columns.back().Mean();
   for (const Measure& measure : Measures(report.cut_offs)) {

@@ -14,7 +14,7 @@
 namespace maxsim::ctl {
 namespace {
 
-// Checks the query texts against what else is read of the queries.
+// Checks that the query texts fit the other files about the queries.
 absl::Status CheckTexts(const EvaluationInputs& inputs, const EvaluationFiles& files) {
   if (inputs.queries.has_value() && inputs.num_queries() != static_cast<size_t>(inputs.queries->size())) {
     return Invalid(files.query_texts, " holds ", inputs.num_queries(), " queries, and ", files.queries, " ",

@@ -75,7 +75,7 @@ std::vector<ReferenceScore> ReferenceScorer::Scores(const QuerySet& queries, int
     }
     return scores;
   }
-  // Shard by shard, and then back into the order that was asked for.
+  // Computes the scores shard by shard, and puts them into the requested order.
   std::vector<std::vector<uint32_t>> local(shards_.size());
   std::vector<std::vector<size_t>> place(shards_.size());
   for (size_t i = 0; i < ordinals->size(); ++i) {

@@ -26,7 +26,7 @@ struct VerifyOptions {
   int32_t top_k = 100;
 };
 
-// Distinct numbers below `count`, `wanted` of them or all, in random order.
+// Returns `wanted` distinct numbers below `count` (all, if there are fewer), in random order.
 std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& random) {
   if (wanted >= count) {
     std::vector<uint64_t> all(count);
@@ -34,7 +34,7 @@ std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& ran
     std::shuffle(all.begin(), all.end(), random);
     return all;
   }
-  // Floyd's algorithm needs memory for what is drawn only.
+  // Floyd's algorithm needs memory only for the numbers that it draws.
   std::set<uint64_t> drawn;
   for (uint64_t i = count - wanted; i < count; ++i) {
     const uint64_t candidate = std::uniform_int_distribution<uint64_t>(0, i)(random);
@@ -112,7 +112,7 @@ class Verification {
     std::vector<ReturnedDocument> answer;
     for (int i = 0; i < NumHits(result); ++i) {
       const uint64_t named = result.positions(i);
-      // Where the answer's candidate stands among `scores`.
+      // The index of the answer's candidate in `scores`.
       const uint64_t position = ordinals.empty() ? scorer_.OrdinalAt(named).value_or(scores.size()) : named;
       if (position >= scores.size()) {
         return absl::DataLossError(

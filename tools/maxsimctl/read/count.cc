@@ -31,7 +31,7 @@ void AddWhichDocuments(CLI::App& command, CountOptions& options) {
       ->type_name("N");
 }
 
-// Returns a request for what the command line names.
+// Returns the request for the collection and the filter of the command line.
 template <typename Request>
 Request CountRequestOf(const CountOptions& options) {
   Request request;

@@ -14,7 +14,7 @@ constexpr int kBarCells = 20;
 
 double Weight(const Explanation& e, size_t i) { return e.weights.empty() ? 1.0 : static_cast<double>(e.weights[i]); }
 
-// A share of the largest as a bar: plain characters, or blocks in eighths of a cell.
+// Returns a bar for a share of the largest value, in plain characters or in blocks of an eighth of a cell.
 std::string Bar(double share, bool color) {
   const double clamped = std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0.0;
   if (!color) {
@@ -75,7 +75,7 @@ void RenderTable(const Explanation& e, const ExplainStyle& style, std::ostream& 
   table.Print(out);
 }
 
-// Returns what each document token won of the score.
+// Returns the part of the score that each document token contributes.
 std::vector<double> Won(const Explanation& e) {
   std::vector<double> won(e.document_tokens.size(), 0.0);
   for (size_t i = 0; i < e.matches.size(); ++i) {
@@ -84,7 +84,7 @@ std::vector<double> Won(const Explanation& e) {
   return won;
 }
 
-// Writes the document's word pieces in their order, wrapped, each on the background of what it won.
+// Writes the document's word pieces in order, with line breaks, each on a background that shows its part of the score.
 void RenderHeatMap(const Explanation& e, int columns, std::ostream& out) {
   const std::vector<double> won = Won(e);
   const double largest = std::max(*std::max_element(won.begin(), won.end()), 1e-30);

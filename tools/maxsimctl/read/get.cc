@@ -15,7 +15,7 @@ namespace maxsim::ctl {
 namespace {
 
 constexpr int kReadPerRequest = 1000;  // the server's own limit
-// A request for vectors has fewer, so that an answer of long documents stays far below what gRPC carries.
+// A request for vectors has fewer ids, so that an answer with long documents stays far below gRPC's limit.
 constexpr int kReadWithTokensPerRequest = 20;
 
 struct GetOptions {

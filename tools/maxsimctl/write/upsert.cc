@@ -26,7 +26,7 @@ namespace {
 // write to the server's disk, and small enough that two requests take little memory.
 constexpr int kBatchDocuments = 1000;
 constexpr uint64_t kBatchBytes = 4 << 20;
-// Bytes of a request per document beside the document's own, with a share of the request's own bytes.
+// Bytes that each document adds to a request beyond its own size, including a share of the request's other bytes.
 constexpr uint64_t kFrameBytes = 8;
 // Retries a write that the server has no room for until --timeout has passed.
 constexpr int kMaxAttempts = 1'000'000;
@@ -38,7 +38,7 @@ struct UpsertOptions {
   bool quiet = false;
 };
 
-// Sends documents in requests and counts what became of them.
+// Sends documents in requests, and counts the outcomes.
 class Upserter {
  public:
   Upserter(const UpsertOptions& options, const v1::GetInfoResponse& info, client::Client& client, Context& context)
@@ -132,7 +132,7 @@ class Upserter {
     }
   }
 
-  // A line now and then: of what a minute takes, a dozen.
+  // Writes a line now and then, about a dozen per minute.
   void ShowProgress(std::optional<int64_t> total) {
     constexpr absl::Duration kEvery = absl::Seconds(5);
     const absl::Time now = MonotonicNow();
@@ -142,7 +142,7 @@ class Upserter {
                           " documents written\n");
   }
 
-  // The server counts the documents of a request; their place in the input says more.
+  // The server's error numbers the documents of a request. Their places in the input help the user more.
   absl::Status Located(const absl::Status& status) const {
     const std::optional<size_t> idx = client::IndexIn(client::FieldOf(status), "documents");
     return idx.has_value() && *idx < places_.size() ? Prefix(places_[*idx] + ": ", status) : status;

@@ -118,7 +118,7 @@ class UpsertLineEvents : public JsonEvents {
     return true;
   }
 
-  // Refuses every value that no other event has taken; the inside of a payload may be anything.
+  // Refuses every value that none of the other functions accepts. Values inside a payload may be anything.
   bool Value(std::string_view kind) override {
     if (depth() == 0) return Fail(Cat("a JSON object expected, not ", kind));
     if (In(Member::kField)) return true;
