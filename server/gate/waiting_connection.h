@@ -16,7 +16,7 @@ namespace maxsim::gate {
 
 class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
  public:
-  // What the client must have sent before the gate hands the connection over to gRPC.
+  // The gate hands the connection over to gRPC once the client has sent this part of its bytes.
   enum class HandOverAfter { kFirstByte, kPreface, kAuthenticatedCall };
 
   WaitingConnection(GateConnections* connections, Socket socket, Peer peer, HandOverAfter hand_over_after);

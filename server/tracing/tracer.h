@@ -17,8 +17,8 @@ namespace maxsim::tracing {
 // The class is thread-safe. Its spans must not outlive it.
 class Tracer {
  public:
-  // Of the traces without a parent, records a random share of `sample_ratio` (0 to 1). If `sink` is null, the tracer is
-  // off.
+  // Records a random share of the traces without a parent: `sample_ratio`, from 0 to 1. If `sink` is null, the tracer
+  // is off.
   explicit Tracer(std::unique_ptr<SpanSink> sink, double sample_ratio = 1);
   ~Tracer();  // shuts down at once
 

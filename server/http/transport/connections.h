@@ -76,8 +76,8 @@ class Connections {
     size_t num_open = 0;  // including busy ones
   };
 
-  // Of the connections other than `except`, takes the one whose body has been arriving longest, and closes it if that
-  // is longer than `slow_body`. Returns whether it closed one.
+  // Finds the connection other than `except` whose body has been arriving longest, and closes it if that is longer than
+  // `slow_body`. Returns whether it closed one.
   bool DropSlowBody(const Connection* except);
   void Report() { application_->OnConnections(size()); }
 

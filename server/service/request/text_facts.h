@@ -10,8 +10,8 @@
 
 namespace maxsim::service {
 
-// What the encoder reported about texts, other than their vectors. A text is truncated if it is longer than the
-// encoder's model can read.
+// The encoder's report about texts, other than their vectors. A text is truncated if it is longer than the encoder's
+// model can read.
 struct TextFacts {
   struct Query {
     std::vector<std::string> pieces;  // the text of each token of the query; empty if the encoder does not report them
