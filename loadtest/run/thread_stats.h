@@ -42,7 +42,7 @@ struct ThreadStats {
   // delay.
   Counter late_at_limit;
   // Requests that were due but never sent, because max_in_flight was reached at the end of the run, or because the
-  // thread was still behind one timeout after the end.
+  // thread still lagged one timeout after the end.
   Counter unsent;
   ThreadTime sender;  // read when the threads have ended; zero in a closed loop, which has no thread for sending
 
