@@ -49,7 +49,7 @@ void LogPlan(const LoadRequest& request, const collection::Manifest& manifest, c
                   FormatMemoryPlan(devices, manifest, plan, kLoggedShards));
 }
 
-// Warns where kAuto chose the tier disk and an operator might have expected a faster one.
+// Warns if kAuto chose the tier disk and an operator might have expected a faster one.
 void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
   const auto on_disk =
       std::count_if(plan.placement.shards.begin(), plan.placement.shards.end(),
@@ -97,7 +97,7 @@ absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& 
 absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::Manifest& manifest, DeviceSet* devices,
                                  const StoreOptions& options, MemoryLedger* ledger, FileLedger* files) {
   const std::string purpose = Purpose(request, manifest);
-  // Another load may take the memory between planning and reserving; kAuto then plans again.
+  // Another load may take the memory between planning and reserving. If it does, kAuto plans again.
   constexpr int kMaxAttempts = 3;
   for (int attempt = 1;; ++attempt) {
     absl::StatusOr<MemoryPlan> plan =
@@ -117,14 +117,14 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::M
   }
 }
 
-// Returns whether both have the same values of fields.
+// Returns whether both shards have the same field values.
 bool HaveSameFields(const collection::ShardEntry& a, const collection::ShardEntry& b) {
   if (!a.field_file.has_value() || !b.field_file.has_value())
     return a.field_file.has_value() == b.field_file.has_value();
   return a.field_file->checksum == b.field_file->checksum;
 }
 
-// Returns the served part of each of the manifest's shards that need not be loaded again, null for the others.
+// Returns, for each of the manifest's shards, the served part that can be reused, or null if the shard must be loaded.
 std::vector<const Part*> SharedParts(const LoadRequest& request, const collection::Manifest& manifest,
                                      const DeviceSet& devices) {
   std::vector<const Part*> shared(manifest.shards.size());
@@ -149,8 +149,8 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   return shared;
 }
 
-// The shards that remain to be loaded when others are shared with the served generation. They are replicated, or not,
-// as the shared ones are.
+// The shards that are not shared with the served generation and must be loaded. They are replicated if the shared ones
+// are.
 struct Remainder {
   collection::Manifest manifest;  // only the shards for which no part is shared
   LoadRequest request;
@@ -170,7 +170,7 @@ Remainder RemainderOf(const LoadRequest& request, const collection::Manifest& ma
   return remainder;
 }
 
-// Returns the most planes of codes that are worth loading: a scan reads only as many as every part has.
+// Returns the most planes of codes that are worth loading. A scan reads only as many planes as all parts have.
 int MaxCodePlanes(const StoreOptions& options, const std::vector<const Part*>& shared) {
   int planes = options.max_code_planes;
   for (const Part* const part : shared) {
@@ -197,8 +197,9 @@ std::vector<Part> Merge(const std::vector<const Part*>& shared, std::vector<Part
   return parts;
 }
 
-// DATA_LOSS unless the positions of a partition's documents ascend from shard to shard, as they do within each: ranks
-// that tie are in their order, which is that of ordinals.
+// Returns DATA_LOSS unless the positions of a partition's documents ascend from shard to shard. (They ascend within
+// each shard.) Documents of equal score are ordered by position, and scoring orders them by ordinal, so both orders
+// must agree.
 absl::Status CheckPositions(const std::vector<Part>& parts) {
   for (size_t idx = 1; idx < parts.size(); ++idx) {
     const collection::Shard& before = *parts[idx - 1].shard;
@@ -285,7 +286,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadReque
     const size_t num_alive = devices->num_alive();
     absl::StatusOr<std::shared_ptr<const Generation>> loaded =
         LoadOnce(request, manifest, devices, options, ledger, files);
-    // Each attempt has one device less, so that the loop ends.
+    // The loop ends, because each attempt has one device fewer.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
         Stopped(request.stop)) {
       return loaded;

@@ -26,18 +26,18 @@ struct LoadRequest {
   const Folder* folder = nullptr;
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
-  const Collection* served = nullptr;  // what a reload replaces, for messages; null for a first load
-  // Shares the parts of shards that `served` has as well, if they are whole and on devices that answer.
+  const Collection* served = nullptr;  // the collection that a reload replaces; null for a first load
+  // Reuses a part of `served` if the manifest has the same shard, the part is undamaged, and its devices answer.
   bool share_parts = false;
   std::shared_ptr<FilterCache> filter_cache = {};  // for a collection with fields; may be null
   collection::Tombstones tombstones;               // of the manifest's shards, or empty
   const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
 };
 
-// Loads `manifest`, which was read from request.folder. Before the first shard is read, memory, descriptors and
-// mappings are reserved, and the size of every shard is checked. options.load_threads threads open the shards and hand
-// them to the backends. The first error ends the load, but if a device is lost and the others go on
-// (OnDeviceLoss::kDegrade), the load begins again on those. Blocks.
+// Loads the generation of `manifest`, which must have been read from request.folder. Reserves memory, descriptors and
+// mappings, and checks the size of every shard, before it reads the first one. options.load_threads threads open the
+// shards and pass them to the backends. The first error ends the load, with one exception: if a device is lost and the
+// server goes on with the others (OnDeviceLoss::kDegrade), the load starts again on these. Blocks.
 absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadRequest& request,
                                                                  const collection::Manifest& manifest,
                                                                  DeviceSet* devices, const StoreOptions& options,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxNamesListed = 20;  // in an error message
 
-// A thread that waits for an entry looks at its stop signal this often.
+// How often a thread that waits for an entry checks its stop signal.
 constexpr std::chrono::milliseconds kStopPoll{20};
 
 }  // namespace
@@ -37,8 +37,8 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
       files_(std::make_unique<FileLedger>()) {}
 
-// Otherwise a publishing thread could hold the last reference to an entry, and so destroy the collection that it
-// writes.
+// Otherwise a publishing thread could hold the last reference to an entry, and would destroy the collection while it
+// writes to it.
 CollectionStore::~CollectionStore() { StopLive(); }
 
 void CollectionStore::StopLive() {
@@ -59,7 +59,7 @@ std::shared_ptr<CollectionStore::Entry> CollectionStore::FindEntry(std::string_v
 }
 
 absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
-  // Collections that failed to load, or are loading, would not help the caller.
+  // Lists only collections that the caller can use: not those that are loading or failed to load.
   size_t num_served = 0;
   std::string names;
   for (const auto& [known, entry] : entries_) {
@@ -78,7 +78,7 @@ absl::Status CollectionStore::LockEntry(const std::shared_ptr<Entry>& entry, con
   MutexLock lock(&mutex_);
   while (entry->busy) {
     if (absl::Status status = StopStatus(stop); !status.ok()) return status;
-    // Stopping a signal does not notify the condition variable.
+    // A stop signal does not notify the condition variable, so the wait has a time limit.
     entry_unlocked_.WaitFor(lock, kStopPoll);
   }
   entry->busy = true;

@@ -1,4 +1,4 @@
-// The collections a server holds, by name.
+// The collections that a server holds, by name.
 #pragma once
 
 #include <cstddef>
@@ -36,32 +36,34 @@ struct LoadRequest;
 inline constexpr uint64_t kFilterCacheShare = 8;
 
 struct StoreOptions {
-  // Bounds the bytes of all collections in the memory of each device (a GPU's own, the CPU backend's host memory). A
-  // load takes no more than is free in any case; 0 bounds it by what is free when it begins, less the reserve.
+  // The limit for the bytes of all collections in the memory of each device (GPU memory, or host memory with the CPU
+  // backend). A load never takes more than is free. 0 sets no limit: a load may take all free memory except the
+  // reserve.
   size_t memory_budget_bytes = 0;
-  size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces when there is no budget
-  // Bound the pinned host memory of collections on GPUs in the same way. The reserve is also for ids, offsets and
-  // payloads.
+  size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces if there is no budget
+  // The same for the pinned host memory of collections on GPUs. Ids, offsets and payloads also take memory from this
+  // reserve.
   size_t host_budget_bytes = 0;
   size_t host_reserve_bytes = size_t{2} << 30;
   std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null for no bound
-  // Collections that take less than this are replicated on every device, unless their configuration says otherwise.
+  // With Replication::kAuto, a collection that takes fewer bytes than this is replicated on every device.
   uint64_t replicate_below_bytes = 0;
-  bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
+  bool verify_checksums = true;  // hash every shard while loading; NaN and Infinity are always rejected
   int load_threads = 4;          // shards read at the same time
-  // Bounds the documents that remembered filters match, for all collections together. Their memory is taken from the
-  // budget of the first device (CPU backend) or of pinned host memory, while a collection with fields is loaded: at
-  // most an eighth of a configured budget (kFilterCacheShare). 0 remembers none.
+  // The size of the cache of filters, which all collections share; 0 for no cache. Its memory is reserved while a
+  // collection with fields is loaded, from the budget of the first device (CPU backend) or of pinned host memory. If a
+  // budget is configured, the cache takes at most an eighth of it (kFilterCacheShare).
   uint64_t filter_cache_bytes = uint64_t{64} << 20;
-  int max_code_planes = 4;  // planes of codes that are loaded at most: 0, 1, 2 or 4
-  // This is the largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that
-  // a collection on which no query could be scored fails when it is loaded.
+  int max_code_planes = 4;  // the most planes of codes to load: 0, 1, 2 or 4
+  // The largest dimension of a collection. Set it to ExecutorOptions::max_dim of the engine: the load of a collection
+  // that the engine cannot score then fails.
   int32_t max_dim = kMaxDim;
-  // The slots that each collection must have: all of them if the server holds whole collections. nullopt allows any.
+  // The slots that each collection must have. For a server that holds whole collections, this is all slots. nullopt
+  // allows any.
   std::optional<collection::SlotRange> partition = {};
 };
 
-// Describes a live collection that is to be opened, and what it may use of its store.
+// Describes a live collection that is to be opened, and the parts of the store that it may use.
 struct LiveRequest {
   std::string name;
   std::string path;
@@ -70,11 +72,11 @@ struct LiveRequest {
   bool create = false;             // make the log if there is none
   DeviceSet* devices = nullptr;    // outlives the result
   MemoryLedger* ledger = nullptr;  // outlives the result
-  // Loads and serves the generation that is published now (CollectionStore::Reload). Not to be called from Serve.
+  // Loads and serves the published generation (CollectionStore::Reload). Must not be called from Serve.
   std::function<absl::Status(const StopSignal* stop)> reload = {};
 };
 
-// Opens the log of a collection. Errors as collection::CollectionLog::Open.
+// Opens the log of a collection. Returns the errors of collection::CollectionLog::Open.
 using OpenLive = std::function<absl::StatusOr<std::shared_ptr<LiveDocuments>>(const LiveRequest& request)>;
 
 // A collection's state as it is shown to people.
@@ -83,60 +85,62 @@ struct CollectionStatus {
   std::string name;
   std::string path;
   State state = State::kLoading;
-  std::string error;                             // why it failed, or why the last reload did
+  std::string error;                             // why the load or the last reload failed
   std::shared_ptr<const Collection> collection;  // null unless a generation is being served
-  std::shared_ptr<LiveDocuments> live;           // null unless it is live, and being served
+  std::shared_ptr<LiveDocuments> live;           // null unless the collection is live and being served
 };
 
-// The class is thread-safe. Loads of different names run side by side and share the memory budget without
-// overcommitting it; a load, reload or unload of one name waits for the one before. Find and List never wait for a
-// load.
+// The class is thread-safe. Loads of different names run in parallel and never exceed the memory budget together. A
+// load, reload or unload waits until the previous one of the same name has ended. Find and List never wait for a load.
 //
-// Functions that load or wait take a signal `stop` (may be null) and end with its status soon after it is stopped:
-// within the next kStopBlockBytes that are read or checked, or the copying of a shard to a GPU. Memory and descriptors
-// of what was loaded so far are given back.
+// Functions that load or wait take a signal `stop` (may be null). Soon after it is stopped, they return its status: at
+// the latest when the next kStopBlockBytes are read or checked, or the current shard is copied to a GPU. They release
+// the memory and descriptors of everything that they have loaded.
 class CollectionStore {
  public:
   // `devices`, and their backends, must outlive the store and every collection it gave out.
   CollectionStore(DeviceSet* devices, StoreOptions options);
-  // Returns the slots that each collection must have; nullopt: any.
+  // Returns the slots that each collection must have, or nullopt if any are allowed.
   const std::optional<collection::SlotRange>& partition() const { return options_.partition; }
-  // Says how live collections are opened; without it none can be loaded. Before the first load.
+  // Sets the function that opens live collections. Call it before the first load. Without it no live collection can be
+  // loaded.
   void SetOpenLive(OpenLive open_live) { open_live_ = std::move(open_live); }
-  // Makes a store on one device, whose DeviceSet the store owns.
+  // Makes a store on one device. The store owns the DeviceSet.
   CollectionStore(Backend* backend, StoreOptions options);
   ~CollectionStore();
 
-  // Reads the manifest, plans the memory, loads every shard, and only then makes the collection visible. The plan is
-  // logged. Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension,
-  // residency or partition this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A
-  // failed load leaves a kFailed entry in List, which a new Load of that name replaces. With `root` (not "") no file is
-  // read but one that lies beneath it (Folder::OpenBeneath, whose conditions apply), by this load and by later reloads.
-  // A folder with a log is a live collection, whose log must not be open elsewhere (FAILED_PRECONDITION); with `live` a
-  // log is made where there is none.
+  // Reads the manifest, plans the memory, loads every shard, and then makes the collection visible. Logs the plan.
+  // Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension, residency or
+  // partition that this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed
+  // load leaves a kFailed entry in List; a new Load of that name replaces it. If `root` is not "", this load and later
+  // reloads only read files beneath it (Folder::OpenBeneath, whose conditions apply). A folder with a log is a live
+  // collection. Returns FAILED_PRECONDITION if the log is open elsewhere. With `live`, a log is made if the folder has
+  // none.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
                                                          Replication replication = Replication::kAuto,
                                                          const std::string& root = "", const StopSignal* stop = nullptr,
                                                          bool live = false);
 
-  // Loads the published generation of a loaded (or failed) collection and swaps it in; the memory must hold both until
-  // the swap. On an error the old one stays. `changed` (may be null) is false when what is published is what is served
-  // already, and then nothing is loaded, unless a served file was changed (Collection::Check) or a part is on a device
-  // that was lost: then the collection moves to the devices that are left.
+  // Loads the published generation of a loaded (or failed) collection and swaps it in. The memory must hold both
+  // generations until the swap. On an error the old one stays. If the published generation is already served, sets
+  // `changed` (may be null) to false and loads nothing, with two exceptions: it loads the generation if a served file
+  // was changed (Collection::Check) or if a part is on a lost device. In the latter case the collection moves to the
+  // remaining devices.
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed,
                                                            const StopSignal* stop = nullptr);
 
   // Returns NOT_FOUND for an unknown name.
   absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
 
-  // Returns whether a load, reload or unload of the name runs now.
+  // Returns whether a load, reload or unload of the name is running.
   bool IsBusy(std::string_view name) const;
 
-  // Ends loads for good: those that run end with UNAVAILABLE as if stopped, later ones do so at once. Does not wait.
+  // Ends loading for good. Running loads end soon with UNAVAILABLE, and later loads return it immediately. Does not
+  // wait.
   void StopLoads() { stop_loads_.Request(absl::StatusCode::kUnavailable); }
 
-  // Ends writing to all collections (LiveDocuments::Stop), which are served as they are. Blocks.
+  // Ends writing to all live collections (LiveDocuments::Stop). Searches still work. Blocks.
   void StopLive();
 
   // Returns the generation that is served. Errors are NOT_FOUND for an unknown name (the message lists the known ones),
@@ -173,8 +177,8 @@ class CollectionStore {
   absl::StatusOr<std::shared_ptr<LiveDocuments>> LiveOf(const std::shared_ptr<Entry>& entry, const Folder& folder,
                                                         const std::string& root, const collection::Manifest& manifest);
 
-  // Returns the cache of filters for a collection with this manifest: null for one without fields. Makes and reserves
-  // it where no collection has it yet.
+  // Returns the cache of filters for a collection with this manifest, or null if the collection has no fields. If no
+  // collection uses the cache yet, makes it and reserves its memory.
   absl::StatusOr<std::shared_ptr<FilterCache>> FilterCacheFor(const collection::Manifest& manifest);
 
   CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
@@ -187,9 +191,9 @@ class CollectionStore {
   OpenLive open_live_;
   StopSignal stop_loads_;
   Mutex filter_cache_mutex_;
-  // Generations with fields own it.
+  // The generations of collections with fields own it.
   std::weak_ptr<FilterCache> filter_cache_ ABSL_GUARDED_BY(filter_cache_mutex_);
-  // Guards the entries too, but for their names.
+  // Also guards the members of the entries, except for their names.
   mutable Mutex mutex_;
   ConditionVariable entry_unlocked_;
   std::map<std::string, std::shared_ptr<Entry>, std::less<>> entries_ ABSL_GUARDED_BY(mutex_);

@@ -30,8 +30,7 @@ struct CollectionStore::Entry {
   bool removed = false;                 // no longer in entries_
 };
 
-// The exclusive right to load, reload or unload an entry, held for as long as that takes. Unlike the store's mutex, it
-// does not keep Find and List waiting.
+// The exclusive right to load, reload or unload an entry. It is held while that runs. Find and List do not wait for it.
 class CollectionStore::EntryLock {
  public:
   explicit EntryLock(CollectionStore* store) : store_(store) {}
@@ -39,7 +38,7 @@ class CollectionStore::EntryLock {
   EntryLock(const EntryLock&) = delete;
   EntryLock& operator=(const EntryLock&) = delete;
 
-  // Takes over an entry whose `busy` was set for this lock.
+  // Takes over an entry. The caller has set its `busy` for this lock.
   void Begin(std::shared_ptr<Entry> entry) { entry_ = std::move(entry); }
   // Unlocks the entry. The store's mutex must not be held.
   void End() {

@@ -27,8 +27,8 @@
 namespace maxsim::store {
 namespace {
 
-// Returns whether the manifest is that of the collection. The first one of a live collection may have been named the
-// sequence that its log begins with since it was read (LiveDocuments::Serve).
+// Returns whether the manifest is that of the collection's generation. The first manifest of a live collection may have
+// got its log_sequence after it was read (LiveDocuments::Serve); this difference is ignored.
 bool IsServed(const collection::Manifest& published, const Collection& served) {
   collection::Manifest manifest = served.manifest();
   if (served.is_live() && !manifest.log_sequence.has_value() && published.log_sequence == uint64_t{0}) {
@@ -37,7 +37,7 @@ bool IsServed(const collection::Manifest& published, const Collection& served) {
   return collection::FormatManifest(published) == collection::FormatManifest(manifest);
 }
 
-// Reads the manifest through `folder`, which is opened here.
+// Opens `folder` and reads the manifest in it.
 absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, const std::string& path,
                                                    std::optional<Folder>* folder) {
   if (root.empty()) {
@@ -53,7 +53,8 @@ absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, cons
   return manifest;
 }
 
-// A log is written to: beneath a root it must not be a link, which may lead out of it.
+// The server writes to the log. So the log beneath a root must not be a link, which may lead to a file outside the
+// root.
 absl::Status CheckLogFolder(const std::string& folder, const std::string& root) {
   const std::filesystem::path log = std::filesystem::path(folder) / collection::kLogFolderName;
   std::error_code error;
@@ -155,7 +156,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   std::shared_ptr<LiveDocuments> closed;       // as is the log of a collection that is not served after all
   const MutexLock lock(&mutex_);
   if (loaded.ok()) {
-    // A live collection has published its snapshot, and maybe later ones.
+    // A live collection has already published its snapshot, and perhaps later ones.
     if (entry->live == nullptr) replaced = std::exchange(entry->collection, *loaded);
     entry->state = CollectionStatus::State::kReady;
     entry->error.clear();
@@ -186,8 +187,8 @@ absl::StatusOr<std::shared_ptr<FilterCache>> CollectionStore::FilterCacheFor(con
   return cache;
 }
 
-// Loads the manifest's generation and, of a live collection, serves it with the log's writes. Must run while the entry
-// is locked.
+// Loads the manifest's generation. If the collection is live, serves the generation with the log's writes. The caller
+// must hold the entry's lock.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished(const std::shared_ptr<Entry>& entry,
                                                                                  const std::string& root,
                                                                                  const collection::Manifest& manifest,
@@ -211,8 +212,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished
     const MutexLock lock(&mutex_);
     entry->live = *live;
   }
-  // A weak reference, so that the collection does not keep the entry alive. What is published once the entry is gone is
-  // dropped.
+  // A weak reference, so that the collection does not keep the entry alive. A snapshot that is published after the
+  // entry is gone is dropped.
   const auto publish = [this, weak = std::weak_ptr<Entry>(entry)](std::shared_ptr<const Collection> snapshot) {
     const std::shared_ptr<Entry> known = weak.lock();
     if (known == nullptr) return;
@@ -232,7 +233,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
                                                                         bool live) {
   if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
   while (true) {
-    // A new entry is published locked, so that no other load uses it before this call has described it.
+    // A new entry is locked from the start, so that no other load uses it before this call has filled it.
     auto entry = std::make_shared<Entry>(name);
     entry->path = path;
     entry->busy = true;

@@ -1,5 +1,5 @@
-// The interface of a live collection for the store and the services: its log, which takes writes, and the thread that
-// applies them. The implementation is in server/live/.
+// The interface through which the store and the services use a live collection: it writes to the log, and applies the
+// writes. The implementation is in server/live/.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ namespace maxsim::store {
 class Collection;
 class Generation;
 
-// One document that is to be written or deleted, validated and converted: the id is of the collection's type, the rows
-// are of its dimension and storage type and finite.
+// One document to be written or deleted. It is validated and converted: the id has the collection's id type, and the
+// rows are finite and have the collection's dimension and storage type.
 struct Write {
   collection::LogRecord::Kind kind = collection::LogRecord::Kind::kUpsert;
   std::string string_id;
   int64_t int_id = 0;
-  uint64_t version = 0;  // 0: none
+  uint64_t version = 0;  // from the client; 0 if it gave none
   // kUpsert:
   int32_t num_tokens = 0;
   float scale = 0;  // i8
@@ -46,16 +46,16 @@ struct Write {
 struct WriteResult {
   enum class Outcome : uint8_t {
     kApplied,
-    kStale,     // a version that is not older was there already
+    kStale,     // the id already has a version that is as new or newer
     kNotFound,  // kDelete: the collection does not hold the id
   };
   Outcome outcome = Outcome::kApplied;
-  uint64_t sequence = 0;  // of the write in the log; 0 where it has none
+  uint64_t sequence = 0;  // of the write in the log; 0 if it was not logged
 };
 
 struct WriteResults {
   std::vector<WriteResult> results;  // one per write, in order
-  uint64_t sequence = 0;             // of the collection once they are visible
+  uint64_t sequence = 0;             // of the first snapshot that has all of these writes
 };
 
 // The client that writes, and the deadline for its writes.
@@ -66,7 +66,7 @@ struct WriteCaller {
 
 // The state of the stream that a live collection follows, for people.
 struct StreamState {
-  bool connected = false;      // its messages arrive
+  bool connected = false;      // messages of the stream arrive
   uint64_t last_sequence = 0;  // of the stream, as far as it is known
 };
 
@@ -74,7 +74,7 @@ struct StreamState {
 struct LiveState {
   uint64_t sequence = 0;
   uint64_t compacted_sequence = 0;
-  uint64_t num_changed_documents = 0;  // documents in segments that are alive
+  uint64_t num_changed_documents = 0;  // documents in segments, if alive
   uint64_t num_deleted_documents = 0;  // documents of shards and segments that have a tombstone
   uint64_t num_segments = 0;
   uint64_t segment_bytes = 0;
@@ -83,7 +83,7 @@ struct LiveState {
   absl::Status status;      // why nothing can be written now, or OK
   absl::Status compaction;  // why the last compaction in the background failed, or OK
   bool is_compacting = false;
-  std::optional<StreamState> stream;  // of a collection whose writes a stream orders
+  std::optional<StreamState> stream;  // only if a stream orders the collection's writes
 
   // Returns how many messages of the stream are not applied yet.
   uint64_t lag() const {
@@ -98,21 +98,21 @@ class LiveDocuments {
 
   virtual ~LiveDocuments() = default;
 
-  // Writes the documents in order. If that fails, none is written; only where a stream orders the writes, some may have
-  // been, as the message says. Calls `done` exactly once, from a thread of the collection's, which `done` must not
-  // block, or within this call if nothing was queued. When `done` gets OK, the writes are on disk, and Find of the
-  // store returns a collection that has them. A client's calls are written in order, and clients take turns.
+  // Writes the documents in order, all or none of them. (If a stream orders the writes, a failed call may have written
+  // some; the error message says so.) Calls `done` exactly once: from a thread of the collection, which `done` must not
+  // block, or within this call if nothing was queued. When `done` gets OK, the writes are on disk, and the store's Find
+  // returns a collection that has them. A client's calls are written in order, and clients take turns.
   //
-  // Errors: RESOURCE_EXHAUSTED, with RetryInfo, if too many bytes wait, the call would wait or has waited too long, or
-  // segments or the disk are full; DEADLINE_EXCEEDED if the caller's deadline passes before the call is written;
-  // UNAVAILABLE if the log cannot be written or the collection is being unloaded.
+  // Errors: RESOURCE_EXHAUSTED, with RetryInfo, if too many bytes are queued, if the call would wait or has waited too
+  // long, or if segments or the disk are full; DEADLINE_EXCEEDED if the caller's deadline passes before the call is
+  // written; UNAVAILABLE if the log cannot be written or the collection is being unloaded.
   virtual void Submit(std::vector<Write> writes, const WriteCaller& caller, Done done) = 0;
 
-  // Compacts the writes that were applied until now, and serves the result. Sets `changed` to false if there was
-  // nothing to do. Blocks; waits first for a compaction that runs already.
+  // Compacts all writes that have been applied, and serves the result. Sets `changed` to false if there was nothing to
+  // do. If a compaction is already running, waits for it first. Blocks.
   virtual absl::Status Compact(const StopSignal* stop, bool* changed) = 0;
 
-  // Copies the collection as it is now to a new folder, and returns the last sequence in the copy. Blocks.
+  // Copies the current state of the collection to a new folder, and returns the last sequence in the copy. Blocks.
   virtual absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) = 0;
 
   virtual LiveState state() const = 0;
@@ -123,28 +123,27 @@ class LiveDocuments {
   virtual absl::StatusOr<uint64_t> VersionOf(std::string_view id) const = 0;
   virtual absl::StatusOr<uint64_t> VersionOf(int64_t id) const = 0;
 
-  // Calls `visit` for each write after `sequence`, even if no request sees it yet (VersionOf, called before, may have
-  // returned the version of such a write). Visits none if no id ever had a version. Returns DATA_LOSS if writes after
-  // `sequence` were dropped because a generation holds them.
+  // Calls `visit` for each write in the log after `sequence`, including writes that no snapshot has yet. (VersionOf may
+  // have returned the version of such a write.) Visits none if no id ever had a version. Returns DATA_LOSS if writes
+  // after `sequence` were dropped because a generation holds them.
   virtual absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const = 0;
-  // Returns the version that a write had, or DATA_LOSS if the write was dropped because a generation holds it.
+  // Returns the version of a write, or DATA_LOSS if the log dropped the write because a generation holds it.
   virtual absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const = 0;
 
   // Only the store calls these: TombstonesOf and Serve with the entry's lock held, Stop with or without it.
 
-  // Returns the tombstones of a generation that is about to be loaded. Returns an error if it cannot be one of this
-  // log: FAILED_PRECONDITION if it was built without it.
+  // Returns the tombstones of a generation that is about to be loaded. Returns an error if the generation does not
+  // belong to this log: FAILED_PRECONDITION if it was built without the log.
   virtual absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const = 0;
 
-  // Serves `generation`: applies the log's writes after its log_sequence, and publishes the result and every later
-  // snapshot through `publish` (which is called with no lock of this object that Find could wait for). Requests on
-  // the generation before finish on it. Returns RESOURCE_EXHAUSTED if segments find no memory; then nothing has
-  // changed.
+  // Serves `generation`: applies the log's writes after its log_sequence, and passes the result and every later
+  // snapshot to `publish`. This object then holds no lock that Find could wait for. Requests on the previous generation
+  // finish on it. Returns RESOURCE_EXHAUSTED if there is no memory for segments; in this case nothing has changed.
   using Publish = std::function<void(std::shared_ptr<const Collection>)>;
   virtual absl::Status Serve(std::shared_ptr<const Generation> generation, Publish publish, const StopSignal* stop) = 0;
 
-  // Ends writing: accepted writes are written and answered, later ones get UNAVAILABLE. Blocks. The log is closed when
-  // the object is destroyed.
+  // Ends writing. Writes that were accepted are written and answered; later ones get UNAVAILABLE. Blocks. The log is
+  // closed when the object is destroyed.
   virtual void Stop() = 0;
 };
 

@@ -78,7 +78,7 @@ uint64_t OwnCodeBytes(const collection::Manifest& manifest, const collection::Sh
   return bytes - std::min(bytes, static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) * row_bytes);
 }
 
-// Returns how many planes of codes may be loaded, most first, and 0 at last.
+// Returns the numbers of planes of codes that may be loaded, in descending order; the last one is 0.
 std::vector<int> PlanesToTry(const collection::Manifest& manifest, int max_planes) {
   std::vector<int> planes;
   for (const int count : {4, 2, 1}) {
@@ -88,7 +88,7 @@ std::vector<int> PlanesToTry(const collection::Manifest& manifest, int max_plane
   return planes;
 }
 
-// Returns `capacity` less what each device must still reserve to scan the largest shard's codes.
+// Returns `capacity` minus the memory that each device must still reserve to scan the largest shard's codes.
 Capacity WithoutScans(Capacity capacity, const DeviceSet& devices, const collection::Manifest& manifest, int planes,
                       const MemoryLedger::Memory& memory) {
   uint64_t scan_bytes = 0;
@@ -103,7 +103,7 @@ Capacity WithoutScans(Capacity capacity, const DeviceSet& devices, const collect
   return capacity;
 }
 
-// Returns MemoryDemand::scan_bytes of the shards where they are placed.
+// Returns MemoryDemand::scan_bytes for the shards in their placement.
 std::vector<uint64_t> ScanDemand(const DeviceSet& devices, const collection::Manifest& manifest, int planes,
                                  const Placement& placement) {
   std::vector<uint64_t> scan_bytes(devices.size());
@@ -157,7 +157,7 @@ std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden)
   return text;
 }
 
-// Returns the expected seconds of a scan of all codes for one query, by all devices side by side. Returns nullopt if
+// Returns the expected seconds of a scan of all codes for one query, by all devices in parallel. Returns nullopt if
 // there are no codes, if there is no measurement, or if the plan only covers some shards (a reload keeps the others).
 std::optional<double> ScanSeconds(const DeviceSet& devices, const collection::Manifest& manifest,
                                   const MemoryPlan& plan) {
@@ -200,7 +200,7 @@ bool MemoryPlan::fits() const {
 
 uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry) {
   if (manifest.fields.empty()) return 0;
-  // A manifest may be wrong. No real shard has this many documents, or a file of this size.
+  // A manifest may be wrong. No real shard has so many documents or such a large file.
   constexpr auto kMost = int64_t{1} << 56;
   return static_cast<uint64_t>(
       collection::MaxIndexBytes(manifest.fields, std::clamp<int64_t>(entry.num_documents, 0, kMost),
@@ -225,7 +225,7 @@ MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manif
     need.host_bytes = SaturatingAdd(need.host_bytes, codes.host_bytes);
     return need;
   }
-  // The CPU backend scores documents where they lie: the shard's own memory.
+  // The CPU backend scores documents in the shard's own memory.
   const int64_t own = tier == Residency::kHost ? entry.num_bytes : collection::BytesBesideTokens(manifest, entry);
   need.device_bytes = SaturatingAdd(need.device_bytes, static_cast<uint64_t>(own));
   need.device_bytes = SaturatingAdd(need.device_bytes, FieldIndexBytes(manifest, entry));

@@ -32,7 +32,7 @@
 namespace maxsim::store {
 namespace {
 
-// Finds the first row whose centroid the codebook lacks.
+// Finds the first row whose centroid is not in the codebook.
 absl::Status CheckCentroids(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
   const int64_t row_bytes = RowBytes(documents.type, documents.dim);
@@ -55,7 +55,7 @@ absl::Status CheckCentroids(const collection::Shard& shard, const StopSignal* st
   return absl::OkStatus();
 }
 
-// Finds the first value no backend could score; an Infinity or NaN in a document would make every ranking it enters
+// Finds the first value that no backend can score: an Infinity or NaN would make every ranking with its document
 // meaningless.
 absl::Status CheckValues(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
@@ -91,8 +91,8 @@ MemoryDemand DemandOf(const ShardPlacement& placement, size_t num_devices) {
   return demand;
 }
 
-// Returns the descriptors and mappings that a loaded shard keeps. A shard that is scored from its file keeps it open,
-// to see whether it is written to. A mapped file takes three mappings (the sections before the tokens, the tokens, the
+// Returns the descriptors and mappings that a loaded shard keeps. A shard that is scored from its file keeps the file
+// open, to detect writes to it. A mapped file takes three mappings (the sections before the tokens, the tokens, the
 // sections after them); the middle one remains reserved after a GPU has copied it. A file that is read whole takes one
 // mapping.
 FileDemand FilesOf(Residency tier, bool is_gpu) {
@@ -132,7 +132,7 @@ class PartLoader {
   absl::StatusOr<std::vector<Part>> Run() {
     const size_t num_threads = NumThreads(options_, parts_.size());
     std::vector<std::thread> threads;
-    // The calling thread loads too, so that a machine out of threads still loads.
+    // The calling thread loads too. So the load succeeds even if the system cannot start a thread.
     for (size_t idx = 1; idx < num_threads; ++idx) {
       try {
         threads.emplace_back([this] {
@@ -181,7 +181,7 @@ class PartLoader {
     }
     if (devices_.is_gpu()) demand.host_bytes = SaturatingAdd(demand.host_bytes, FieldIndexBytes(manifest_, entry));
     const std::shared_ptr<Reservation> reservation = memory_->Split(demand);
-    // The file of the fields is closed again before another one is opened.
+    // The file of the fields is closed before another file is opened.
     if (absl::Status status = LoadFields(entry, part); !status.ok()) return status;
     const Residency tier = placement.tier.tier;
     // GPUs copy the tokens out of the mapping, except on tier kDisk. The other sections are copied in any case.
@@ -190,8 +190,8 @@ class PartLoader {
         folder_, manifest_, entry, reads_whole_file ? collection::Access::kCopied : collection::Access::kMapped,
         options_.verify_checksums, stop_);
     if (!shard.ok()) return shard.status();
-    // Values are checked whether or not the file is hashed: a checksum says that a file is what its writer wrote, not
-    // that it can be scored, and later code does not cope with NaN.
+    // Values are checked even if the file is hashed: a checksum proves that the file is as it was written, but not that
+    // it can be scored. Later code does not cope with NaN.
     if (absl::Status status = CheckValues(**shard, stop_); !status.ok()) return status;
     for (const uint32_t device : placement.devices) {
       if (absl::Status status = StopStatus(stop_); !status.ok()) return status;
@@ -204,7 +204,7 @@ class PartLoader {
       part->replicas.push_back({device, *std::move(documents)});
     }
     if (absl::Status status = LoadCodes(entry, *shard, reads_whole_file, part); !status.ok()) return status;
-    // This check tells whether the file still holds what was checked and copied.
+    // Checks that the file did not change while it was checked and copied.
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
     if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
     reservation->Commit(demand);
@@ -217,7 +217,7 @@ class PartLoader {
     return absl::OkStatus();
   }
 
-  // Builds the index of the shard's fields from a copy of their file, which is freed again.
+  // Builds the index of the shard's fields from a copy of their file, and frees the copy.
   absl::Status LoadFields(const collection::ShardEntry& entry, Part* part) {
     if (manifest_.fields.empty()) return absl::OkStatus();
     const absl::StatusOr<std::unique_ptr<collection::ShardFields>> fields =
@@ -237,7 +237,7 @@ class PartLoader {
                                      options_.verify_checksums, stop_);
     if (!codes.ok()) return codes.status();
     const CodesView view = (*codes)->view(shard->documents());
-    // The offsets are the shard's.
+    // The codes use the shard's offsets.
     const auto owner =
         std::make_shared<const std::pair<std::shared_ptr<collection::Shard>, std::shared_ptr<collection::ShardCodes>>>(
             shard, *codes);

@@ -1,4 +1,4 @@
-// Loads the shards of a manifest side by side: opens and checks their files, and hands their tokens to the backends.
+// Loads the shards of a manifest in parallel: opens and checks their files, and passes their tokens to the backends.
 #pragma once
 
 #include <vector>
@@ -16,30 +16,30 @@
 
 namespace maxsim::store {
 
-// Input of LoadParts. The caller owns everything that the pointers name, and keeps it until LoadParts returns.
+// Input of LoadParts. The caller owns the objects that the pointers refer to, and keeps them until LoadParts returns.
 struct PartLoadRequest {
-  const Folder* folder = nullptr;                  // has the manifest's files
-  const collection::Manifest* manifest = nullptr;  // names the shards that are loaded
+  const Folder* folder = nullptr;                  // with the manifest's files
+  const collection::Manifest* manifest = nullptr;  // names the shards to load
   const Placement* placement = nullptr;            // of the manifest's shards
-  int code_planes = 0;                             // of codes that each replica gets, of those that the manifest names
+  int code_planes = 0;                             // number of planes of codes that each replica gets
   const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
 };
 
-// Returns the descriptors and mappings that LoadParts needs for this placement: those that the parts keep, and those of
-// each thread, which opens one file at a time, or on GPUs those of a shard's codes.
+// Returns the descriptors and mappings that LoadParts needs for this placement: those that the parts keep, and those
+// that each thread needs while it loads: one file at a time or, on GPUs, all code files of a shard.
 FileDemand FilesToLoad(const Placement& placement, int code_planes, bool is_gpu, const StoreOptions& options);
 
-// Returns the loaded parts, [shards] in the manifest's order, without their first ordinals. Works with up to
-// options.load_threads threads, the calling one among them; fewer where the system has no more. Blocks. May be called
+// Returns the loaded parts, [shards] in the manifest's order, without their first ordinals. Uses up to
+// options.load_threads threads, including the calling one; fewer if the system cannot start more. Blocks. May be called
 // from several threads at a time.
 //
-// `memory` must hold placement->demand and `files` FilesToLoad, with nothing committed yet. Each part splits what it
-// takes from `memory` and owns that share; both are committed as parts get ready. Copies of a part share its file and
-// its replicas, and its replicas must not outlive the backends of `devices`.
+// `memory` must hold placement->demand and `files` FilesToLoad, with nothing committed yet. Each part splits its share
+// off `memory` and owns it. The share and `files` are committed as each part becomes ready. Copies of a part share its
+// file and its replicas. The replicas must not outlive the backends of `devices`.
 //
-// The first error ends the load and frees what was loaded: an error of collection::Shard::Open or of a backend,
+// The first error ends the load and frees the parts loaded so far: an error of collection::Shard::Open or of a backend,
 // DATA_LOSS for a value that no backend can score, RESOURCE_EXHAUSTED if memory runs out, UNAVAILABLE if a device fails
-// (`devices` counts it as lost from then on), and the status of the stop signal.
+// (LoadParts then marks it as lost in `devices`), and the status of the stop signal.
 absl::StatusOr<std::vector<Part>> LoadParts(const PartLoadRequest& request, DeviceSet* devices,
                                             const StoreOptions& options, Reservation* memory,
                                             FileLedger::Reservation* files);

@@ -1,4 +1,4 @@
-// A list that one thread appends to while others read what was there before.
+// A list that one thread appends to while other threads read its earlier elements.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace maxsim::store {
 
-// Elements do not move. A reader may access those below a size() that it has read, or below one that the appending
-// thread has passed to it.
+// Elements do not move. A reader may access an element if its index is below a value of size() that the reader has
+// read, or that the appending thread has passed to it.
 template <typename T>
 class AppendOnlyList {
  public:
@@ -22,7 +22,7 @@ class AppendOnlyList {
   AppendOnlyList(const AppendOnlyList&) = delete;
   AppendOnlyList& operator=(const AppendOnlyList&) = delete;
 
-  // For the appending thread. The reference stays valid.
+  // Appends an element. Only for the appending thread. The reference stays valid.
   T& Append(T value) {
     Reserve();
     const size_t idx = size_.load(std::memory_order_relaxed);
@@ -33,7 +33,7 @@ class AppendOnlyList {
     return elements[offset];
   }
 
-  // For the appending thread. Allocates the memory that the next Append needs.
+  // Allocates the memory that the next Append needs. Only for the appending thread.
   void Reserve() {
     const auto [chunk, offset] = Locate(size_.load(std::memory_order_relaxed));
     if (chunks_[chunk].load(std::memory_order_relaxed) != nullptr) return;
@@ -45,7 +45,7 @@ class AppendOnlyList {
     const auto [chunk, offset] = Locate(idx);
     return chunks_[chunk].load(std::memory_order_acquire)[offset];
   }
-  // For the appending thread.
+  // Only for the appending thread.
   T& at(size_t idx) {
     const auto [chunk, offset] = Locate(idx);
     return chunks_[chunk].load(std::memory_order_relaxed)[offset];

@@ -118,7 +118,7 @@ Changes::PartTombstones& Changes::TombstonesOf(size_t part_idx) {
   return const_cast<PartTombstones&>(std::as_const(*this).TombstonesOf(part_idx));
 }
 
-// Takes the memory that Bury needs.
+// Allocates the memory that Bury needs.
 void Changes::ReserveTombstone(uint64_t ordinal) {
   TombstonesOf(generation_->Locate(ordinal, segments_).part).list.Reserve();
 }
@@ -239,7 +239,7 @@ std::shared_ptr<const Collection> Changes::Snapshot(uint64_t sequence) {
   return std::make_shared<const Collection>(generation_, std::move(change));
 }
 
-// Each loop misses the caches, so that it prefetches what the next loop reads.
+// Lookups miss the caches. So the first loop prefetches the slots that the second loop reads.
 template <typename Id, typename Get>
 void Changes::ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<uint64_t> ordinals) const {
   const Table& table = *table_.load(std::memory_order_acquire);

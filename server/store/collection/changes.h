@@ -23,33 +23,34 @@
 
 namespace maxsim::store {
 
-// One thread makes changes, in the order of their sequences. Meanwhile any thread may call every other function, with
-// the sequence of a snapshot; they take no lock but for a moment in Filter and Mask. Nothing that was added is removed,
-// so that snapshots of any age find what they had.
+// One thread makes changes, in the order of their sequences. Meanwhile any thread may call the functions below "For any
+// thread". They take no lock, except that Filter, Mask and num_bytes hold one for a moment. An entry that was added is
+// never removed, so a snapshot of any age still finds its documents.
 class Changes : public std::enable_shared_from_this<Changes> {
  public:
-  // Begins with the generation's documents, those with a tombstone of the generation left out.
+  // Starts with the generation's documents, except those that have a tombstone in the generation.
   explicit Changes(std::shared_ptr<const Generation> generation);
   ~Changes();
 
   const Generation& generation() const { return *generation_; }
 
-  // For the changing thread. If memory runs out in one of these (std::bad_alloc), nothing has changed:
+  // The functions from here to num_changed are for the thread that makes changes. If memory runs out in one of them
+  // (std::bad_alloc), nothing has changed.
 
-  // Adds a segment that was appended to, or will be. From then on only the last segment may grow. Documents that are in
-  // it already do not count until Upsert names them.
+  // Adds a segment, which may already have documents. From this call on, the segments before it must not grow. A
+  // document of the segment is not part of the collection until Upsert names it.
   void AddSegment(std::shared_ptr<Segment> segment);
   size_t num_segments() const { return segments_.size(); }
   const std::shared_ptr<Segment>& segment(size_t idx) const { return segments_[idx].segment; }
 
-  // Returns whether there is a document of the record's id now.
+  // Returns whether the collection now has a document with the record's id.
   bool Holds(const collection::LogRecord& record) const;
-  // Records that the record's document is now document `ordinal` of the segment. The document that had the id before
-  // gets a tombstone.
+  // Records that the segment's document `ordinal` is now the document with the record's id. If the collection had a
+  // document with this id, that document gets a tombstone.
   void Upsert(const collection::LogRecord& record, size_t segment_idx, uint32_t ordinal);
   // Gives the document with this id a tombstone, if there is one.
   void Delete(const collection::LogRecord& record);
-  // Returns the collection with everything up to now, whose last sequence is `sequence`.
+  // Returns a snapshot of the collection with all changes so far. `sequence` is the sequence of the last one.
   std::shared_ptr<const Collection> Snapshot(uint64_t sequence);
   uint64_t num_documents() const { return num_documents_; }    // that are alive
   uint64_t num_tombstones() const { return num_tombstones_; }  // of shards and segments
@@ -57,32 +58,36 @@ class Changes : public std::enable_shared_from_this<Changes> {
 
   // For any thread:
 
-  // Finds ids as of the snapshot with this `sequence`. The caller fills `ordinals` with what the generation's index
-  // says (IdIndex::FindAll); entries of ids that were written or deleted since are replaced.
+  // Finds the ids in the snapshot with this `sequence`. The caller first fills `ordinals` from the generation's index
+  // (IdIndex::FindAll). Resolve replaces the entries of ids that were written or deleted after the generation was
+  // written.
   void Resolve(uint64_t sequence, absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void Resolve(uint64_t sequence, absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
   size_t NumTombstones(size_t part_idx, uint64_t sequence) const;
-  // Returns the documents of the part's tombstones up to that sequence, without the first `begin` tombstones, as
-  // ordinals in the part in the order in which they got them.
+  // Returns the part's documents that have a tombstone as of that sequence, as ordinals in the part, ordered by the age
+  // of their tombstones (oldest first). Leaves out the `begin` oldest.
   std::vector<uint32_t> Tombstones(size_t part_idx, uint64_t sequence, size_t begin) const;
-  // Returns how a scan of the part, which has num_documents at that sequence, leaves out the documents that have a
-  // tombstone. At most `max_extra` (and ScanFilter::kMaxExtraResults) of them are left for the scan to drop.
+  // Returns how a scan of the part leaves out the documents that have a tombstone. `part` must be the part as of that
+  // sequence. The scan itself must drop at most `max_extra` (and ScanFilter::kMaxExtraResults) documents from its
+  // results; a list of ordinals excludes the rest.
   ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;
   // Returns how a scan of the part's codes leaves out the documents that have a tombstone.
   ScanMask Mask(size_t part_idx, const Part& part, uint64_t sequence) const;
 
-  // Returns about how much host memory it takes, without segments: entries, ids, tables, tombstones, lists and masks.
+  // Returns about how much host memory this object takes, without the segments: entries, ids, tables, tombstones, lists
+  // and masks.
   uint64_t num_bytes() const;
 
  private:
   struct Entry;
   struct Table;
   struct Tombstone {
-    uint64_t sequence = 0;  // of the write that made it; 0: it came with the generation
+    uint64_t sequence = 0;  // of the write that made it; 0 if the generation has it
     uint32_t ordinal = 0;   // in the part
   };
-  // The ordinals of a part's first documents that have none of its first tombstones.
+  // The ordinals of those of a part's first `num_documents` documents that have none of its first `num_tombstones`
+  // tombstones.
   struct FilteredList {
     std::vector<uint32_t> ordinals;
     uint64_t num_tokens = 0;
@@ -108,7 +113,7 @@ class Changes : public std::enable_shared_from_this<Changes> {
     std::shared_ptr<Segment> segment;
     uint64_t first_ordinal = 0;
     std::unique_ptr<PartTombstones> tombstones;
-    Part part;  // as it was at the last snapshot
+    Part part;  // as of the last snapshot
   };
 
   static std::shared_ptr<const FilteredList> MakeList(const PartTombstones& tombstones, const Part& part, size_t count);
@@ -137,12 +142,13 @@ class Changes : public std::enable_shared_from_this<Changes> {
 
   const std::shared_ptr<const Generation> generation_;
   std::vector<std::unique_ptr<PartTombstones>> shard_tombstones_;  // [shards]
-  std::unique_ptr<std::atomic<uint64_t>[]> touched_;  // a bit a document of the shards: its id was written or deleted
+  // One bit per document of the shards: its id was written or deleted.
+  std::unique_ptr<std::atomic<uint64_t>[]> touched_;
   AppendOnlyList<SegmentEntry> segments_;
   AppendOnlyList<Entry> entries_;
   AppendOnlyList<std::string> ids_;             // each once
   std::atomic<uint64_t> id_bytes_{0};           // of ids_
-  std::vector<std::unique_ptr<Table>> tables_;  // the last one is the present one; readers may be in earlier ones
+  std::vector<std::unique_ptr<Table>> tables_;  // the last one is current; readers may still use earlier ones
   std::atomic<const Table*> table_{nullptr};
   size_t num_ids_ = 0;  // in the table
 

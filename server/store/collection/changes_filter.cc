@@ -14,7 +14,7 @@ size_t MaskWords(const Part& part) { return (static_cast<size_t>(part.num_docume
 
 size_t Changes::NumTombstones(size_t part_idx, uint64_t sequence) const {
   const AppendOnlyList<Tombstone>& list = TombstonesOf(part_idx).list;
-  // Those that a snapshot lacks are the last few.
+  // Searches from the end, because only the last few tombstones are newer than a snapshot.
   size_t count = list.size();
   while (count > 0 && list[count - 1].sequence > sequence) --count;
   return count;
@@ -28,7 +28,7 @@ std::vector<uint32_t> Changes::Tombstones(size_t part_idx, uint64_t sequence, si
   return ordinals;
 }
 
-// Makes the list of the part's documents without its first `count` tombstones.
+// Makes the list of the part's documents that have none of its first `count` tombstones.
 std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombstones& tombstones, const Part& part,
                                                                size_t count) {
   auto list = std::make_shared<FilteredList>();
@@ -48,8 +48,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombsto
   return list;
 }
 
-// Returns a copy of the list with the documents that were added to the part since it was made. None of them is among
-// the list's tombstones, because these are older.
+// Returns a copy of the list, extended by the documents that were added to the part after the list was made. The list's
+// tombstones are older than these documents, so none is for one of them.
 std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredList& list, const Part& part) {
   auto longer = std::make_shared<FilteredList>();
   longer->num_tombstones = list.num_tombstones;
@@ -64,8 +64,9 @@ std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredL
   return longer;
 }
 
-// Returns the part's documents without those of its first N tombstones. N is `count`, or up to `max_extra` less if an
-// earlier list that is this close can be reused: the scan drops the remaining documents itself.
+// Returns a list of the part's documents that have none of its first N tombstones. N is `count`. If an earlier list
+// lacks at most `max_extra` of these tombstones, that list is reused with its smaller N, and the scan drops the other
+// documents itself.
 std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombstones& tombstones, const Part& part,
                                                               size_t count, size_t max_extra) {
   std::shared_ptr<const FilteredList> known;
@@ -77,7 +78,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombston
                     known->num_tombstones <= count && count - known->num_tombstones <= max_extra;
   if (fits && known->num_documents == part.num_documents()) return known;
   std::shared_ptr<const FilteredList> made = fits ? ExtendList(*known, part) : MakeList(tombstones, part, count);
-  // Snapshots grow, so that the list of the latest serves the next ones best. What it replaces is freed outside.
+  // Later snapshots have more tombstones, so the newest list is the most useful one. The old list is freed outside the
+  // lock.
   const MutexLock lock(&tombstones.mutex);
   std::shared_ptr<const FilteredList>& latest = tombstones.filtered;
   if (latest == nullptr ||
@@ -93,7 +95,7 @@ ScanFilter Changes::Filter(size_t part_idx, const Part& part, uint64_t sequence,
   const size_t count = NumTombstones(part_idx, sequence);
   max_extra = std::min(max_extra, ScanFilter::kMaxExtraResults);
   ScanFilter filter;
-  size_t filtered = 0;  // tombstones that filter.ordinals takes care of
+  size_t filtered = 0;  // number of tombstones whose documents filter.ordinals excludes
   if (count > max_extra) {
     const std::shared_ptr<const FilteredList> list = ListFor(tombstones, part, count, max_extra);
     filter.ordinals = std::shared_ptr<const std::vector<uint32_t>>(list, &list->ordinals);
@@ -107,8 +109,8 @@ ScanFilter Changes::Filter(size_t part_idx, const Part& part, uint64_t sequence,
   return filter;
 }
 
-// Makes the mask of a part without the documents of its first `count` tombstones. `known` is a mask without the
-// documents of at most `count` tombstones, which saves their work, or null.
+// Makes the mask of a part that excludes the documents of its first `count` tombstones. `known` (may be null) is a mask
+// that excludes those of at most `count` tombstones; the new mask starts from it.
 std::shared_ptr<const Changes::PartMask> Changes::MakeMask(const PartMask* known, const PartTombstones& tombstones,
                                                            const Part& part, size_t count) {
   auto mask = std::make_shared<PartMask>();
@@ -140,7 +142,7 @@ ScanMask Changes::Mask(size_t part_idx, const Part& part, uint64_t sequence) con
     mask = MakeMask(is_older ? mask.get() : nullptr, tombstones, part, count);
     std::shared_ptr<const PartMask> replaced = mask;  // freed outside of the mutex
     const MutexLock lock(&tombstones.mutex);
-    // Snapshots grow, so that the mask of the latest serves the next ones best.
+    // Later snapshots have more tombstones, so the newest mask is the most useful one.
     if (tombstones.mask == nullptr || tombstones.mask->num_tombstones <= count) replaced.swap(tombstones.mask);
   }
   return {.words = std::shared_ptr<const std::vector<uint64_t>>(mask, &mask->words),

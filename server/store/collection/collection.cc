@@ -83,7 +83,7 @@ std::vector<Collection::TierUsage> Collection::tier_usage() const {
         usage.device_bytes += replica.codes->memory().device_bytes;
         usage.host_bytes += replica.codes->memory().host_bytes;
       }
-      // Copies share it, so that it counts once.
+      // The replicas share the shard's host memory, so it counts only once.
       if (!generation_->on_gpu() && &replica == &one.replicas.front()) {
         usage.host_bytes += static_cast<uint64_t>(one.shard->host_bytes());
         if (one.codes != nullptr) usage.host_bytes += static_cast<uint64_t>(one.codes->host_bytes());

@@ -1,5 +1,5 @@
-// The documents that requests are answered from: a generation of a collection and, of a live one, its changes up to a
-// sequence number.
+// The documents that requests are answered from: one generation of a collection and, if the collection is live, its
+// changes up to a sequence number.
 #pragma once
 
 #include <cstddef>
@@ -30,17 +30,18 @@ namespace maxsim::store {
 class Changes;
 class MatchingDocuments;
 
-// Says whether the cache of filters keeps what a filter matches.
+// Says whether the cache of filters keeps the documents that a filter matches.
 enum class FilterUse : uint8_t { kRepeated, kOnce };
 
-// A collection is immutable and thread-safe: a snapshot. Requests hold it by shared_ptr, so that a reload or an unload
-// frees a generation only when the last request that began on it has been answered. Each write to a live collection
-// makes a new one, which shares everything but a few numbers with the one before.
+// A snapshot of a collection: immutable and thread-safe. Requests hold it by shared_ptr, so a reload or an unload frees
+// a generation only after the last request that began on it has been answered. Each write to a live collection makes a
+// new snapshot, which shares all but a few numbers with the previous one.
 //
 // A document's ordinal in the collection is the first ordinal of its part plus its ordinal in the part. Parts are the
-// shards, in manifest order, and then the segments of a live collection. Ordinals of documents that were replaced or
-// deleted, which have a tombstone, stay unused until the next generation. Collections of one generation agree on the
-// ordinals that both have, so that a later one can stand in for an earlier one where ordinals are scored.
+// shards, in manifest order, and then the segments of a live collection. A document that was replaced or deleted has a
+// tombstone, and its ordinal is not used again in this generation. In two snapshots of one generation, an ordinal that
+// both have means the same document. So a caller that scores by ordinal may use the later snapshot in place of the
+// earlier one.
 class Collection {
  public:
   // The part of the collection that is in one tier on one device.
@@ -49,13 +50,14 @@ class Collection {
     uint32_t device = 0;
     uint64_t num_shards = 0;
     uint64_t token_bytes = 0;   // as stored in the files
-    uint64_t device_bytes = 0;  // memory they take of a GPU
-    uint64_t host_bytes = 0;    // memory they take of the host: pinned for a GPU; the shards' own on the CPU backend
+    uint64_t device_bytes = 0;  // of GPU memory
+    // Of host memory: pinned memory with GPUs; with the CPU backend, the memory of the shards.
+    uint64_t host_bytes = 0;
 
     uint64_t resident_bytes() const { return device_bytes + host_bytes; }
   };
 
-  // A document as it is stored.
+  // A document in its stored form.
   struct StoredDocument {
     std::vector<std::byte> rows;     // [tokens] rows of RowBytes of the storage type, packed
     float scale = 0;                 // i8
@@ -64,13 +66,13 @@ class Collection {
 
   // Makes a collection that is not live.
   explicit Collection(std::shared_ptr<const Generation> generation);
-  // Makes a live collection with the changes up to `sequence`; Changes::Snapshot calls this.
+  // A live collection's changes up to `sequence`. Changes::Snapshot makes it.
   struct Change {
     std::shared_ptr<const Changes> changes;
     uint64_t sequence = 0;
     uint64_t num_documents = 0;  // that are alive, in shards and segments
     uint64_t num_tokens = 0;     // of these
-    std::vector<Part> segments;  // as long as they were at that sequence
+    std::vector<Part> segments;  // with the documents that they had at that sequence
   };
   Collection(std::shared_ptr<const Generation> generation, Change change);
 
@@ -83,12 +85,13 @@ class Collection {
   int32_t dim() const { return manifest().dim; }
   ScalarType storage() const { return manifest().storage; }
 
-  // Returns whether it is a part of a larger collection, whose other documents are elsewhere.
+  // Returns whether this is a partition: one part of a larger collection whose other documents are on other servers.
   bool is_partition() const { return manifest().partition.has_value(); }
   bool is_live() const { return change_.changes != nullptr; }
-  // Returns the sequence of the last write that it has; 0 where it is not live.
+  // Returns the sequence of the last write in this snapshot; 0 if the collection is not live.
   uint64_t sequence() const { return change_.sequence; }
-  // Returns whether both are of one generation, so that one backend call may score documents for requests of either.
+  // Returns whether both are snapshots of the same generation. If so, one backend call may score documents for requests
+  // on both.
   bool SharesDocumentsWith(const Collection& other) const { return generation_ == other.generation_; }
 
   // Shards first, then segments.
@@ -98,21 +101,23 @@ class Collection {
     return idx < num_shards ? generation_->parts()[idx] : change_.segments[idx - num_shards];
   }
 
-  // Count documents that are alive, and their tokens.
+  // Count the documents that are alive, and the tokens of these documents.
   uint64_t num_documents() const { return num_documents_; }
   uint64_t num_tokens() const { return num_tokens_; }
-  // Returns the bound of ordinals, those of documents with a tombstone included.
+  // Returns the number of ordinals: every ordinal is below it. Documents with a tombstone count.
   uint64_t num_ordinals() const { return num_ordinals_; }
-  // Counts the documents of a part that have a tombstone, which a scan of it must leave out.
+  // Counts the documents of a part that have a tombstone. A scan of the part must leave them out.
   size_t num_tombstones(size_t part_idx) const;
-  // Returns these documents without the first `begin` of them (Changes::Tombstones).
+  // Returns the part's documents that have a tombstone, without the `begin` oldest tombstones (Changes::Tombstones).
   std::vector<uint32_t> tombstones(size_t part_idx, size_t begin) const;
-  // Returns how a scan of a part leaves them out (Changes::Filter). Call it only if num_tombstones is not 0.
+  // Returns how a scan of a part leaves out the documents with a tombstone (Changes::Filter). Call it only if
+  // num_tombstones is not 0.
   ScanFilter scan_filter(size_t part_idx, size_t max_extra) const;
-  // Returns how a scan of a part's codes leaves them out (Changes::Mask). Call it only if num_tombstones is not 0.
+  // Returns how a scan of a part's codes leaves out the documents with a tombstone (Changes::Mask). Call it only if
+  // num_tombstones is not 0.
   ScanMask scan_mask(size_t part_idx) const;
 
-  // Returns the usage by tier, best first, and device, of shards and segments.
+  // Returns the memory usage of shards and segments, one entry per tier and device, the best tier first.
   std::vector<TierUsage> tier_usage() const;
   // Names the tiers of its shards, best first, such as "gpu+host"; "auto" for a collection without shards.
   std::string tiers() const;
@@ -127,28 +132,30 @@ class Collection {
   bool is_streamed() const { return generation_->is_streamed(); }
   // Returns how many planes of codes a scan of the collection can read, in shards and segments: 1, 2 or 4; 0: none.
   int code_planes() const { return code_planes_; }
-  // Counts the documents of parts that no answering device has, without those that have a tombstone.
+  // Counts the documents that are alive and whose part has no replica on a device that still answers.
   uint64_t num_unavailable(const DeviceSet& devices) const;
 
-  // Returns DATA_LOSS, naming the file, when a file that is scored in place (kDisk) was written to or cannot be read.
-  // Calls that score it fail with that status; ids, offsets and payloads are copies and stay right.
+  // Returns DATA_LOSS, naming the file, if a file that is scored in place (kDisk) was written to or cannot be read.
+  // Calls that score documents of this file fail with that status. Its ids, offsets and payloads stay valid, because
+  // they are copies.
   absl::Status Check() const { return generation_->Check(); }
 
-  // Return the collection ordinal of an id, or nullopt for an unknown one. Only the method of the collection's id type
-  // may be called.
+  // Return the ordinal of the document with this id, or nullopt if there is none. Only the method of the collection's
+  // id type may be called.
   std::optional<uint64_t> Find(std::string_view id) const;
   std::optional<uint64_t> Find(int64_t id) const;
-  // Find each id of a list (IdIndex::FindAll): its ordinal, or IdIndex::kUnknown.
+  // Find each id of a list: `ordinals` gets the document's ordinal, or IdIndex::kUnknown (IdIndex::FindAll).
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
-  // Returns the documents that match a filter and are alive. Takes them from the store's cache of filters if it has
-  // them for this snapshot; if it has those of another snapshot, reuses them for the parts that have not changed since.
-  // Returns INVALID_ARGUMENT, naming field, value and what there is, if the filter does not suit the collection's
-  // fields (CanonicalFilter), and the error of `check` (may be null), which is called now and then.
+  // Returns the documents that match a filter and are alive. If the store's cache of filters has the matches in this
+  // snapshot, returns these. If it has the matches in another snapshot, reuses them for the parts that are the same in
+  // both. Returns INVALID_ARGUMENT, naming the field, the value and the alternatives, if the filter does not suit the
+  // collection's fields (CanonicalFilter). `check` (may be null) is called now and then; its error ends the search and
+  // is returned.
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter,
                                                                         const StopCheck& check = nullptr) const;
-  // As FindMatching, for a filter that is in its canonical form, of any size.
+  // Like FindMatching, but takes a filter in canonical form, of any size.
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindCanonical(const collection::Filter& filter,
                                                                          FilterUse use, const StopCheck& check) const;
 
@@ -158,18 +165,18 @@ class Collection {
   int64_t int_id(uint64_t ordinal) const;
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const;
-  // Returns a document's position in the order of the whole collection, which orders documents of equal score. It is
-  // the ordinal, unless the collection is a partition. Positions ascend with ordinals, and those of a partition do not
-  // change when it is compacted.
+  // Returns a document's position in the whole collection. Documents of equal score are ordered by position. It is the
+  // ordinal, unless this is a partition. Positions ascend with ordinals. In a partition a document keeps its position
+  // when the partition is compacted.
   uint64_t position(uint64_t ordinal) const;
   // Sums up the tokens of the documents.
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;
   // Sums up the tokens of documents of one part, which are given by their ordinals in the part.
   uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const;
-  // Returns the document as it is stored, from memory, a file or a device. Errors as collection::Shard::ReadDocument,
-  // and UNAVAILABLE if all devices that hold it are lost.
+  // Reads a document in its stored form, from memory, a file or a device. Returns the errors of
+  // collection::Shard::ReadDocument, and UNAVAILABLE if all devices that hold the document are lost.
   absl::StatusOr<StoredDocument> ReadDocument(uint64_t ordinal) const;
-  // Returns the sequence of the write that brought the document; 0 for one of the shards.
+  // Returns the sequence of the write that added the document; 0 if the document is in a shard.
   uint64_t sequence_of(uint64_t ordinal) const;
 
  private:

@@ -12,7 +12,7 @@
 namespace maxsim::store {
 
 // Holds the number of tokens of every document, in two bytes each (a shard's offsets take eight), so that summing up a
-// list of candidates reads less memory. Stores nothing if all documents are known to have equally many tokens.
+// list of candidates reads less memory. Stores no lengths if all documents are known to have the same number of tokens.
 // The object is immutable and thread-safe.
 class DocumentLengths {
  public:
@@ -24,7 +24,7 @@ class DocumentLengths {
     return common_length_ > 0 ? common_length_ : int64_t{lengths_minus_one_[ordinal]} + 1;
   }
   uint64_t Sum(absl::Span<const uint64_t> ordinals) const { return SumFrom(0, ordinals); }
-  // Sums up the documents first + ordinal.
+  // Sums up the lengths of the documents `first` + ordinal, for each of `ordinals`.
   uint64_t Sum(uint64_t first, absl::Span<const uint32_t> ordinals) const { return SumFrom(first, ordinals); }
 
   size_t num_bytes() const { return lengths_minus_one_.capacity() * sizeof(uint16_t); }  // host memory it takes
@@ -42,7 +42,7 @@ class DocumentLengths {
     return sum;
   }
 
-  int64_t common_length_ = 0;                // of every document; 0: see lengths_minus_one_
+  int64_t common_length_ = 0;                // of every document; 0 if lengths differ (lengths_minus_one_)
   std::vector<uint16_t> lengths_minus_one_;  // by ordinal
 };
 

@@ -18,16 +18,16 @@ struct Facets {
     std::string value;
     uint64_t count = 0;  // documents that have it
   };
-  std::vector<Value> values;   // by count, descending; those of equal counts by value, in the order of their bytes
-  uint64_t num_values = 0;     // that the documents have, including those beyond the limit
-  uint64_t num_documents = 0;  // that were looked at, with or without a value
+  std::vector<Value> values;   // by descending count, then by value (byte order)
+  uint64_t num_values = 0;     // different values of these documents, including those beyond the limit
+  uint64_t num_documents = 0;  // that were examined, with or without a value
 };
 
-// Counts the documents of `matching`, or all that are alive if it is null, by the values that they have of a field. The
-// field must be declared and of kind keyword or keywords. Returns the values with the highest counts, at most `limit`,
-// which must not be 0. `matching` must have been found in this snapshot. Takes time in proportion to the values of all
-// documents, and memory for one bit per document and for the values that it returns. `check` (may be null) is called
-// now and then; an error that it returns ends the count.
+// Counts, for each value of a field, the documents that have it. Counts the documents of `matching`, or all documents
+// that are alive if `matching` is null. The field must be declared and of kind keyword or keywords. Returns the values
+// with the highest counts, at most `limit`, which must not be 0. `matching` must have been found in this snapshot.
+// Takes time in proportion to the values of all documents, and memory for one bit per document and for the values that
+// it returns. `check` (may be null) is called now and then; an error that it returns ends the count.
 absl::StatusOr<Facets> CountFacets(const Collection& collection, std::string_view field,
                                    const MatchingDocuments* matching, size_t limit, const StopCheck& check = nullptr);
 

@@ -17,24 +17,25 @@
 
 namespace maxsim::store {
 
-// One for all collections of a store that have fields. Thread-safe.
+// One cache serves all collections of a store that have fields. Thread-safe.
 class FilterCache {
  public:
-  // `reservation` holds `max_bytes` of the ledger as long as the cache lives; may be null.
+  // `reservation` (may be null) reserves `max_bytes` in the ledger for as long as the cache lives.
   FilterCache(uint64_t max_bytes, std::shared_ptr<const Reservation> reservation)
       : max_bytes_(max_bytes), reservation_(std::move(reservation)) {}
 
   uint64_t max_bytes() const { return max_bytes_; }
 
-  // Returns a number that no other generation has, for the keys of its entries.
+  // Returns a new number for a generation, which Find and Add take.
   uint64_t AddGeneration();
   // Forgets all filters of a generation.
   void DropGeneration(uint64_t generation);
 
-  // Returns the documents that were added for the generation's latest snapshot, or null if there are none. `filter` is
-  // the text of its canonical form.
+  // Returns the matching documents that Add stored for this generation and filter, those of the latest snapshot; null
+  // if there are none. `filter` is the text of the filter's canonical form.
   std::shared_ptr<const MatchingDocuments> Find(uint64_t generation, const std::string& filter);
-  // Keeps the documents unless they alone are larger than the cache, or it has those of a later snapshot.
+  // Stores the matching documents, unless they are larger than the whole cache, or the cache has the filter's documents
+  // of a later snapshot.
   void Add(uint64_t generation, const std::string& filter, std::shared_ptr<const MatchingDocuments> documents);
 
   // Returns the memory of the entries, with a flat allowance for list and map nodes.

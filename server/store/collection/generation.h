@@ -29,13 +29,13 @@ class Generation {
     std::string path;
     collection::Manifest manifest;
     std::vector<Part> parts;  // in manifest order
-    IdIndex index;            // of the documents that are alive
-    bool on_gpu = false;      // The devices have memory of their own beside the shards'.
+    IdIndex index;            // finds the documents that are alive
+    bool on_gpu = false;      // The devices have their own memory, separate from the shards' memory.
     absl::Time loaded_at;
     // The tombstones of a live collection's shards when the generation was written. [parts], or empty.
     collection::Tombstones tombstones;
-    int code_planes = 0;  // that the memory plan chose; the segments of a live collection get as many
-    std::shared_ptr<FilterCache> filter_cache = {};  // of the store, where the collection has fields; may be null
+    int code_planes = 0;                             // from the memory plan; a live collection's segments get as many
+    std::shared_ptr<FilterCache> filter_cache = {};  // the store's, if the collection has fields; may be null
   };
   explicit Generation(Contents contents);
   // Makes the cache of filters forget those of this generation.
@@ -55,16 +55,17 @@ class Generation {
   absl::Time loaded_at() const { return contents_.loaded_at; }
   bool is_resident() const { return is_resident_; }
   bool is_streamed() const { return is_streamed_; }
-  // Returns how many planes of codes every replica of every shard has, and segments get: 1, 2 or 4, or 0.
+  // Returns how many planes of codes each replica of each shard has: 1, 2 or 4, or 0 for none. Segments get as many.
   int code_planes() const { return code_planes_; }
   // Returns the cache of filters, or null, and the generation's number in it.
   FilterCache* filter_cache() const { return contents_.filter_cache.get(); }
   uint64_t number_in_filter_cache() const { return number_in_filter_cache_; }
-  // Counts the documents of all shards, those with a tombstone included: the bound of ordinals.
+  // Counts the documents of all shards, including those with a tombstone. Every ordinal of a shard's document is below
+  // it.
   uint64_t num_ordinals() const { return static_cast<uint64_t>(manifest().num_documents); }
 
-  // Locates a document of a collection that has these shards followed by `segments`, a list whose elements have a
-  // first_ordinal each, ascending. One of the shards or segments must hold the ordinal.
+  // Locates a document in these shards or in `segments`, a list whose elements have an ascending first_ordinal. One of
+  // the shards or segments must hold the ordinal.
   template <typename Segments>
   Location Locate(uint64_t ordinal, const Segments& segments) const {
     if (ordinal < num_ordinals()) {

@@ -1,4 +1,4 @@
-// The hashes of document ids, by which indexes find them.
+// The hashes of document ids that the id indexes use.
 #pragma once
 
 #include <xxhash.h>

@@ -28,8 +28,8 @@ uint64_t HomeSlot(uint64_t hash, uint64_t num_slots) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * num_slots >> 64);
 }
 
-// Assigns `count` slots of `value`. Lookups go all over the table, so that with pages of 4 KiB each costs a walk
-// through the page table as well: large tables ask for huge pages, before any is touched.
+// Assigns `count` slots of `value`. Lookups hit random pages, so with pages of 4 KiB each one also needs a walk through
+// the page table. Large tables therefore ask for huge pages, before any page is touched.
 void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
   constexpr size_t kHugePageBytes = size_t{2} << 20;
   slots->reserve(count);
@@ -47,7 +47,7 @@ void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
 // 93, 86 and 93 ns in batches of 16, 32 and 64 (maxsim_bench_front).
 constexpr size_t kLookupBatch = 32;
 
-// Prefetches the cache lines of the first byte and the last, which are all of an id of up to 65 bytes. Ids are never
+// Prefetches the cache lines of the first and the last byte. These cover every id of up to 65 bytes. Ids are never
 // empty.
 void Prefetch(std::string_view id) {
   __builtin_prefetch(id.data());
@@ -64,7 +64,7 @@ struct IdIndex::State {
   enum class Kind {
     kHashed,      // 3 slots for every 2 documents, linear probing
     kDirect,      // slots[id - first_id] is the ordinal
-    kSequential,  // there are none: the ordinal is id - first_id
+    kSequential,  // no slots: the ordinal is id - first_id
   };
 
   std::vector<std::shared_ptr<const collection::Shard>> shards;
@@ -73,7 +73,7 @@ struct IdIndex::State {
   uint64_t num_documents = 0;
   Kind kind = Kind::kHashed;
   int64_t first_id = 0;
-  std::vector<uint64_t> slots;  // kEmpty where there is nothing
+  std::vector<uint64_t> slots;  // kEmpty if unused
 
   std::pair<size_t, int64_t> Locate(uint64_t ordinal) const {
     const size_t shard_idx = PartOf(first_ordinals, ordinal);
@@ -102,14 +102,14 @@ struct IdIndex::State {
   static bool Matches(uint64_t slot, uint64_t hash) { return ((slot ^ hash << kOrdinalBits) & ~kOrdinalMask) == 0; }
   uint64_t Next(uint64_t slot) const { return slot + 1 == slots.size() ? 0 : slot + 1; }
 
-  // Returns the first slot from `slot` on that is empty or has the hash's fingerprint.
+  // Returns the first slot, starting at `slot`, that is empty or has the hash's fingerprint.
   uint64_t Probe(uint64_t slot, uint64_t hash) const {
     while (slots[slot] != kEmpty && !Matches(slots[slot], hash)) slot = Next(slot);
     return slot;
   }
 
-  // Finds an id of kHashed, which must have slots, from the slot on that Probe returned. Returns kUnknown when no
-  // document has the id.
+  // Finds an id in an index of kind kHashed that has slots. The search starts at the slot that Probe returned. Returns
+  // kUnknown if no document has the id.
   template <typename Id>
   uint64_t FindFrom(uint64_t slot, uint64_t hash, Id id) const {
     for (; slots[slot] != kEmpty; slot = Probe(Next(slot), hash)) {
@@ -121,7 +121,7 @@ struct IdIndex::State {
   template <typename Id>
   uint64_t Find(Id id) const {
     if constexpr (std::is_same_v<Id, int64_t>) {
-      // Unsigned differences do not overflow; that of an id below the first one is large.
+      // Unsigned subtraction cannot overflow. For an id below the first one the difference is large.
       const uint64_t distance = static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id);
       if (kind == Kind::kSequential) return distance < num_documents ? distance : kUnknown;
       if (kind == Kind::kDirect) return distance < slots.size() ? slots[distance] : kUnknown;
@@ -131,8 +131,8 @@ struct IdIndex::State {
     return FindFrom(Probe(HomeSlot(hash, slots.size()), hash), hash, id);
   }
 
-  // Finds `count` ids, where `get(n)` returns the n-th. Each loop misses the caches, so that it prefetches what the
-  // next loop reads.
+  // Finds `count` ids, where `get(n)` returns the n-th. Lookups miss the caches, so each loop prefetches the memory
+  // that the next loop reads.
   template <typename Id, typename Get>
   void FindBatch(size_t count, Get get, uint64_t* ordinals) const {
     std::array<uint64_t, kLookupBatch> hashes;
@@ -164,7 +164,7 @@ struct IdIndex::State {
       if constexpr (!std::is_same_v<Id, int64_t>) Prefetch(stored_ids[i]);
     }
     for (size_t i = 0; i < count; ++i) {
-      // Two ids may share a fingerprint: then the search goes on.
+      // Two ids may share a fingerprint. In this case the search goes on.
       if (ordinals[i] != kUnknown && stored_ids[i] != get(i))
         ordinals[i] = FindFrom(Probe(Next(at[i]), hashes[i]), hashes[i], get(i));
     }
@@ -202,8 +202,8 @@ struct IdIndex::State {
     return std::nullopt;
   }
 
-  // Sets kind, first_id and the number of slots for integer ids. Where some documents have a tombstone, ids that count
-  // up need a table all the same.
+  // Sets kind, first_id and the number of slots for integer ids. If some documents have a tombstone, even ids that
+  // count up need a table.
   void ChooseIntegerTable(bool has_tombstones) {
     int64_t least = std::numeric_limits<int64_t>::max();
     int64_t most = std::numeric_limits<int64_t>::min();
@@ -219,7 +219,7 @@ struct IdIndex::State {
         most = std::max(most, id);
       }
     }
-    // Counting past the largest integer would come back from the smallest.
+    // Counting past the largest integer would wrap around to the smallest.
     if (sequential && most >= first_id && least == first_id) {
       kind = Kind::kSequential;
       return;
@@ -246,7 +246,7 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const co
                                        const StopSignal* stop, const collection::Tombstones& tombstones) {
   auto state = std::make_unique<State>();
   uint64_t num_documents = 0;
-  std::vector<absl::Span<const uint32_t>> left_out;  // of each shard of the state, ascending
+  std::vector<absl::Span<const uint32_t>> left_out;  // the ordinals with a tombstone, per shard, ascending
   for (size_t idx = 0; idx < shards.size(); ++idx) {
     const auto& shard = shards[idx];
     // A shard without documents would share its first ordinal with the next one.
@@ -322,7 +322,7 @@ void IdIndex::FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordina
 }
 
 int64_t IdIndex::int_id(uint64_t ordinal) const {
-  // Ids that count up need no read.
+  // If ids count up, the shard need not be read.
   if (state_->kind == State::Kind::kSequential)
     return static_cast<int64_t>(static_cast<uint64_t>(state_->first_id) + ordinal);
   return state_->IdAt<int64_t>(ordinal);

@@ -1,4 +1,4 @@
-// Finds the collection ordinal of a document id, and back.
+// Finds the collection ordinal of a document id, and the integer id of an ordinal.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,17 @@
 namespace maxsim::store {
 
 // The index is immutable and thread-safe. It does not copy ids: it is an open-addressing table of 12 bytes per document
-// that refers to the shards' own bytes, and it keeps the shards alive. Integer ids that lie close together are looked
-// up by value in a table of the same size, and those that count up from the first document's need no table.
+// that refers to the shards' own bytes, and it keeps the shards alive. If integer ids lie close together, they are
+// looked up by value in a table of the same size. If they count up from the first document's id, no table is needed.
 class IdIndex {
  public:
-  // Stands for an ordinal where no document has the id.
+  // The result for an id that no document has.
   static constexpr uint64_t kUnknown = ~uint64_t{0};
 
   // Builds the index over the documents of `shards`, whose ordinals count through the shards in order. Returns
-  // DATA_LOSS naming the id and both documents when an id appears twice, and the status of `stop` (may be null) once
-  // that is stopped. Documents that have a tombstone ([shards], or empty: none) keep their ordinals and are not found.
+  // DATA_LOSS naming the id and both documents when an id appears twice, and the status of `stop` (may be null) if it
+  // is stopped. Documents with a tombstone keep their ordinals and are not found. `tombstones` is [shards], or empty if
+  // there are none.
   static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const collection::Shard>> shards,
                                        const StopSignal* stop = nullptr, const collection::Tombstones& tombstones = {});
 

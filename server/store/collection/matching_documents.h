@@ -18,35 +18,36 @@ struct Part;
 
 // Immutable and thread-safe. Requests and the cache of filters share it.
 //
-// For a shard in which less than one document in kSparseShare matches, this holds a list of ordinals, else a mask. A
-// scan of codes takes either. Scoring takes lists: in collections without codes a shard has a list in addition to a
-// mask, in others it makes one on demand. Segments only have lists: they grow, and a batch may score a later snapshot
-// of the part, for whose documents a mask would have no bits.
+// If less than one document in kSparseShare of a shard matches, the matches are stored as a list of ordinals, otherwise
+// as a mask. A scan of codes takes either. Scoring needs a list: without codes, a shard with a mask also has a list;
+// with codes, List makes one on demand. Segments only have lists. Segments grow, and a batch may score a later snapshot
+// of a segment, whose new documents would have no bits in a mask.
 class MatchingDocuments {
  public:
   // A list of one document in this many takes as much memory as a mask.
   static constexpr uint64_t kSparseShare = 32;
 
   // Finds the documents that match and are alive. `filter` is in its canonical form for the fields of the collection;
-  // every part must have fields. `known` (may be null) has the matches in another snapshot of the generation: parts
-  // that have not changed are taken from it, and if a part only lost documents since, these are removed. Returns
-  // INVALID_ARGUMENT if the filter names another field, and the error of `check` (collection::EvaluateFilter).
+  // every part must have fields. `known` (may be null) has the matches in another snapshot of the generation. The
+  // matches of parts that are the same in both snapshots are taken from it. If a part only lost documents after that
+  // snapshot, its matches are taken too, without these documents. Returns INVALID_ARGUMENT if the filter names a field
+  // that the collection lacks, and the error of `check` (collection::EvaluateFilter).
   static absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Find(const Collection& collection,
                                                                        const collection::Filter& filter,
                                                                        const MatchingDocuments* known,
                                                                        const StopCheck& check = nullptr);
 
-  // Returns the sequence of the snapshot that they were found in.
+  // Returns the sequence of the snapshot in which the documents were found.
   uint64_t sequence() const { return sequence_; }
   uint64_t num_documents() const { return num_documents_; }
   uint64_t num_tokens() const { return num_tokens_; }
-  // Count the matches in a part; 0 for a part that was added to the collection since.
+  // Count the matches in a part; 0 for a part that was added after that snapshot.
   uint64_t num_documents(size_t part) const { return part < parts_.size() ? parts_[part].num_documents : 0; }
   uint64_t num_tokens(size_t part) const { return part < parts_.size() ? parts_[part].num_tokens : 0; }
   bool Contains(Location location) const { return Contains(parts_[location.part], location.ordinal); }
 
-  // Both take a part of the collection in which the documents were found.
-  // Returns the documents of a part that match, as ordinals in the part, ascending.
+  // List and mask take the index of a part of the snapshot in which the documents were found. Returns the documents of
+  // a part that match, as ordinals in the part, ascending.
   std::shared_ptr<const std::vector<uint32_t>> List(size_t part) const;
   // Returns the mask of a part (ScanMask), or null if it only has a list.
   const std::shared_ptr<const std::vector<uint64_t>>& mask(size_t part) const { return parts_[part].mask; }
@@ -55,8 +56,8 @@ class MatchingDocuments {
 
  private:
   struct MatchingPart {
-    int64_t num_looked_at = 0;  // documents of the part
-    size_t num_tombstones = 0;  // whose documents are left out
+    int64_t num_looked_at = 0;  // documents of the part that the filter was evaluated on
+    size_t num_tombstones = 0;  // number of tombstones whose documents are left out
     uint64_t num_documents = 0;
     uint64_t num_tokens = 0;
     std::shared_ptr<const std::vector<uint32_t>> list;

@@ -1,4 +1,4 @@
-// Documents of a collection that are scored in one call: a shard, or a segment of a live collection.
+// A part of a collection, whose documents are scored in one call: a shard, or a segment of a live collection.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +23,21 @@ class Segment;
 struct Replica {
   uint32_t device = 0;  // index in the server's DeviceSet
   std::shared_ptr<const Documents> documents;
-  std::shared_ptr<const LoadedCodes> codes = {};  // of the same documents; null where they have none there
+  std::shared_ptr<const LoadedCodes> codes = {};  // of the same documents; null if this replica has no codes
 };
 
-// A part that is loaded: in one tier, on one device or replicated on several. Copies share what it holds.
+// A loaded part: in one tier, on one device or replicated on several. Copies of this struct share all memory.
 struct Part {
   std::shared_ptr<const collection::Shard> shard;  // null for a segment
   std::shared_ptr<const Segment> segment;          // null for a shard
-  // The files of codes that are scanned in place; null if the part has no codes, or if each device has its own.
+  // The files of codes that are scanned in place; null if the part has no codes, or if each device has a copy of them.
   std::shared_ptr<const collection::ShardCodes> codes;
-  std::shared_ptr<const PartFields> fields;  // null if the collection has none
+  std::shared_ptr<const PartFields> fields;  // null if the collection has no fields
   std::shared_ptr<const void> reservation;   // holds the memory that the replicas take; may be null
   Residency tier = Residency::kHost;         // never kAuto
   std::vector<Replica> replicas;             // by device, at least one
   uint64_t first_ordinal = 0;
-  // The documents' shape and offsets; their tokens may be elsewhere.
+  // The documents' shape and offsets. Use the replicas for the tokens.
   DocumentsView view;
 
   int64_t num_documents() const { return view.num_documents; }
@@ -46,21 +46,22 @@ struct Part {
   const Documents* DocumentsOn(uint32_t device) const;
   // Returns null if `device` has no codes of the part.
   const LoadedCodes* CodesOn(uint32_t device) const;
-  // Returns how many planes of codes every replica has: 1, 2 or 4, or 0.
+  // Returns how many planes of codes each replica has: 1, 2 or 4, or 0 for none.
   int code_planes() const;
-  // Returns whether a device that answers has a replica.
+  // Returns whether a device that still answers has a replica.
   bool IsAvailable(const DeviceSet& devices) const;
 };
 
-// How a scan of a part leaves out documents: those that have a tombstone, or that do not match a filter. It scores
-// `ordinals` (all documents if that is null), asks for one extra result for each of `tombstones`, and then drops the
-// results that have one.
+// How a scan of a part leaves out the documents that have a tombstone or do not match a filter. The scan scores
+// `ordinals` (all documents if that is null), asks for one extra result for each entry of `tombstones`, and then drops
+// the results whose document is in `tombstones`.
 struct ScanFilter {
   std::shared_ptr<const std::vector<uint32_t>> ordinals;  // in the part, ascending; null for all
-  uint64_t num_tokens = 0;                                // of these
+  uint64_t num_tokens = 0;                                // of `ordinals`
   std::vector<uint32_t> tombstones;                       // in the part, ascending; kMaxExtraResults at most
 
-  // The most extra results that a scan asks for. With more tombstones than this, a new list of ordinals is made.
+  // The most extra results that a scan asks for. If more documents have a tombstone, a new list of ordinals is made
+  // that excludes them.
   static constexpr size_t kMaxExtraResults = 256;
 
   bool HasTombstone(uint32_t ordinal) const;
@@ -70,7 +71,7 @@ struct ScanFilter {
 // (ScanQuery::mask).
 struct ScanMask {
   std::shared_ptr<const std::vector<uint64_t>> words;  // at least one bit for each document of the part
-  uint64_t num_tokens = 0;                             // of the documents that are left
+  uint64_t num_tokens = 0;                             // of the documents that are not left out
 
   bool Has(int64_t ordinal) const { return ((*words)[static_cast<size_t>(ordinal) / 64] >> (ordinal % 64) & 1) != 0; }
 };

@@ -15,8 +15,9 @@ using collection::ShardIndex;
 // A segment joins blocks up to this many documents. Indexing a block of this size takes the writing thread about 10 ms.
 constexpr int64_t kMaxBlockDocuments = 4096;
 
-// Joining leaves at most kSmallBlocks blocks of few documents, and one block for each kDocumentsPerBlock others: of two
-// neighbours either the first is more than twice as large, or both together have more than kMaxBlockDocuments.
+// After joining, there are at most kSmallBlocks small blocks, and one block per kDocumentsPerBlock other documents. The
+// reason: of two neighbouring blocks, either the first is more than twice as large as the second, or both together have
+// more than kMaxBlockDocuments.
 constexpr int64_t kSmallBlocks = 14;
 constexpr int64_t kDocumentsPerBlock = 256;
 

@@ -1,4 +1,4 @@
-// The values of the fields of a part's documents, by which filters find them.
+// An index of the field values of a part's documents, for filters.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,22 @@
 
 namespace maxsim::store {
 
-// Immutable, and so thread-safe. Generations that share a part share its fields, so that these keep their declarations.
+// Immutable and thread-safe. Two generations that share a part also share this object. It therefore has its own copy of
+// the field declarations.
 //
-// The documents are in blocks, each with an index of its own. A shard is one block. A segment adds blocks while it
-// grows: small ones are joined as they become many, so that each document is indexed a few times at most.
+// The documents are divided into blocks, and each block has an index. A shard is one block. A segment adds blocks while
+// it grows. When it has many small blocks, they are joined; each document is indexed only a few times.
 class PartFields {
  public:
-  // The fields of a shard. Copies what it needs out of the columns, one for each field, which all have `num_documents`.
+  // Makes the fields of a shard. There is one column per field, with `num_documents` documents. Columns are copied.
   PartFields(std::vector<collection::Field> fields, const std::vector<collection::FieldColumn>& columns,
              int64_t num_documents);
   // Makes the fields of a segment without documents.
   explicit PartFields(std::vector<collection::Field> fields);
 
-  // Returns the fields with those of the next `count` documents added. `payload_of` returns payloads by ordinal; it is
-  // also called for earlier documents, whose blocks are joined. Returns INVALID_ARGUMENT, naming field and value, if a
-  // payload does not fit (FieldReader::Read).
+  // Returns the fields of the documents so far and of the next `count` documents. `payload_of` returns the payload of
+  // an ordinal. It is also called for earlier documents if their blocks are joined with the new one. Returns
+  // INVALID_ARGUMENT, naming field and value, if a payload does not fit (FieldReader::Read).
   absl::StatusOr<std::shared_ptr<const PartFields>> With(
       int64_t count, absl::FunctionRef<std::string_view(uint32_t)> payload_of) const;
 

@@ -1,4 +1,4 @@
-// Where a document lies in a collection: in which part, and where in that.
+// Where a document lies in a collection: in which part, and at which ordinal of the part.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ struct Location {
 };
 
 // Returns the index of the last part that begins at or before `ordinal`. `first_ordinals` must not be empty, must begin
-// with 0, and must ascend. Parts without documents share the first ordinal of the part after them, which is found.
+// with 0, and must ascend. An empty part has the same first ordinal as the part after it; the later part is returned.
 //
-// Without branches: for ordinals in any order the processor could not predict them.
+// The loop has no branches, because the processor could not predict them for ordinals in random order.
 inline size_t PartOf(absl::Span<const uint64_t> first_ordinals, uint64_t ordinal) {
   const uint64_t* first = first_ordinals.data();
   for (size_t count = first_ordinals.size(); count > 1; count -= count / 2) {

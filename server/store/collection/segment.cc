@@ -9,7 +9,7 @@
 namespace maxsim::store {
 namespace {
 
-// Texts of about this size share a block.
+// Size of a block of texts, in bytes.
 constexpr int64_t kTextBlockBytes = int64_t{1} << 20;
 
 template <typename T>
@@ -110,7 +110,7 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
                            .offsets = offsets.data(),
                            .scales = scales_ == nullptr ? nullptr : scales.data(),
                            .rotation_seed = shape_.tokens.rotation_seed};
-  // Encoded once for all devices. The codes have the bits that a build would write.
+  // The codes are computed once for all devices. They are bitwise equal to those of a build.
   EncodedDocuments codes;
   if (shape_.codes.has_value()) {
     absl::StatusOr<EncodedDocuments> encoded = EncodedDocuments::Encode(shape_.codes->shape, view);
@@ -119,7 +119,7 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
   }
   absl::StatusOr<std::shared_ptr<const PartFields>> fields = FieldsWith(upserts);
   if (!fields.ok()) return fields.status();
-  // Until the end devices may hold different documents.
+  // Until this function ends, devices may hold different documents.
   broken_ = true;
   for (const Memory& one : memory_) {
     absl::Status status = AppendTo(one, view, codes);

@@ -1,4 +1,4 @@
-// Documents that were written to a live collection, in memory of a fixed size on one device or several.
+// Documents that were written to a live collection. They are in memory of a fixed size, on one or more devices.
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,11 @@
 
 namespace maxsim::store {
 
-// One thread appends. The accessors of documents may be called from any thread, for ordinals of a Part that was made
-// after they were appended. Lives as long as a snapshot has it.
+// One thread appends. Any thread may read a document (string_id, payload and so on) once it has a Part made after the
+// document was appended. A segment lives as long as a snapshot holds it.
 class Segment : public std::enable_shared_from_this<Segment> {
  public:
-  // The codes that the documents get.
+  // The shape of the codes that are made for the documents.
   struct Codes {
     CodeShape shape;
     int planes = 1;  // 1, 2 or 4
@@ -45,27 +45,28 @@ class Segment : public std::enable_shared_from_this<Segment> {
   struct Memory {
     uint32_t device = 0;  // index in the server's DeviceSet
     std::shared_ptr<AppendableDocuments> documents;
-    std::shared_ptr<AppendableCodes> codes = {};  // of Shape::codes; null if it has none
+    std::shared_ptr<AppendableCodes> codes = {};  // null without Shape::codes
   };
 
-  // Makes a segment in `memory`, of that shape and at least one device, by device. `reservation` (may be null) holds
-  // what the ledger counts for it, `reserved_bytes` on each device.
+  // Makes a segment in `memory`, which has an element per device, at least one, ordered by device. `reservation` (may
+  // be null) reserves this memory in the ledger: `reserved_bytes` on each device.
   Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr<const void> reservation,
           uint64_t reserved_bytes);
 
   // For the writing thread:
 
-  // Returns whether this many more documents, tokens, bytes of ids and payloads, and bytes of field values fit.
+  // Returns whether the segment has room for this many more documents, tokens, bytes of ids and payloads, and bytes of
+  // field values.
   bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes, int64_t field_bytes = 0) const;
-  // Appends upserts (no deletes), for which there must be room, on every device, with their codes. The first gets the
-  // ordinal num_documents(). Returns UNAVAILABLE if a device was lost, whose index is `lost_device`: then nothing is
-  // appended, and nothing can be from then on. The same holds if memory runs out (std::bad_alloc). `field_bytes` is the
-  // sum of the documents' collection::MaxIndexBytes. Payloads must fit the fields.
+  // Appends upserts (no deletes) and their codes on every device. The segment must have room for them. The first one
+  // gets the ordinal num_documents(). If a device is lost, returns UNAVAILABLE and sets `lost_device` to its index: no
+  // document is appended, and all later calls fail. The same holds if memory runs out (std::bad_alloc). `field_bytes`
+  // is the sum of the documents' collection::MaxIndexBytes. Payloads must fit the fields.
   absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device, int64_t field_bytes = 0);
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
   int64_t text_bytes() const { return text_bytes_; }  // of ids and payloads
-  // Returns the documents as they are now. The first document's ordinal in the collection is `first_ordinal`.
+  // Returns a part with the documents appended so far. `first_ordinal` is the first one's ordinal in the collection.
   Part MakePart(uint64_t first_ordinal) const;
 
   // For any thread:
@@ -76,8 +77,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   uint64_t sequence(uint32_t ordinal) const { return sequences_[ordinal]; }
   int64_t document_tokens(uint32_t ordinal) const { return offsets_[ordinal + 1] - offsets_[ordinal]; }
   float scale(uint32_t ordinal) const { return scales_ == nullptr ? 0 : scales_[ordinal]; }
-  // Copies rows of appended tokens, packed, out of the memory of a device that answers. Returns UNAVAILABLE if none
-  // does.
+  // Copies the rows of tokens from a device to `rows`, packed. Returns UNAVAILABLE if no device of the segment answers.
   absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const;
   const Shape& shape() const { return shape_; }
   uint64_t reserved_bytes() const { return reserved_bytes_; }  // on each device
@@ -85,7 +85,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   uint64_t host_bytes() const;  // of ids, payloads, offsets and the index of fields, about
 
  private:
-  // A text in a block. Unlike a std::string_view, its memory is not written when an array of it is made.
+  // A text in a block. Unlike std::string_view it has no default constructor that writes to memory: making an array of
+  // it does not touch the array's memory.
   struct Text {
     const char* begin;
     size_t size;
@@ -103,11 +104,11 @@ class Segment : public std::enable_shared_from_this<Segment> {
   const uint64_t reserved_bytes_;
 
   int64_t num_documents_ = 0;
-  std::vector<Replica> replicas_;             // of these documents; none while there are none
-  std::shared_ptr<const PartFields> fields_;  // of these documents; null where the shape has no fields
+  std::vector<Replica> replicas_;             // of these documents; empty while the segment is empty
+  std::shared_ptr<const PartFields> fields_;  // of these documents; null if the shape has no fields
   int64_t field_bytes_ = 0;
   bool broken_ = false;  // Append failed: devices may hold different documents
-  // Arrays of their largest size. The system provides their memory when it is first touched.
+  // Arrays of the largest size that they may need. The system provides their memory when it is first touched.
   std::unique_ptr<int64_t[]> offsets_;     // [max_documents + 1]
   std::unique_ptr<uint64_t[]> sequences_;  // [max_documents]
   std::unique_ptr<float[]> scales_;        // [max_documents] of i8; else null

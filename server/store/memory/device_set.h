@@ -1,4 +1,5 @@
-// The devices that a server scores on, which of them are lost, and what lanes take of their memory for scans of codes.
+// The devices that a server scores on, which of them are lost, and how much of their memory the lanes use for scans of
+// codes.
 #pragma once
 
 #include <atomic>
@@ -15,23 +16,23 @@ namespace maxsim::store {
 
 // How a server behaves when it loses a device.
 enum class OnDeviceLoss {
-  kExit,     // It answers nothing any more.
-  kDegrade,  // It goes on with the devices that are left, and answers nothing once there is none.
+  kExit,     // The server answers no more requests.
+  kDegrade,  // The server goes on with the remaining devices. Once all are lost, it answers no more requests.
 };
 
-// The class is thread-safe. A device is named by its index, 0 .. size() - 1, inside the server, and by its number to
-// people.
+// The class is thread-safe. Inside the server, a device is identified by its index, 0 .. size() - 1. Logs and messages
+// use its number.
 class DeviceSet {
  public:
   struct Member {
     Backend* backend = nullptr;
-    int number = 0;  // as people know the device: its CUDA ordinal; 0 for the CPU
+    int number = 0;  // for people: the CUDA ordinal; 0 for the CPU
   };
 
-  // There must be at least one member, and all must be of one kind. The backends must outlive the set. `num_lanes` is
-  // the number of lanes that scan codes, each on every device.
+  // There must be at least one member, and all must be of one kind. The backends must outlive the set. `num_lanes`
+  // lanes scan codes; each lane does so on every device.
   DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss, int num_lanes = 1);
-  // Makes a set of one device, number 0, whose loss ends the server (kExit).
+  // Makes a set of one device, number 0. If it is lost, the server answers no more requests (kExit).
   explicit DeviceSet(Backend* backend) : DeviceSet({{backend, 0}}, OnDeviceLoss::kExit) {}
 
   size_t size() const { return members_.size(); }
@@ -42,10 +43,10 @@ class DeviceSet {
   bool is_gpu() const { return backend(0).info().name != "cpu"; }
 
   int num_lanes() const { return num_lanes_; }
-  // Returns the memory of each device that all lanes together take at most for scans of the codes of a shard or segment
-  // with at most `num_documents` documents. They keep it for later scans of any collection.
+  // Returns the most memory, on each device, that all lanes together allocate to scan the codes of a shard or segment
+  // with at most `num_documents` documents. The lanes keep this memory for later scans of any collection.
   uint64_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const;
-  // Returns how much of that lanes have allocated on a device, and adds `change` to it.
+  // scan_bytes returns how much memory lanes have allocated for scans on a device. ChangeScanBytes adds `change` to it.
   uint64_t scan_bytes(size_t device) const { return scan_bytes_[device].load(std::memory_order_relaxed); }
   void ChangeScanBytes(size_t device, int64_t change) {
     scan_bytes_[device].fetch_add(static_cast<uint64_t>(change), std::memory_order_relaxed);
@@ -54,16 +55,16 @@ class DeviceSet {
   // Returns whether a device still answers. A device that was lost never answers again. Cheap.
   bool alive(size_t device) const { return alive_[device].load(std::memory_order_acquire); }
   size_t num_alive() const;
-  // Returns OK, or the UNAVAILABLE with which the device was lost.
+  // Returns OK, or the UNAVAILABLE status that says why the device was lost.
   absl::Status StatusOf(size_t device) const;
-  // Marks a device as lost. The first call is logged, and its reason stays.
+  // Marks a device as lost. The first call for a device logs and stores its reason; further calls have no effect.
   void MarkLost(size_t device, const absl::Status& reason);
-  // Asks every device that is alive for its health, and marks as lost those that fail. It calls the driver, which can
-  // hold up other threads: do not call it while a request waits.
+  // Checks the health of every device that is alive, and marks those that fail as lost. The driver may block other
+  // threads during the check, so do not call this while a request waits.
   void Poll();
 
-  // Returns OK while requests can be answered. Returns UNAVAILABLE, with the first reason, once a device is lost under
-  // kExit, or the last one under kDegrade. Cheap.
+  // Returns OK while requests can be answered. Returns UNAVAILABLE, with the reason of the first loss, once a device is
+  // lost (kExit) or all devices are lost (kDegrade). Cheap.
   absl::Status Health() const;
 
  private:

@@ -15,15 +15,16 @@ struct FileDemand {
   int64_t mappings = 0;
 };
 
-// The class is thread-safe. Loads at the same time cannot both take the last descriptors or mappings.
+// The class is thread-safe: two loads at the same time cannot both reserve the last descriptors or mappings.
 class FileLedger {
  public:
-  // Descriptors and mappings that a load is about to take, until this is destroyed. May outlive the ledger.
+  // Reserves the descriptors and mappings that a load is about to open, until this object is destroyed. May outlive the
+  // ledger.
   class Reservation {
    public:
     virtual ~Reservation() = default;
-    // Records that `opened` of them are open and mapped now, and stay so: from here on they are counted as used by the
-    // process.
+    // Records that `opened` of them are now open and mapped, and will stay so. The ledger no longer counts these as
+    // reserved, because the system reports them as used by the process.
     virtual void Commit(const FileDemand& opened) = 0;
   };
 
@@ -31,9 +32,9 @@ class FileLedger {
   ~FileLedger();
 
   // Reserves the demand. Returns RESOURCE_EXHAUSTED, with the numbers and how to raise the limit, if the process's soft
-  // limit of descriptors, or the system's limit of mappings (vm.max_map_count), has no room for the demand and for what
-  // is kept free: an eighth of the limit, but at most 64 descriptors. `purpose` opens the message. If the system does
-  // not tell how many are in use, nothing is refused.
+  // limit of descriptors, or the system's limit of mappings (vm.max_map_count), has no room for the demand and for the
+  // number that is kept free: an eighth of the limit, but at most 64 descriptors. The message begins with `purpose`. If
+  // the system does not say how many are in use, every demand is granted.
   absl::StatusOr<std::unique_ptr<Reservation>> Reserve(const FileDemand& demand, std::string_view purpose);
 
  private:

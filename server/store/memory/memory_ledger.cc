@@ -15,7 +15,7 @@
 
 namespace maxsim::store {
 
-// Holds the bytes of one memory that reservations hold.
+// The bytes that reservations hold of one memory.
 struct Account {
   uint64_t held_bytes = 0;
   uint64_t pending_bytes = 0;
@@ -29,7 +29,7 @@ uint64_t SubtractOrZero(uint64_t from, uint64_t amount) { return from > amount ?
 MemoryLedger::Availability ComputeAvailability(const Account& account, const MemoryBudget& budget,
                                                const absl::StatusOr<uint64_t>& free_bytes,
                                                uint64_t allocated_scan_bytes = 0) {
-  // Lanes keep what they have allocated, also when the collection that needed it is gone.
+  // Lanes keep the memory they have allocated, even after the collection that needed it is gone.
   const uint64_t claimed_scan_bytes = account.scan_claims.empty() ? 0 : *account.scan_claims.rbegin();
   MemoryLedger::Availability result;
   result.budget_bytes = budget.budget_bytes;
@@ -49,7 +49,7 @@ MemoryLedger::Availability ComputeAvailability(const Account& account, const Mem
   return result;
 }
 
-// `scan_bytes` of `bytes` are for scans of codes.
+// Of `bytes`, `scan_bytes` are for scans of codes.
 absl::Status CheckFits(uint64_t bytes, uint64_t scan_bytes, const MemoryLedger::Availability& now,
                        std::string_view purpose, std::string_view memory) {
   if (bytes == 0) return absl::OkStatus();
@@ -157,7 +157,7 @@ MemoryLedger::Memory MemoryLedger::AvailableLocked() const {
   state_->mutex.AssertHeld();
   Memory memory;
   for (size_t device = 0; device < devices_->size(); ++device) {
-    // Read before the free bytes: what a lane allocates in between then counts twice, rather than not at all.
+    // Read before the free bytes. If a lane allocates memory in between, it counts twice rather than not at all.
     const uint64_t scan_bytes = devices_->scan_bytes(device);
     const absl::Status lost = devices_->StatusOf(device);
     const absl::StatusOr<uint64_t> free_bytes =

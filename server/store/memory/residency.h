@@ -1,4 +1,4 @@
-// The tiers that a collection's token embeddings are served from.
+// The tiers that hold a collection's token embeddings.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace maxsim::store {
 
-// The memory that token embeddings are scored from. A collection is configured with a residency, which may be kAuto.
-// Each of its shards then has one of the other three, which is called its tier.
+// The memory that holds token embeddings while they are scored. A collection is configured with a residency, which may
+// be kAuto. Each of its shards gets one of the other three values, called the shard's tier.
 enum class Residency : uint8_t {
-  kAuto,  // Each shard goes to the first of gpu, host and disk that has space for it (CPU backend: of host and disk).
+  kAuto,  // Each shard goes to the first of gpu, host and disk that has space (on the CPU backend, of host and disk).
   kGpu,   // Device memory.
   kHost,  // Host memory. With GPUs it is pinned, and each call copies what it scores to the device.
   kDisk,  // Mapped files, which are read through the page cache.
 };
 
-// Returns the name in the configuration: "auto", "gpu", "host" or "disk".
+// Returns the residency's name in the configuration: "auto", "gpu", "host" or "disk".
 std::string_view Name(Residency residency);
 std::optional<Residency> ResidencyFromName(std::string_view name);
 
