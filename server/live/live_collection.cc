@@ -18,11 +18,11 @@
 namespace maxsim::live {
 namespace {
 
-// A thread that waits for Maintenance looks at its stop signal this often.
+// How often a thread that waits for Maintenance checks its stop signal.
 constexpr std::chrono::milliseconds kStopPoll{20};
 
-// A compaction leaves at most half of the tombstones in kept shards that make one due, so that the next is not due at
-// once.
+// A compaction may leave tombstones in kept shards: at most half of the share that makes a compaction due. So the next
+// one is not due immediately.
 constexpr double kTombstonesLeft = 0.5;
 
 CompactionResult ResultOf(const absl::Status& status) {
@@ -48,8 +48,8 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
   return absl::OkStatus();
 }
 
-// Checks that a missing log may be created. If shards already hold writes of a stream, a new log would not know the
-// versions of their ids, so that this server would apply messages differently from the others.
+// Checks that a missing log may be created. If shards already hold writes of a stream, a new log would lack the
+// versions of their ids. This server would then apply messages differently from the others.
 absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
   const uint64_t held = request.manifest.log_sequence.value_or(0);
   // If the collection was never compacted, its stream still has all writes. Without a stream, only the log has them.
@@ -182,7 +182,7 @@ void LiveCollection::Stop() {
   writing_task_.Stop();
   compactor_->Stop();
   std::shared_ptr<collection::CollectionLog> closed;
-  Publish publish;  // Freed at the end: what it holds must not outlive the collection's name.
+  Publish publish;  // Freed when Stop ends, because it refers to the store's entry of this collection.
   {
     MutexLock lock(&mutex_);
     while (maintained_ || paused_ || waiting_pauses_ > 0) changed_.Wait(lock);
@@ -263,9 +263,9 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
     ChangesWriter* const served = writer_.changes();
     if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
     through = served->sequence();
-    // Sealing sends later writes to new segments, which the next generation shares. If compactions kept failing, each
-    // would leave a nearly empty segment, until there is room for no more. So after a failure compactions do not seal,
-    // and the next generation appends again the few documents that are written meanwhile.
+    // Seal sends later writes to new segments, which the next generation shares. But if compactions kept failing, each
+    // would leave a nearly empty segment, until no more fit. So after a failure a compaction does not seal. Instead,
+    // the next generation appends the documents written during the compaction a second time.
     const bool has_more = through > served->generation().manifest().log_sequence.value_or(0);
     if (has_more && !compaction_failed_) served->Seal();
   }
@@ -282,7 +282,7 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
   compaction_failed_ = !status.ok();
   if (!status.ok()) {
     const WriterPause pause(this);
-    writer_.changes()->Unseal();  // after a reload this is another writer, which took over the seal
+    writer_.changes()->Unseal();  // after a reload this is a new writer, which has taken over the seal
   }
   SetCompacting(false);
   *changed = result.ok() && result->changed;
@@ -316,8 +316,8 @@ void LiveCollection::ReportCompaction(std::string_view reason, const absl::Statu
   }
 }
 
-// Loads the published generation unless it is served already. Even if this compaction changed nothing, an earlier one
-// may have published a generation that could not be loaded then.
+// Loads the published generation unless it is already served. Even if this compaction changed nothing, an earlier one
+// may have published a generation whose load failed.
 absl::Status LiveCollection::ServePublished(const collection::Manifest& published, const StopSignal* stop) {
   {
     const MutexLock lock(&mutex_);
@@ -328,14 +328,15 @@ absl::Status LiveCollection::ServePublished(const collection::Manifest& publishe
 
 absl::Status LiveCollection::Truncate() {
   Maintenance maintenance(this);
-  if (absl::Status status = maintenance.Begin(&stop_); !status.ok()) return absl::OkStatus();  // at the next start
+  // The next start truncates.
+  if (absl::Status status = maintenance.Begin(&stop_); !status.ok()) return absl::OkStatus();
   const std::shared_ptr<collection::CollectionLog> log = this->log();
   const uint64_t first = log->first_sequence();
   if (absl::Status status = DropCompacted(*log); !status.ok()) return status;
   return log->first_sequence() > first ? log->ReclaimSpace() : absl::OkStatus();
 }
 
-// Drops the records that the served generation holds, unless a later generation is published.
+// Drops the log records that the served generation holds, unless a later generation is published.
 absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   const uint64_t through = writer_.state().compacted_sequence;
   int64_t generation = 0;
@@ -345,19 +346,20 @@ absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   }
   std::optional<FolderLock> build_lock;
   if (through > log.first_sequence()) {
-    // A build checks that the log still holds what its generation lacks, and keeps this lock until it has published.
+    // A build checks that the log still holds the writes that its generation lacks, and holds this lock until it has
+    // published.
     absl::StatusOr<FolderLock> acquired = FolderLock::Acquire(request_.path);
     if (absl::IsFailedPrecondition(acquired.status())) return absl::OkStatus();  // a build runs: next time
     if (!acquired.ok()) return acquired.status();
     build_lock.emplace(*std::move(acquired));
   }
-  // A later generation may be published that could not be loaded yet. It needs its tombstones, which Truncate would
-  // drop, so the log is truncated once that generation is served.
+  // A later generation may be published whose load failed. It needs its tombstones, which Truncate would drop. So the
+  // log is only truncated once that generation is served.
   const absl::StatusOr<collection::Manifest> published = collection::ReadManifest(request_.path);
   if (!published.ok()) return published.status();
   if (published->generation != generation) return absl::OkStatus();
-  // Makes the manifest durable before the log drops records. After a power failure the manifest could otherwise be an
-  // older one, which needs them.
+  // Makes the manifest durable before the log drops records. Otherwise, after a power failure, the folder could have an
+  // older manifest, which needs these records.
   if (absl::Status status = SyncFolder(request_.path); !status.ok()) return status;
   return log.Truncate(through, generation);
 }

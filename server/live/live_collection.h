@@ -1,5 +1,5 @@
-// A live collection. Writes go to its log; durable writes go to segments, and each new snapshot is published. The
-// collection compacts itself in the background.
+// A live collection. It writes to its log first. Once a write is durable, it goes to a segment, and a new snapshot is
+// published. The collection compacts itself in the background.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@ namespace maxsim::live {
 
 class LiveThreads;
 
-// Opens the log of a collection, which writes and compacts on `threads`. Nothing is served until LiveDocuments::Serve.
-// `metrics` may be null. With LogKind::kNats, a stream orders the collection's writes; `open_stream` opens it, or
-// MakeNatsStream if that is null. Returns RESOURCE_EXHAUSTED if live.max_collections are already open, and
-// FAILED_PRECONDITION if the existing log is of another kind.
+// Opens the log of a collection, and returns the collection, which writes and compacts on `threads`. It serves nothing
+// before the call of LiveDocuments::Serve. `metrics` may be null. With LogKind::kNats, a stream orders the collection's
+// writes. `open_stream` makes the stream object; if it is null, MakeNatsStream does. Returns RESOURCE_EXHAUSTED if
+// live.max_collections are already open, and FAILED_PRECONDITION if the existing log is of another kind.
 absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
                                                                          const LiveOptions& options,
                                                                          LiveThreads* threads, Metrics* metrics,

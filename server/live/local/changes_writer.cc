@@ -15,7 +15,7 @@ namespace {
 
 using collection::LogRecord;
 
-// Records are taken over from the log in batches: a copy to a device has a fixed price, and memory is finite.
+// CatchUp applies records in batches of this size: each copy to a device has a fixed cost, and memory is limited.
 constexpr size_t kMaxBatchRecords = 4096;
 constexpr size_t kMaxBatchBytes = size_t{32} << 20;
 
@@ -26,7 +26,7 @@ SegmentNeed Sum(const SegmentNeed& a, const SegmentNeed& b) {
           .field_bytes = a.field_bytes + b.field_bytes};
 }
 
-// Returns the codes that documents of the generation's segments get: of as many planes as its shards have in memory.
+// Returns the shape of the codes in the generation's segments. They have as many planes as its shards have in memory.
 std::optional<store::Segment::Codes> CodesOf(const store::Generation& generation) {
   if (generation.code_planes() == 0) return std::nullopt;
   return store::Segment::Codes{collection::CodeShapeOf(generation.manifest()), generation.code_planes()};
@@ -116,7 +116,7 @@ std::vector<LiveSegment> ChangesWriter::HeldWhenDone() const {
   std::vector<LiveSegment> present = Held();
   for (const Open& open : open_) {
     if (open.is_new) present.push_back(open.segment);
-    // Only the growing segment is not new.
+    // All segments in open_ are new, except for the growing one.
     const store::Segment& segment = *present.back().segment;
     present.back().used_bytes = allocator_->UsedBytes(segment.num_documents() + open.need.num_documents,
                                                       segment.num_tokens() + open.need.num_tokens);
@@ -186,7 +186,7 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
     absl::Status status = open.segment.segment->Append(open.upserts, &lost_device, open.need.field_bytes);
     if (!absl::IsUnavailable(status)) return status;
     allocator_->devices().MarkLost(lost_device, status);
-    // The log has the records, so they go to a segment on the devices that are left.
+    // The log has the records, so they must be served: they go to a segment on the remaining devices.
     absl::StatusOr<LiveSegment> made = allocator_->Allocate(Held(), kind_, open.need, SegmentAllocator::Bound::kMemory);
     if (!made.ok()) return made.status();
     open.segment = *std::move(made);
@@ -209,7 +209,7 @@ absl::Status ChangesWriter::Commit() {
     status = AppendTo(open);
     if (!status.ok()) break;
     if (!open.is_new) {
-      // The next generation takes these documents over even if Changes of this generation never gets them.
+      // The next generation shares these documents even if this generation's Changes never gets them.
       if (segments_.back().first_sequence == 0) segments_.back().first_sequence = open.upserts.front().sequence;
       segments_.back().last_sequence = open.upserts.back().sequence;
     }
@@ -221,7 +221,7 @@ absl::Status ChangesWriter::Commit() {
   return status;
 }
 
-// Hands the next of the planned records to Changes. Returns false for one whose document is in no segment.
+// Passes the next planned record to Changes. Returns false if the record's document is in no segment.
 bool ChangesWriter::TakeNote(const LogRecord& record) {
   if (record.kind != LogRecord::Kind::kUpsert) {
     if (record.kind == LogRecord::Kind::kDelete) changes_->Delete(record);
@@ -248,8 +248,8 @@ bool ChangesWriter::TakeNote(const LogRecord& record) {
   return true;
 }
 
-// Returns whether a Commit that ran out of memory left documents in segments that Changes does not have. Their records
-// must come from the log then: the planned records may view memory that is gone.
+// Returns whether segments have documents that Changes does not have, because a Commit ran out of memory. If so, their
+// records must be read from the log, because the planned records may view freed memory.
 bool ChangesWriter::HasUnnoted() const {
   size_t offset = next_offset_;
   for (size_t idx = next_open_; idx < num_appended_; ++idx) {

@@ -1,4 +1,4 @@
-// Brings the changes of a generation up to date with the log: appends documents to segments, and notes them in Changes.
+// Applies the log's records to a generation: appends their documents to segments, and records the changes in Changes.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,12 @@
 
 namespace maxsim::live {
 
-// Holds the log's records after the generation's log_sequence, up to and including sequence(), in their order.
+// Applies the log's records after the generation's log_sequence, in order. All records up to and including sequence()
+// have been applied.
 //
-// Two writers may share segments: that of the served generation, and that of the next one, which is catching up. Only
-// the first appends to shared segments, until the next one takes its place (TakeSegments).
+// Two writers may share segments: the writer of the served generation, and the writer of the next generation, which is
+// catching up with the log. Only the served generation's writer appends to shared segments, until the other one
+// replaces it (TakeSegments).
 //
 // For one thread at a time.
 class ChangesWriter {
@@ -32,61 +34,63 @@ class ChangesWriter {
                 SegmentAllocator* allocator);
 
   const store::Generation& generation() const { return changes_->generation(); }
-  uint64_t sequence() const { return sequence_; }  // of the last record
+  uint64_t sequence() const { return sequence_; }  // of the last record that was applied
   const std::vector<LiveSegment>& segments() const { return segments_; }
   store::Changes& changes() { return *changes_; }
   uint64_t used_bytes() const;  // of segments (SegmentAllocator::UsedBytes)
   uint64_t text_bytes() const;  // of ids and payloads in segments
 
-  // Writing takes three steps. Begin discards the previous plan. Plan finds room for the records of one call, which
-  // follow those planned before, and makes new segments if needed; on an error it plans none of them. The error is
+  // Writing takes three steps. Begin discards the previous plan. Plan adds the records of one call to the plan, and
+  // makes new segments if there is no room for them. If it fails, it adds none of these records. It returns
   // RESOURCE_EXHAUSTED, or INVALID_ARGUMENT with id, field and value for a payload that does not fit the fields
-  // (callers have checked that). The records, and what they view, must stay until Commit, which appends all of them. If
-  // a device is lost, Commit goes on without it. If Commit fails or memory runs out in it (std::bad_alloc), the first
-  // few records may have been taken over, as sequence() says; then call CatchUp.
+  // (callers have checked payloads). Commit applies all planned records. Records and the memory that they view must
+  // stay valid until Commit returns. If a device is lost, Commit goes on without it. If Commit fails or memory runs out
+  // in it (std::bad_alloc), it may have applied the first few records; sequence() tells how many. Call CatchUp after
+  // such a failure.
   void Begin(SegmentAllocator::Bound bound = SegmentAllocator::Bound::kConfigured);
   absl::Status Plan(absl::Span<const collection::LogRecord> records);
   absl::Status Commit();
   // Discards the plan. Call it if no Commit follows.
   void Forget();
 
-  // Reads the log up to `through` and takes over its records. A document that is in a shared segment stays there; the
-  // others are appended to segments of this writer. On an error, or std::bad_alloc, some records may have been taken
-  // over. Errors are the log's, RESOURCE_EXHAUSTED, and the status of `stop`.
+  // Reads the log up to sequence `through` and applies its records. A document that is already in a shared segment
+  // stays there; the others are appended to this writer's segments. On an error or std::bad_alloc, some records may
+  // have been applied. Returns the errors of the log, RESOURCE_EXHAUSTED, and the status of `stop`.
   absl::Status CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop);
 
-  // Passes the current segments of the served generation, in order. A segment is shared if all of its documents come
-  // after this generation's log_sequence, a device that answers has it, its fields are this generation's, and either
-  // this generation has no codes or the segment's codes have the same format.
+  // Shares segments of the served generation, which the caller passes in order. A segment is shared if all of its
+  // documents were written after this generation's log_sequence, if a device that still answers has it, if its fields
+  // are those of this generation, and if its codes have this generation's format (or this generation has no codes).
   void ShareSegments(absl::Span<const LiveSegment> segments);
-  // Takes over from `before`, which must append no more: this writer now appends to the segments that both share.
+  // Replaces the writer `before`: from now on this writer may append to the segments that both share, and `before` must
+  // not.
   void TakeSegments(const ChangesWriter& before);
 
   // Makes later documents go to a new segment.
   void Seal();
-  // Takes the last Seal back: later documents go to the sealed segment, unless a newer segment exists by now.
+  // Undoes the last Seal: later documents go to the sealed segment again, unless a newer segment already exists.
   void Unseal();
 
-  // Returns a snapshot of the collection as it is now, which requests may be scored on.
+  // Returns a snapshot of the current state, which can be searched.
   std::shared_ptr<const store::Collection> Snapshot() { return changes_->Snapshot(sequence_); }
 
  private:
   // A segment that planned documents go to.
   struct Open {
     LiveSegment segment;
-    bool is_new = false;                   // Changes does not have it
+    bool is_new = false;                   // Changes does not have it yet
     SegmentNeed need{.num_documents = 0};  // of `upserts`
-    int64_t num_before = 0;                // documents that it had before these
+    int64_t num_before = 0;                // documents in the segment before these
     std::vector<collection::LogRecord> upserts;
   };
   struct Shared {
     LiveSegment segment;
-    uint32_t next_ordinal = 0;  // of the document that no record was taken over for yet
+    uint32_t next_ordinal = 0;  // of the first document whose record was not applied yet
     bool added = false;
     size_t idx = 0;  // in Changes
   };
 
-  // Return the segments with their used bytes: as they are now, and as they will be after Commit, with the new ones.
+  // Return the segments and their used bytes: Held at present, HeldWhenDone after Commit, including new segments.
   std::vector<LiveSegment> Held() const;
   std::vector<LiveSegment> HeldWhenDone() const;
   absl::StatusOr<SegmentNeed> NeedOf(const collection::LogRecord& upsert);
@@ -107,20 +111,21 @@ class ChangesWriter {
   uint64_t sequence_;
   std::vector<LiveSegment> segments_;  // [Changes::num_segments()]
   bool growing_ = false;               // the last of them may be appended to
-  bool sealed_ = false;                // the last one was sealed; otherwise it could be appended to
+  bool sealed_ = false;                // the last one was sealed; without Seal it could still grow
   bool last_is_shared_ = false;        // the last one is shared, and `before` may append to it until TakeSegments
 
   SegmentAllocator::Bound bound_ = SegmentAllocator::Bound::kConfigured;
   std::vector<Open> open_;  // the growing segment, if there is one, then new ones
   std::vector<collection::LogRecord> planned_;
   size_t num_appended_ = 0;  // of open_, by Commit
-  // The first appended document that Changes does not have yet.
+  // The first appended document that Changes does not have yet: its segment in open_, and its index in the segment's
+  // upserts.
   size_t next_open_ = 0;
-  size_t next_offset_ = 0;      // in the upserts
+  size_t next_offset_ = 0;
   std::vector<Shared> shared_;  // by sequence
 };
 
-// Returns whether segments of the generation go to every device, as its shards do.
+// Returns whether the generation's segments, like its shards, are replicated on every device.
 bool IsReplicated(const store::Generation& generation, store::Replication replication);
 
 }  // namespace maxsim::live

@@ -13,10 +13,10 @@ namespace {
 constexpr absl::Duration kFirstWait = absl::Milliseconds(500);
 constexpr absl::Duration kMaxWait = absl::Minutes(2);
 
-// The age of writes is checked this often. The other reasons for a compaction are checked whenever they change.
+// How often the age of writes is checked. The other reasons for a compaction are checked whenever they change.
 constexpr absl::Duration kPoll = absl::Seconds(1);
 
-// Bounds the list of marks, whatever LiveOptions::compact_after is.
+// The maximum number of marks, for any value of LiveOptions::compact_after.
 constexpr int kMarksPerPeriod = 64;
 
 }  // namespace
@@ -116,7 +116,8 @@ void Compactor::CompactIfDue() {
   mutex_.Lock();
   if (stopping_) return;
   status_ = status;
-  // By now the trigger has observed the usage that the compaction left. One that moved nothing is not repeated at once.
+  // At this point the trigger has observed the usage after the compaction. If the compaction changed nothing, it is not
+  // repeated immediately.
   const bool moved = status.ok() && trigger_.compacted_sequence() > before;
   backoff_ = moved ? kFirstWait : std::min(2 * backoff_, kMaxWait);
   not_before_ = moved ? absl::InfinitePast() : MonotonicNow() + backoff_;
@@ -128,7 +129,7 @@ void Compactor::TruncateIfAsked() {
   mutex_.Unlock();
   const absl::Status status = work_.truncate();
   if (!status.ok()) {
-    // The records that are left only cost disk space. The next generation that is served requests truncation again.
+    // The remaining records only cost disk space. When the next generation is served, truncation is requested again.
     log::Write(spdlog::level::warn, "log_not_truncated", {{"name", name_}, {"error", status.ToString()}});
   }
   mutex_.Lock();

@@ -17,10 +17,10 @@
 
 namespace maxsim::live {
 
-// Usage of a collection, from which CompactionTrigger decides.
+// The usage of a collection, on which CompactionTrigger bases its decision.
 struct LiveUsage {
   uint64_t sequence = 0;            // of the last write
-  uint64_t compacted_sequence = 0;  // of the last one that the generation holds
+  uint64_t compacted_sequence = 0;  // of the last write that the generation holds
   uint64_t segment_bytes = 0;       // of token vectors, ids and payloads in segments
   uint64_t num_documents = 0;       // that are alive
   uint64_t num_tombstones = 0;
@@ -29,26 +29,27 @@ struct LiveUsage {
 // Decides when a compaction is due. For one thread at a time.
 class CompactionTrigger {
  public:
-  // With fewer tombstones than this, their share is ignored: otherwise a small collection whose documents are replaced
-  // again and again would be compacted every few writes.
+  // If there are fewer tombstones than this, their share is ignored. Otherwise a small collection whose documents are
+  // often replaced would be compacted every few writes.
   static constexpr uint64_t kMinTombstones = 1024;
 
   explicit CompactionTrigger(const LiveOptions& options) : options_(options) {}
 
   // Records the usage at the time `now`, which must not go back.
   void Observe(const LiveUsage& usage, absl::Time now);
-  // Records that no memory was found for a segment.
+  // Records that there was no memory for a segment. This makes a compaction due.
   void NeedMemory() { needs_memory_ = true; }
 
   // Returns why a compaction is due, or "".
   std::string_view Due(absl::Time now) const;
-  // Returns when the oldest write that no generation holds came, within a 64th of LiveOptions::compact_after.
+  // Returns the arrival time of the oldest write that no generation holds. The error is at most a 64th of
+  // LiveOptions::compact_after.
   std::optional<absl::Time> oldest_write() const;
   bool needs_memory() const { return needs_memory_; }
   uint64_t compacted_sequence() const { return usage_.compacted_sequence; }
 
  private:
-  // The writes from a sequence on, up to the next mark, came at this time or a little later.
+  // The write `first_sequence` arrived at `time`. The writes after it, up to the next mark, arrived a little later.
   struct Mark {
     uint64_t first_sequence = 0;
     absl::Time time;
@@ -66,7 +67,7 @@ class Compactor {
   struct Work {
     // Compacts the collection and serves the result. Called by one thread at a time.
     std::function<absl::Status(const StopSignal* stop, std::string_view reason)> compact;
-    // Drops what no generation needs, after RequestTruncation.
+    // Drops the log records that no generation needs. Called after RequestTruncation.
     std::function<absl::Status()> truncate;
   };
   // `name`, the collection's, is for log lines.
@@ -84,7 +85,7 @@ class Compactor {
 
  private:
   absl::Time RunOnce();
-  // Do their work with the mutex released.
+  // Both release the mutex while they work.
   void CompactIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TruncateIfAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -9,9 +9,9 @@
 
 namespace maxsim::live {
 
-// The time of a group is a fixed part, mostly the sync of the log, plus its work divided by a rate. Small groups show
-// only the fixed part, large groups only the rate. A single average of work per second would mix the two: after a few
-// groups of one small write it would be the rate of a sync, and a large group would seem to take minutes.
+// Model: the time of a group is a fixed part (mostly the sync of the log) plus the group's work divided by a rate.
+// Small groups mainly show the fixed part, large groups the rate. A single average of work per second would mix the
+// two: after a few groups of one small write each, it would be so low that a large group would seem to take minutes.
 // Not thread-safe.
 class GroupTime {
  public:
@@ -27,14 +27,14 @@ class GroupTime {
     AddToFit(work, std::max(seconds - fixed_seconds_, seconds / 2), seconds);
   }
 
-  // Records that this amount of work was done in this time while there was more to do. The fixed part is unaffected.
+  // Records that this amount of work was done in this time while more work was waiting. Does not change the fixed part.
   void ObserveRate(uint64_t work, absl::Duration took) {
     const double seconds = absl::ToDoubleSeconds(took);
     if (work > 0 && seconds > 0) AddToFit(work, seconds, seconds);
   }
 
-  // Returns the estimated time of a group with this amount of work; 0 for no work. Before a large group or a
-  // rate was observed, the estimate is the fixed part alone.
+  // Returns the estimated time of a group with this amount of work; 0 for no work. Until a large group or a rate was
+  // observed, the estimate is just the fixed part.
   absl::Duration Of(uint64_t work) const {
     if (work == 0) return absl::ZeroDuration();
     const double seconds_per_work = work_squared_ > 0 ? work_times_seconds_ / work_squared_ : 0;
@@ -42,12 +42,13 @@ class GroupTime {
   }
 
  private:
-  // Work from which a group tells something about the rate. A disk that writes 400 MB per second takes 2.6 ms for it,
-  // about as long as a sync.
+  // A group with at least this much work is used to estimate the rate. A disk that writes 400 MB per second takes 2.6
+  // ms for it, about as long as a sync.
   static constexpr uint64_t kMinLargeWork = uint64_t{1} << 20;
-  // Weight of the newest small group, so that a slow disk shows after a few groups and one slow sync does not.
+  // The weight of the newest small group. With this value a slow disk shows after a few groups, but a single slow sync
+  // has little effect.
   static constexpr double kFixedWeight = 0.2;
-  // An observation of the rate has 1/e of its weight left after this much time of writing.
+  // After this much time of writing, an observation of the rate has 1/e of its original weight.
   static constexpr double kTimeConstantSeconds = 10;
 
   void AddToFit(uint64_t work, double variable_seconds, double seconds) {

@@ -1,20 +1,21 @@
 // The implementation of LiveDocuments (live_collection.h).
 //
-// A step of the writer runs on one of the threads that all collections share, and has LiveWriter write everything that
-// waits as one group.
+// The writer is a task on threads that all collections share. Each step takes the calls that are queued and has
+// LiveWriter write them as one group.
 //
 // Invariants:
 //  - The collection serves its generation and the records of the log after log_sequence, in their order.
 //  - `writer_` belongs to the thread that writes while `writing_`, and to the holder of a WriterPause while `paused_`;
 //    the two exclude each other.
-//  - A generation takes the place of the one before, and is published, during a pause. So snapshots are published in
-//    the order of their sequences.
+//  - A new generation replaces the previous one, and is published, during a WriterPause. So snapshots are published
+//    in the order of their sequences.
 //
-// Locks: `mutex_` is held for moments, never while the store, the log or the compactor is called. The store holds its
-// entry (not its mutex) while it calls Serve, and Stop for an unload. Compaction waits for the entry in
-// LiveRequest::reload, and gives up when Stop asks it to. `publish` takes the store's mutex; no thread waits for this
-// object with that mutex held. Maintenance (compaction, truncation, copying to a folder) runs one operation at a time,
-// which waits for pauses; a pause waits for the group that is being written, and for nothing else.
+// Locks: `mutex_` is only held for moments, never while the store, the log or the compactor is called. The store holds
+// its entry's lock, but not its own mutex, while it calls Serve, and while it calls Stop to unload. Compaction waits
+// for the entry's lock in LiveRequest::reload, and gives up when Stop asks it to. `publish` takes the store's mutex; no
+// thread waits for this object while it holds that mutex. Maintenance (compaction, truncation, copying to a folder)
+// runs one operation at a time. A maintenance operation may wait for a pause. A pause only waits for the group that is
+// being written.
 #pragma once
 
 #include <cstdint>
@@ -55,16 +56,18 @@ class LiveCollection final : public store::LiveDocuments {
   ~LiveCollection() override;
 
   void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override;
-  // Applies messages of a stream and calls `done` as Submit does. The first message must have sequence state().sequence
-  // + 1. An answer has the results of all messages, or of the first few if segments have no room for more. An error is
-  // that of the first message; then nothing was applied. One call at a time, and no call of Submit meanwhile.
+  // Applies messages of a stream, and calls `done` in the way that Submit does. The first message must have sequence
+  // state().sequence + 1. `done` gets the results of all messages, or of the first few if segments have no room for
+  // more. If the first message fails, `done` gets its error, and no message was applied. Only one call may run at a
+  // time, and no Submit meanwhile.
   void ApplyMessages(uint64_t first_sequence, std::vector<store::Write> messages, Done done);
-  // Return the stream that the log follows, and make the log follow one (CollectionLog::Follow).
+  // stream returns the stream that the log follows. Follow makes the log follow a stream (CollectionLog::Follow).
   std::optional<collection::LogStream> stream() const;
   absl::Status Follow(const collection::LogStream& stream);
   // Returns the threads for the collection's calls to a stream. They are not started yet.
   SharedThreads* publishers() const { return place_->publishers(); }
-  // Returns the log's limit for versions of deleted ids; 0 while it is being unloaded.
+  // Returns the log's limit for the bytes of remembered versions of deleted ids; 0 while the collection is being
+  // unloaded.
   uint64_t remembered_bytes() const {
     const std::shared_ptr<collection::CollectionLog> log = this->log();
     return log == nullptr ? 0 : log->remembered_bytes();
@@ -82,7 +85,7 @@ class LiveCollection final : public store::LiveDocuments {
   void Stop() override;
 
  private:
-  // Stops the writing thread between two groups while this lives. The holder must not wait for another thread.
+  // Keeps the writer from writing groups while this object lives. The holder must not wait for another thread.
   class WriterPause {
    public:
     explicit WriterPause(LiveCollection* live);
@@ -93,7 +96,8 @@ class LiveCollection final : public store::LiveDocuments {
    private:
     LiveCollection* const live_;
   };
-  // While held, no other holder reads or drops files of generations. Begin waits for that, until `stop` or Stop.
+  // The exclusive right to read and drop files of generations. Begin waits until no other operation holds it, or until
+  // `stop` or Stop ends the wait.
   class Maintenance {
    public:
     explicit Maintenance(LiveCollection* live) : live_(live) {}
@@ -133,7 +137,7 @@ class LiveCollection final : public store::LiveDocuments {
   Metrics* const metrics_;  // may be null
   const collection::LogFormat format_;
   SegmentAllocator allocator_;
-  const std::unique_ptr<LiveThreads::Place> place_;  // before the members that run on its threads
+  const std::unique_ptr<LiveThreads::Place> place_;  // declared before the members that run on its threads
   const std::unique_ptr<Compactor> compactor_;
   StopSignal stop_;
 
@@ -143,7 +147,7 @@ class LiveCollection final : public store::LiveDocuments {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writer_ended_ ABSL_GUARDED_BY(mutex_) = false;  // no further group will be written
+  bool writer_ended_ ABSL_GUARDED_BY(mutex_) = false;  // no more groups will be written
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_pauses_ ABSL_GUARDED_BY(mutex_) = 0;
   bool maintained_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,5 @@
-// How live collections use memory, when they are compacted and what orders their writes: the keys live.* and nats.* of
-// the configuration.
+// Options of live collections: their use of memory, when they are compacted, and which log orders their writes. These
+// are the keys live.* and nats.* of the configuration.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +10,40 @@
 
 namespace maxsim::live {
 
-// Where writes get their order and their sequences from.
+// What decides the order and the sequences of writes.
 enum class LogKind {
   kLocal,  // the collection's own log
-  kNats,   // a stream of NATS JetStream, which several servers follow; the log of each holds what it has applied
+  // A stream of NATS JetStream, which several servers follow; each server's log holds the messages that it has applied.
+  kNats,
 };
 
 struct LiveOptions {
   LogKind log = LogKind::kLocal;
   NatsOptions nats;  // kNats
 
-  // The memory of a segment's token vectors, on each device that holds it. A new segment is made larger than this if
-  // the segments before it hold more there (then it has their size, so that there are few segments), and smaller if
-  // max_segment_bytes or memory leave less.
+  // The size of a segment's token vectors, on each device that holds the segment. If the existing segments hold more
+  // bytes on the device, a new one gets as many bytes as they hold together, so that there are few segments. It is
+  // smaller if max_segment_bytes or the free memory does not allow that size.
   int64_t segment_bytes = int64_t{64} << 20;
   int64_t max_segment_bytes = int64_t{4} << 30;   // of all segments of a collection on one device
-  int64_t max_queued_bytes = int64_t{256} << 20;  // of writes that wait, of one collection
-  // The longest time that a call may wait before its writes begin to be written; 0: no limit.
+  int64_t max_queued_bytes = int64_t{256} << 20;  // of one collection's writes that are not answered yet
+  // The longest time that a call may wait in the queue before it is written; 0 for no limit.
   absl::Duration max_queue_time = absl::Seconds(5);
 
-  // The limit of version_memory.h that a log must have to follow a stream: servers with different limits would come to
-  // hold different documents. It is no key of the configuration.
+  // The limit (version_memory.h) that a log must have to follow a stream. Servers with different limits would end up
+  // with different documents, so this is not a key of the configuration.
   uint64_t remembered_bytes = collection::kRememberedBytes;
 
   int max_collections = 64;     // live collections open at the same time
   bool restore_created = true;  // after a restart, serve the collections that clients created
 
   bool compact = true;  // in the background
-  // A compaction begins when segments hold this many bytes, when this share of a collection's documents has a
-  // tombstone, or when the oldest write that no generation holds is this old.
+  // A compaction begins when segments hold compact_at_bytes, when compact_at_tombstone_share of a collection's
+  // documents have a tombstone, or when the oldest write that no generation holds is older than compact_after.
   int64_t compact_at_bytes = int64_t{512} << 20;
   double compact_at_tombstone_share = 0.2;
   absl::Duration compact_after = absl::Minutes(10);
-  int64_t compact_bytes_per_second = int64_t{256} << 20;  // limit of its writing; 0: no limit
+  int64_t compact_bytes_per_second = int64_t{256} << 20;  // limit for a compaction's writes; 0 for no limit
 };
 
 }  // namespace maxsim::live

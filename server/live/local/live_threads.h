@@ -12,7 +12,7 @@
 
 namespace maxsim::live {
 
-// Thread-safe. Must outlive the collections.
+// Thread-safe. Must outlive the collections that use it.
 class LiveThreads {
  public:
   explicit LiveThreads(int max_collections) : max_collections_(max_collections) {}
@@ -28,7 +28,7 @@ class LiveThreads {
     Place& operator=(const Place&) = delete;
     SharedThreads* writers() const { return &threads_->writers_; }
     SharedThreads* compactors() const { return &threads_->compactors_; }
-    // These are started by the collections that have a stream.
+    // Collections that have a stream start these threads.
     SharedThreads* publishers() const { return &threads_->publishers_; }
 
    private:
@@ -38,12 +38,12 @@ class LiveThreads {
   absl::StatusOr<std::unique_ptr<Place>> Enter(std::string_view name);
 
  private:
-  // A group commit mostly waits for the disk, so more threads than cores can help. Compactions share the disk's rate,
-  // so running many of them at a time only makes each take longer.
+  // A group commit mostly waits for the disk, so there may be more writers than cores. Compactions share the disk's
+  // bandwidth, so many at the same time would only make each take longer.
   static constexpr size_t kMaxWriters = 8;
   static constexpr size_t kMaxCompactors = 4;
-  // A step hands messages to the library of NATS, which writes them to the connection. The step blocks while the
-  // connection takes no more, so a single thread would let one connection hold up all collections.
+  // A step passes messages to the NATS library, which writes them to the connection. The step blocks while the
+  // connection's buffers are full. With a single thread, one slow connection would delay all collections.
   static constexpr size_t kMaxPublishers = 4;
 
   const int max_collections_;

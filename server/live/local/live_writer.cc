@@ -18,7 +18,7 @@ using collection::LogRecord;
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(10);
 
-// The retry delay that clients are told when memory or the disk is full: a compaction or an operator has to make room
+// The retry delay that clients are told if memory or the disk is full. A compaction or an operator has to make room
 // first.
 constexpr absl::Duration kFullRetryDelay = absl::Seconds(2);
 
@@ -27,7 +27,7 @@ absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   return status;
 }
 
-// Does work that nothing depends on. Gives up if memory runs out.
+// Does optional work. Gives up if memory runs out.
 template <typename Work>
 void TryTo(Work work) {
   Guarded([&] {
@@ -72,7 +72,7 @@ void LiveWriter::Write(std::vector<WriteCall>& calls) {
   }
 }
 
-// Returns the answer to each call. An error is the answer to all calls; then nothing of them is written.
+// Returns the answer to each call. An error is the answer to all calls, and means that none is written.
 absl::StatusOr<std::vector<LiveWriter::Answer>> LiveWriter::WriteAsOneGroup(const std::vector<WriteCall>& calls) {
   ChangesWriter& writer = *served_.changes;
   full_ = absl::OkStatus();
@@ -129,15 +129,16 @@ absl::StatusOr<LiveWriter::Planned> LiveWriter::PlanGroup(const std::vector<Writ
   return planned;
 }
 
-// Decides about a call, and finds room for all of its writes. If they do not fit, nothing of the call is written, and
-// the calls after it are planned all the same.
+// Decides about a call, and finds room for all of its writes. If they do not fit, none of them is written. The calls
+// after it are still planned.
 LiveWriter::Answer LiveWriter::PlanCall(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   absl::StatusOr<std::vector<store::WriteResult>> results = PlanWrites(call.writes, group, records);
   if (!results.ok()) return results.status();
   return store::WriteResults{.results = *std::move(results), .sequence = 0};
 }
 
-// Decides about each message by itself. If one finds no room, it and the messages after it are left for another call.
+// Decides about each message separately. If there is no room for a message, it and the messages after it are left for
+// another call.
 LiveWriter::Answer LiveWriter::PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   if (call.first_sequence != group.last_sequence() + 1) {
     return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the stream up to sequence ",
@@ -184,7 +185,7 @@ absl::Status LiveWriter::NoMemory(const absl::Status& status) {
 }
 
 absl::Status LiveWriter::AppendAndPublish(const std::vector<LogRecord>& records, absl::Time* durable) {
-  // If memory runs out in Append or Commit, it is unknown how far they came. TryToRecover finds out.
+  // If memory runs out in Append or Commit, it is unknown which records were written. TryToRecover finds out.
   if (absl::Status status = Guarded([&] { return log_->Append(records); }); !status.ok()) {
     Fail(status, /*of_log=*/true);
     if (absl::IsResourceExhausted(status)) return WithRetry(std::move(status), kFullRetryDelay);
@@ -216,7 +217,7 @@ void LiveWriter::Fail(const absl::Status& status, bool of_log) {
   });
 }
 
-// Finds out what the log holds and applies it, whether or not it was acknowledged.
+// Reads the log and applies all records that it holds, whether or not their calls were answered with OK.
 absl::Status LiveWriter::Recover(const StopSignal* stop) {
   if (log_failed_) {
     if (absl::Status status = log_->Recover(); !status.ok()) return status;

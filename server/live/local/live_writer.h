@@ -27,12 +27,12 @@ class Metrics;
 
 namespace maxsim::live {
 
-// Writes groups of calls. It decides about each call (WriteGroup), finds room in segments (ChangesWriter::Plan),
-// appends the group to the log (the group exists from this moment on), appends it to segments
-// (ChangesWriter::Commit), publishes the snapshot, and answers the calls.
+// Writes groups of calls, in six steps: decide which writes take place (WriteGroup), find room in segments
+// (ChangesWriter::Plan), append the group to the log (which makes it durable), append it to segments
+// (ChangesWriter::Commit), publish the snapshot, and answer the calls.
 //
-// If the log holds records that are not applied (an append failed, or a segment got no memory after the append),
-// nothing is written until TryToRecover has applied them.
+// If the log may hold records that are not applied (because an append failed, or there was no memory for a segment
+// after the append), all writes fail until TryToRecover has applied these records.
 //
 // For one thread at a time, except state().
 class LiveWriter {
@@ -45,17 +45,17 @@ class LiveWriter {
     Publish publish;
   };
 
-  // `name`, the collection's, is for messages and metrics. With `compacts`, compactions run without being asked for.
+  // `name`, the collection's, is for messages and metrics. `compacts` says whether compactions run in the background.
   // `metrics` may be null. `compactor` must outlive this object.
   LiveWriter(std::string name, bool compacts, std::shared_ptr<collection::CollectionLog> log, Compactor* compactor,
              Metrics* metrics)
       : name_(std::move(name)), compacts_(compacts), compactor_(compactor), metrics_(metrics), log_(std::move(log)) {}
 
-  // Publishes `next`, which must have every record of the log, in place of what is served. Returns what was served, for
-  // the caller to free after the writer's pause.
+  // Publishes `next`, which must have every record of the log, in place of the served changes. Returns the old ones.
+  // The caller should free them after the writer's pause.
   Served Serve(Served next);
-  // Releases the log: nothing is written or published any more. Returns the function that published, for the caller to
-  // free after the writer's pause.
+  // Releases the log. After this call nothing is written or published. Returns the publish function. The caller should
+  // free it after the writer's pause.
   Publish Close();
 
   // Returns the changes that are served; null before the first Serve.
@@ -64,13 +64,14 @@ class LiveWriter {
   // Writes the calls as one group and answers each.
   void Write(std::vector<WriteCall>& calls);
 
-  // After a failure, finds out what the log holds and applies it, whether or not it was acknowledged.
+  // After a failure, reads the log and applies all records that it holds, whether or not their calls were answered with
+  // OK.
   void TryToRecover(const StopSignal* stop);
   // Returns when TryToRecover is due; InfiniteFuture while nothing has failed.
   absl::Time retry_at() const { return retry_at_; }
   bool has_failed() const { return !failure_.ok(); }
 
-  // Returns the state after the last group, without log_bytes, is_compacting and compaction.
+  // Returns the state after the last group. Does not set log_bytes, is_compacting and compaction.
   store::LiveState state() const;
 
  private:
@@ -105,7 +106,7 @@ class LiveWriter {
   bool log_failed_ = false;
   absl::Duration backoff_;
   absl::Time retry_at_ = absl::InfiniteFuture();
-  absl::Status full_;  // of the last group, if a call found no room in segments
+  absl::Status full_;  // the last group's error, if a call found no room in segments
 
   mutable Mutex mutex_;
   store::LiveState state_ ABSL_GUARDED_BY(mutex_);

@@ -14,16 +14,16 @@
 namespace maxsim::live {
 namespace {
 
-// A segment has room for one document per this many bytes of token vectors: four tokens of 128 FP16 columns. Each takes
-// 8 bytes of the device's memory for offsets, 36 more for codes of 4 planes, and 48 bytes of the host's for ids and
-// lengths.
+// A segment has room for one document per this many bytes of token vectors: four tokens of 128 FP16 columns. In
+// addition each document takes 8 bytes of device memory for offsets, 36 for codes of 4 planes, and 48 bytes of host
+// memory for ids and lengths.
 constexpr uint64_t kBytesPerDocument = 1024;
 
-// Bounds the ids and payloads of a small segment. They are in host memory, which is allocated as they come; the bound
-// keeps a few tokens with large payloads from taking more memory of the host than the tokens take of the device.
+// The limit for the ids and payloads of a small segment. They are in host memory, which is allocated as needed. Without
+// the limit, documents with few tokens and large payloads could take more host memory than device memory.
 constexpr int64_t kMinTextBytes = int64_t{64} << 20;
 
-// A segment reserves this many bytes for each field of each document, but for all fields at most 1 / kFieldShare of the
+// A segment reserves this many bytes per field and document. The sum over all fields is at most 1 / kFieldShare of the
 // bytes of its token vectors, unless one document needs more.
 constexpr int64_t kBytesPerFieldValue = 40;
 constexpr int64_t kFieldShare = 4;
@@ -103,7 +103,7 @@ uint64_t SegmentAllocator::MemoryOn(uint32_t device, const store::Segment::Shape
                        .BytesNeeded(tokens.type, tokens.dim, tokens.max_documents, tokens.max_tokens, Tier::kDevice)
                        .device_bytes;
   if (!devices_->is_gpu()) {
-    // The CPU backend counts 0 bytes for views, which it does not own. A segment's arrays are its own.
+    // The CPU backend counts 0 bytes for views, because it does not own their memory. But a segment owns its arrays.
     const auto num_documents = static_cast<uint64_t>(tokens.max_documents);
     uint64_t arrays = static_cast<uint64_t>(tokens.max_tokens) * row_bytes_ + (num_documents + 1) * sizeof(int64_t);
     if (tokens.type == ScalarType::kI8) arrays += num_documents * sizeof(float);
@@ -163,7 +163,8 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   }
   const uint64_t reserved_bytes = demand.device_bytes[chosen.front()];
   if (!shape.fields.empty()) {
-    // The index of fields is in the host's memory, once for all devices. On the CPU backend the first device counts it.
+    // The index of fields is in host memory, once for all devices. On the CPU backend it counts as memory of the first
+    // device.
     const auto field_bytes = static_cast<uint64_t>(
         store::PartFields::MaxSegmentBytes(shape.fields.size(), shape.tokens.max_documents, shape.max_field_bytes));
     uint64_t& held = devices_->is_gpu() ? demand.host_bytes : demand.device_bytes[chosen.front()];
@@ -204,7 +205,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
                                                 ", and live.max_segment_bytes is ", FormatBytesExactly(limit)));
       }
     }
-    // Makes the largest of the three sizes that memory allows.
+    // Tries three sizes, and makes the first one for which there is memory.
     absl::Status status;
     for (const uint64_t bytes : {most, std::min(most, configured), needed}) {
       absl::StatusOr<LiveSegment> made = Make(chosen, kind, std::max(bytes, row_bytes_), need);
@@ -212,7 +213,8 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
       status = made.status();
       if (!absl::IsResourceExhausted(status)) break;
     }
-    // If a device was lost meanwhile, tries again without it. Otherwise another device may have more memory.
+    // If a device was lost in Make, tries again without it. Otherwise tries the next device, which may have more
+    // memory.
     const bool lost = std::any_of(chosen.begin(), chosen.end(), [&](uint32_t idx) { return !devices_->alive(idx); });
     if (lost) return Allocate(present, kind, need, bound);
     if (!absl::IsResourceExhausted(status)) return status;

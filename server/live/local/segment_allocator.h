@@ -1,4 +1,4 @@
-// Makes segments: decides how large they are and which devices hold them, and takes their memory.
+// Makes segments: decides their size and their devices, and allocates their memory.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace maxsim::live {
 
-// A segment, and what its writer must know to append to it.
+// A segment, with the data that its writer needs.
 struct LiveSegment {
   std::shared_ptr<store::Segment> segment;
   std::vector<uint32_t> devices;  // that hold it
   uint64_t capacity_bytes = 0;    // of token vectors, on each device
-  uint64_t used_bytes = 0;        // of these; counted for Allocate
-  // The sequences of its first and its last document; 0 while it has none.
+  uint64_t used_bytes = 0;        // of capacity_bytes; Allocate adds these up
+  // The sequences of its first and its last document; 0 while it is empty.
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
 
@@ -38,7 +38,7 @@ struct SegmentNeed {
   int64_t field_bytes = 0;  // of the values of fields (collection::MaxIndexBytes)
 };
 
-// The properties that a generation's segments share. One that was made with less memory may have fewer planes of codes.
+// The properties that all segments of a generation have.
 struct SegmentKind {
   bool replicated = false;                          // on every device that answers, or on one
   std::optional<store::Segment::Codes> codes = {};  // of the documents
@@ -54,22 +54,25 @@ class SegmentAllocator {
 
   enum class Bound {
     kConfigured,  // live.max_segment_bytes
-    // Memory alone: records in the log must be served even if the configured limit was higher when they were written.
+    // The free memory. Used for records that are already in the log: they must be served even if live.max_segment_bytes
+    // was reduced after they were written.
     kMemory,
   };
 
-  // Makes a segment in addition to `present`: on every device that answers if `kind.replicated`, else on one device
-  // that has the memory, trying those first where `present` takes the fewest bytes. Its size is the sum of the used
-  // bytes of `present` there, but at least live.segment_bytes and `need`. If memory does not allow that,
-  // live.segment_bytes is tried, and then `need` alone. kConfigured limits each size to what live.max_segment_bytes
-  // leaves. (Capacity would be the wrong measure of what is written: a sealed segment may be nearly empty.) Returns
-  // RESOURCE_EXHAUSTED with the numbers, or UNAVAILABLE if no device is left.
+  // Makes a segment in addition to the segments `present`. If `kind.replicated`, the segment is on every device that
+  // answers, otherwise on one device that has the memory; the devices where `present` takes the fewest bytes are tried
+  // first. The size is the sum of the used bytes of `present` on the device, but at least live.segment_bytes and
+  // `need`. (The sum of capacities would be too large, because a sealed segment may be nearly empty.) If there is no
+  // memory for this size, live.segment_bytes is tried, and then just `need`. With kConfigured, no size exceeds the
+  // bytes that `present` leaves of live.max_segment_bytes. Returns RESOURCE_EXHAUSTED with the numbers, or UNAVAILABLE
+  // if no device is left.
   absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, const SegmentKind& kind,
                                        const SegmentNeed& need, Bound bound);
 
   store::DeviceSet& devices() const { return *devices_; }
   uint64_t row_bytes() const { return row_bytes_; }
-  // Returns the bytes that documents use up in a segment. With few tokens each, they run out of offsets first.
+  // Returns how many of a segment's capacity_bytes these documents use. Documents with few tokens use more than their
+  // token vectors, because the segment's number of documents is limited too.
   uint64_t UsedBytes(int64_t num_documents, int64_t num_tokens) const;
 
  private:

@@ -1,4 +1,4 @@
-// Makes a generation the served one.
+// Makes LiveCollection serve a new generation.
 #include <string>
 #include <utility>
 
@@ -11,9 +11,10 @@
 namespace maxsim::live {
 namespace {
 
-// The last records of the log are applied while writes are paused, once they are this few: some milliseconds of work.
+// Once no more records than this are left to apply, writes are paused and the rest is applied. This takes some
+// milliseconds.
 constexpr uint64_t kFewRecords = 256;
-// Bounds the attempts to get there: writes may come faster than their log is read.
+// The most attempts to reach that number, because writes may arrive faster than the log is read.
 constexpr int kMaxRounds = 8;
 
 }  // namespace
@@ -64,8 +65,8 @@ absl::StatusOr<collection::Tombstones> LiveCollection::TombstonesOf(const collec
   return log->TombstonesOf(manifest);
 }
 
-// Publishes log_sequence 0 in the manifest before the log has its first write. Without it, the manifest could not be
-// told afterwards from one of a generation that was built without knowing of the log.
+// Publishes log_sequence 0 in the manifest before the log gets its first write. Otherwise the manifest would look like
+// that of a generation that was built without the log.
 absl::Status LiveCollection::NameLogSequence(const collection::Manifest& manifest) {
   if (manifest.log_sequence.has_value()) return absl::OkStatus();
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(request_.path);
@@ -81,7 +82,7 @@ absl::Status LiveCollection::NameLogSequence(const collection::Manifest& manifes
   return synchronised;
 }
 
-// Makes a writer that has all but the last few records of the log. Writing goes on meanwhile.
+// Makes a writer that has applied all but the last few records of the log. Writes continue while it does so.
 absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
     const std::shared_ptr<const store::Generation>& generation, const StopSignal* stop) {
   auto writer =
@@ -93,7 +94,7 @@ absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
       const WriterPause pause(this);
       through = log->last_sequence();
       if (writer_.changes() != nullptr) {
-        // After a failure the segments may lack records that the log has. TakeOver applies those, in its pause.
+        // After a failure the segments may lack records that the log has. TakeOver applies these records in its pause.
         through = std::min(through, writer_.changes()->sequence());
         writer->ShareSegments(writer_.changes()->segments());
       }

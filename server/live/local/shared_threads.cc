@@ -72,7 +72,7 @@ void SharedThreads::MakeReady(SharedTask* task) {
   ready_.push_back(task);
   const bool needs_thread = num_idle_ < ready_.size() && !threads_.empty() && threads_.size() < max_threads_;
   if (needs_thread) {
-    AddThread().IgnoreError();  // on failure, a running thread takes the task later
+    AddThread().IgnoreError();  // if this fails, a running thread takes the task later
   } else if (num_idle_ > 0) {
     ready_changed_.NotifyOne();
   }

@@ -1,4 +1,4 @@
-// A few threads that many live collections share, so that a collection does not need threads of its own.
+// A few threads that many live collections share, so that a collection needs no threads for itself.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class SharedThreads;
 // Work done in steps on the shared threads. Two steps of one task never run at the same time. Thread-safe.
 class SharedTask {
  public:
-  // Does the work that is due and returns the time (MonotonicNow) of the next step. InfinitePast means as soon as other
-  // tasks had their turn; InfiniteFuture means not before Wake is called.
+  // Does the work that is due, and returns the time (MonotonicNow) of the next step. InfinitePast means: after the
+  // other tasks that are ready. InfiniteFuture means: when Wake is called.
   using Step = std::function<absl::Time()>;
 
   // `threads` must outlive it.
@@ -34,7 +34,7 @@ class SharedTask {
   SharedTask(const SharedTask&) = delete;
   SharedTask& operator=(const SharedTask&) = delete;
 
-  // Makes a step begin after this call: at once, or after the step that is running.
+  // Makes a step run that begins after this call: immediately, or when the running step has ended.
   void Wake();
   // Waits for the running step, and prevents further ones. Must not be called from a step.
   void Stop();
@@ -49,7 +49,7 @@ class SharedTask {
   State state_ = State::kIdle;
   bool woken_ = false;  // Wake was called while a step ran
   bool stopped_ = false;
-  absl::Time at_ = absl::InfiniteFuture();  // time of its entry in the timers
+  absl::Time at_ = absl::InfiniteFuture();  // the key of its entry in SharedThreads::timers_
 };
 
 // Thread-safe.

@@ -57,7 +57,8 @@ absl::Status CopyFile(const std::string& from, const std::string& to, const Stop
 
 absl::Status LinkOrCopy(const std::string& from, const std::string& to, const StopSignal* stop) {
   if (::link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  // Links fail across file systems, without support, beyond the limit of links of a file, and for files of other users.
+  // Hard links fail across file systems, on file systems without links, beyond a file's maximum number of links, and
+  // for files of other users.
   if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) return CopyFile(from, to, stop);
   if (errno == ENOENT) return absl::FailedPreconditionError(Cat(from, ": is gone: two newer generations replaced it"));
   return ErrnoStatus(errno, "cannot link", from);
@@ -65,11 +66,12 @@ absl::Status LinkOrCopy(const std::string& from, const std::string& to, const St
 
 absl::Status AlreadyExists(const std::string& path) { return absl::AlreadyExistsError(Cat(path, ": exists already")); }
 
-// Makes a temporary folder beside `target`, under a name that is not taken.
+// Makes a temporary folder beside `target`, with an unused name.
 absl::StatusOr<std::string> MakeUnfinished(const std::string& parent, const std::string& target) {
   static std::atomic<uint64_t> num_made{0};
   while (true) {
-    // A dead process that had the same number, or one in another container, may have made a folder of this name.
+    // A folder with this name may exist: made by a dead process with the same process id, or by one in another
+    // container.
     const std::string path =
         JoinPath(parent, Cat(".", target, ".", ::getpid(), "-", num_made.fetch_add(1), kTemporarySuffix));
     if (::mkdir(path.c_str(), 0777) == 0) return path;
@@ -82,8 +84,8 @@ absl::Status RenameToNew(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
   if (errno == EEXIST) return AlreadyExists(to);
   if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, "cannot rename", from);
-  // The file system does not know the flag. rename may replace an empty folder, so this makes one: mkdir fails if the
-  // name exists.
+  // The file system does not support the flag. mkdir fails if the name exists, and rename may replace the empty folder
+  // that mkdir made.
   if (::mkdir(to.c_str(), 0777) != 0) {
     return errno == EEXIST ? AlreadyExists(to) : ErrnoStatus(errno, "cannot create folder", to);
   }

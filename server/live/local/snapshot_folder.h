@@ -11,10 +11,11 @@
 
 namespace maxsim::live {
 
-// Makes the folder `to` with the shards of the generation (hard links, or copies where the file system has none), its
-// manifest and a copy of the log. All of it is on disk when this returns the last sequence that it holds. The
-// generation's files in `from`, and the log's records after its log_sequence, must stay until then. Returns
-// ALREADY_EXISTS, or FAILED_PRECONDITION if a shard's file is gone. After any error there is no such folder.
+// Makes the folder `to` with the generation's shards (hard links, or copies if links are not possible), its manifest
+// and a copy of the log. When this function returns, everything is on disk. Returns the last sequence in the copy.
+// Until it returns, the generation's files in `from` and the log's records after the generation's log_sequence must
+// stay. Returns ALREADY_EXISTS if `to` exists, or FAILED_PRECONDITION if a shard's file is gone. After an error, `to`
+// is not created.
 absl::StatusOr<uint64_t> MakeSnapshotFolder(const std::string& from, const collection::Manifest& manifest,
                                             const collection::CollectionLog& log, const std::string& to,
                                             const StopSignal* stop);

@@ -1,4 +1,4 @@
-// Decides which writes of calls that are written together take place.
+// Decides which writes of a group of calls take place: a stale write or the delete of an unknown id does not.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,25 @@
 
 namespace maxsim::live {
 
-// Returns the record of an upsert or a delete, without a sequence; it views the write.
+// Returns the record of an upsert or a delete, without a sequence. The record views the memory of `write`.
 collection::LogRecord RecordOf(const store::Write& write);
 
-// Numbers the writes and tracks what earlier calls of the group did to each id, since neither the log nor the changes
-// know that yet. The writes must stay where they are as long as the group lives. For one thread.
+// Gives the writes their sequences. Tracks the effect of the group's earlier calls on each id, because neither the log
+// nor the changes have these calls yet. The writes must not move while the group lives. For one thread.
 class WriteGroup {
  public:
-  // Queries to the collection that the group depends on.
+  // The group asks the collection through these functions.
   struct Known {
-    std::function<bool(const collection::LogRecord&)> holds;  // whether the collection has a document of the id
-    // Returns the version that the log will have for the id after deletes of the group that count `pending_bytes`
-    // (version_memory.h).
+    // Whether the collection has a document with the record's id.
+    std::function<bool(const collection::LogRecord&)> holds;
+    // Returns the version that the log will have for the id after it got the group's deletes, whose remembered versions
+    // take `pending_bytes` (version_memory.h).
     std::function<absl::StatusOr<uint64_t>(const collection::LogRecord&, uint64_t pending_bytes)> version_of;
-    uint64_t remembered_bytes = collection::kRememberedBytes;  // the log's
+    uint64_t remembered_bytes = collection::kRememberedBytes;  // the limit of the log
   };
   enum class Numbering {
     kOfThoseThatTakePlace,
-    kOfAll,  // as in a stream: a write that does not take place has a record of kind kSkipped
+    kOfAll,  // for a stream: a write that does not take place gets a record of kind kSkipped
   };
   // The group's first write gets the sequence `last_sequence` + 1.
   WriteGroup(collection::IdType id_type, uint64_t last_sequence, Known known,
@@ -41,13 +42,14 @@ class WriteGroup {
 
   // The outcome of one call.
   struct Decision {
-    std::vector<collection::LogRecord> records;  // to be written to the log, of consecutive sequences; may be none
+    std::vector<collection::LogRecord> records;  // to be written to the log, with consecutive sequences; may be empty
     std::vector<store::WriteResult> results;     // [writes]
   };
-  // Decides about the next call. A write with a version takes place if the id has no version that is as new; a delete
-  // takes place if there is a document, or if it has a version to be remembered. Errors are those of version_of.
+  // Decides about the next call. A write with a version takes place unless the id already has the same or a newer
+  // version. A delete takes place if the document exists, or if the delete has a version that must be remembered.
+  // Returns the errors of version_of.
   absl::StatusOr<Decision> Decide(absl::Span<const store::Write> writes);
-  // Call exactly one of these next: Keep if the call's writes take place, Drop if none of them does.
+  // After Decide, call Keep if the call is written, or Drop if it is refused.
   void Keep();
   void Drop();
 
@@ -58,7 +60,7 @@ class WriteGroup {
   struct State {
     bool exists = false;
     uint64_t version = 0;
-    uint64_t deleted_at = 0;  // if it was deleted: the group's deleted bytes just after that delete
+    uint64_t deleted_at = 0;  // if it was deleted: the group's deleted bytes right after that delete
   };
   using States = std::unordered_map<std::string_view, State>;  // int64 ids by their bytes
 
@@ -73,12 +75,12 @@ class WriteGroup {
   const collection::IdType id_type_;
   const Known known_;
   const Numbering numbering_;
-  uint64_t last_sequence_;           // of the calls that were kept
+  uint64_t last_sequence_;           // of the kept calls
   uint64_t call_last_sequence_ = 0;  // of the call that was decided about
-  uint64_t deleted_bytes_ = 0;       // of the records of the calls that were kept
+  uint64_t deleted_bytes_ = 0;       // of the records of the kept calls
   uint64_t call_deleted_bytes_ = 0;  // with those of the call that was decided about
-  States states_;                    // after the calls that were kept
-  States call_states_;               // beside these, after the call that was decided about
+  States states_;                    // after the kept calls
+  States call_states_;               // changes of the call that was decided about
 };
 
 }  // namespace maxsim::live

@@ -24,7 +24,7 @@ struct GroupTimes {
   absl::Time visible;
 };
 
-// Count a call that did not come to the queue, and calls whose writes all failed.
+// CountRefused counts a call that was not queued. CountFailed counts calls whose writes all failed.
 void CountRefused(Metrics* metrics, const std::string& collection, const WriteCall& call);
 void CountFailed(Metrics* metrics, const std::string& collection, const std::vector<WriteCall>& calls);
 

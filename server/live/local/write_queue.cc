@@ -14,24 +14,24 @@ namespace {
 constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(20);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(5);
 
-// The fixed work per write, in bytes: logging and applying 100,000 deletes of 350 bytes takes about as long as upserts
-// of 400 MB.
+// The fixed work per write, in bytes. Logging and applying 100,000 deletes of 350 bytes each takes about as long as
+// upserts of 400 MB in total.
 constexpr uint64_t kWorkPerWrite = 4096;
 
-// The largest quantum of a client's turn. It is small, so that while a client writes calls that take a second each,
-// another client's small calls wait only for the call that is being written.
+// The largest quantum of a client's turn. It is small, so that if a client's calls take a second each, the small calls
+// of other clients only wait for one of them.
 constexpr uint64_t kMaxQuantum = uint64_t{1} << 20;
 
 // The largest number of calls in a group. Room for all of them is reserved before the first is taken.
 constexpr size_t kMaxGroupCalls = 4096;
 
-// A client may hold at most this many times the free part of max_bytes. So a single client leaves a quarter free, two
+// A client may hold at most this many times the free part of max_bytes. So one client leaves a quarter free, and two
 // clients leave a seventh. (A. Choudhury, E. Hahne, "Dynamic queue length thresholds for shared-memory packet
 // switches", 1998.)
 constexpr uint64_t kShareOfFree = 3;
 
-// A call is admitted if its estimated wait is at most this share of max_queue_time. The rest allows for later calls of
-// other clients that go first, so that nearly all admitted calls are written in time.
+// A call is admitted if its estimated wait is at most this share of max_queue_time. The rest is a margin for later
+// calls of other clients that go first. With it, nearly all admitted calls are written in time.
 constexpr double kAdmittedShare = 0.9;
 
 }  // namespace
@@ -51,7 +51,7 @@ absl::Status WriteQueue::Refusal(const std::string& reason, absl::Duration retry
 }
 
 // Estimates how long the call would wait if it arrived now and no further call came: for the rest of the group that is
-// being written, for its client's earlier calls, and for the other clients' turns in between.
+// being written, for its client's earlier calls, and for the turns of other clients between these.
 absl::Duration WriteQueue::WaitOf(const WriteCall& call, absl::Time now) const {
   const uint64_t mine = waiting_.work_of(call.client());
   const uint64_t others = waiting_.num_clients() - (waiting_.HasJobsOf(call.client()) ? 1 : 0);
@@ -127,7 +127,8 @@ std::vector<WriteCall> WriteQueue::TakeGroup(uint64_t max_bytes, absl::Time now,
     try {
       may_wait = CheckMayWait(next, now);
     } catch (const std::bad_alloc&) {
-      // There is no memory for the refusal, so the call goes on waiting. The calls taken so far must not be lost.
+      // There is no memory for the refusal, so the call stays in the queue. If calls were already taken, this function
+      // must not throw: they would be lost.
       waiting_.EndScan();
       if (group.empty() && expired->size() == num_expired) throw;
       return group;
@@ -163,7 +164,7 @@ void WriteQueue::TakeExpired(absl::Time now, std::vector<Expired>* expired) {
   waiting_.RemoveIf([&](const WriteCall& call) { return !MayWait(call, now); }, &removed);
   num_waiting_ -= count;
   for (WriteCall& call : removed) {
-    absl::Status reason(absl::StatusCode::kResourceExhausted, "");  // memory has run out; this takes none
+    absl::Status reason(absl::StatusCode::kResourceExhausted, "");  // an empty message, because memory has run out
     try {
       reason = CheckMayWait(call, now);
     } catch (const std::bad_alloc&) {

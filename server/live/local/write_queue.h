@@ -1,4 +1,4 @@
-// The calls that wait for the thread that writes.
+// The queue of calls to be written.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct WriteCall {
   uint64_t num_bytes = 0;
   absl::Time arrived;  // MonotonicNow()
   store::WriteCaller caller = {};
-  // If not 0, all of the writes are messages of a stream, and the first one has this sequence there. If 0, they are
-  // writes of clients, and get their sequences here.
+  // If this is not 0, all of the writes are messages of a stream, and this is the first message's sequence in the
+  // stream. If it is 0, the writes are a client's and get their sequences when they are written.
   uint64_t first_sequence = 0;
 
   // For DeficitRoundRobin.
@@ -33,7 +33,7 @@ struct WriteCall {
 
 struct WriteQueueLimits {
   int64_t max_bytes = 0;          // of the calls that are not answered yet
-  absl::Duration max_queue_time;  // how long a call may wait until it is taken; 0: no limit
+  absl::Duration max_queue_time;  // the longest time a call may wait in the queue; 0 for no limit
 };
 
 // A queue of write calls. A client's calls are taken in order of arrival; clients take turns by deficit round robin.
@@ -44,31 +44,31 @@ class WriteQueue {
   // `name`, the collection's, is for messages.
   WriteQueue(std::string name, const WriteQueueLimits& limits);
 
-  // Returns OK, or RESOURCE_EXHAUSTED with a RetryInfo in three cases: the call would exceed max_bytes; its client
-  // would hold more than three times the bytes that are still free (so that other clients find room); or the call would
-  // wait for longer than max_queue_time allows, by the recent rate. If there are no other calls, a call is always
-  // admitted.
+  // Returns OK, or RESOURCE_EXHAUSTED with a RetryInfo in three cases: with the call, the queue would exceed max_bytes;
+  // its client would hold more than three times the bytes that are still free (so that other clients find room); or at
+  // the recent rate the call would wait for longer than max_queue_time allows. If the queue has no other calls, a call
+  // is always admitted.
   absl::Status Admit(const WriteCall& call, absl::Time now) const;
   void Push(WriteCall call);
 
   bool empty() const { return waiting_.empty(); }
-  // Takes the first call, then further calls while the total stays within `max_bytes`. Calls that have waited for
-  // max_queue_time or whose deadline has passed go to `expired` with the reason instead; the caller must call Finish
-  // for them, too. If memory runs out (std::bad_alloc), nothing has changed.
+  // Takes the first call, then further calls while the total stays within `max_bytes`. A call that has waited for
+  // max_queue_time or whose deadline has passed goes to `expired` instead, with the reason. The caller must call Finish
+  // for these calls, too. If memory runs out (std::bad_alloc), nothing has changed.
   struct Expired {
     WriteCall call;
     absl::Status reason;
   };
   std::vector<WriteCall> TakeGroup(uint64_t max_bytes, absl::Time now, std::vector<Expired>* expired);
-  // Moves all calls that have waited for max_queue_time or whose deadline has passed to `expired`, for a time in which
-  // no group is taken. The caller must call Finish for them. If memory runs out, nothing has changed.
+  // Moves all calls that have waited for max_queue_time or whose deadline has passed to `expired`. Use it while no
+  // groups are taken. The caller must call Finish for these calls. If memory runs out, nothing has changed.
   void TakeExpired(absl::Time now, std::vector<Expired>* expired);
   // Records that a taken call of this client has been answered.
   void Finish(uint64_t client, uint64_t num_bytes);
-  // Records that writing the group taken last, which had this amount of work, took this long.
+  // Records that the group taken last had this amount of work, and took this long to write.
   void ObserveGroup(uint64_t work, absl::Duration took);
-  // Records that calls with this amount of work were taken in this time while others waited. For a caller that does not
-  // write one group after another.
+  // Records that calls with this amount of work were taken in this time while other calls waited. For a caller that
+  // does not write groups one after another, and so cannot call ObserveGroup.
   void ObserveRate(uint64_t work, absl::Duration took);
 
   uint64_t num_bytes() const { return num_bytes_; }

@@ -10,11 +10,11 @@
 namespace maxsim::live {
 namespace {
 
-// Bounds the memory of a group. The log and the device get copies of it; the copies of a larger group would need fresh
-// memory from the kernel each time and would not fit the caches, which is slower.
+// The limit for the bytes of a group. The log and the device get copies of the group. Larger copies would be slower,
+// because they need fresh memory from the kernel each time and do not fit the caches.
 constexpr uint64_t kMaxGroupBytes = uint64_t{8} << 20;
 
-// If there is no memory even for a list of the calls, they wait this long until the next attempt.
+// If there is no memory for the list of calls, the next attempt is made after this time.
 constexpr absl::Duration kNoMemoryPoll = absl::Milliseconds(10);
 
 }  // namespace
@@ -35,7 +35,7 @@ void LiveCollection::ApplyMessages(uint64_t first_sequence, std::vector<store::W
 void LiveCollection::Accept(WriteCall call, bool is_bounded) {
   for (const store::Write& write : call.writes) call.num_bytes += write.num_bytes();
   absl::Status refused;
-  bool is_served = true;  // else its metrics are gone, or will be
+  bool is_served = true;  // if not, its metrics are removed, or will be
   {
     const MutexLock lock(&mutex_);
     is_served = !stopping_ && served_generation_ != 0;
@@ -81,12 +81,12 @@ absl::Time LiveCollection::WriteOnce() {
   if (recover) writer_.TryToRecover(&stop_);
   const absl::Time begin = MonotonicNow();
   if (!calls.empty()) writer_.Write(calls);
-  // Calls that fail because nothing can be written say nothing about the rate of writes.
+  // After a failure no call was written, so the time of these calls must not count for the rate of writes.
   const absl::Duration took = writer_.has_failed() ? absl::ZeroDuration() : MonotonicNow() - begin;
   uint64_t work = 0;
   for (WriteCall& call : calls) {
     work += call.work();
-    call.writes = {};  // frees them outside of the lock
+    call.writes = {};  // freed outside of the lock
     call.done = nullptr;
   }
   lock.Lock();

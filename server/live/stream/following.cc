@@ -20,16 +20,16 @@ namespace {
 
 using collection::LogRecord;
 
-// Receive returns this often, so that the thread sees that it is to end.
+// The timeout of Receive, after which the thread checks whether it must end.
 constexpr absl::Duration kReceivePoll = absl::Milliseconds(500);
 
-// The intervals at which a stream that cannot be followed is tried again. They grow to the maximum, which bounds how
-// long a collection takes no writes after JetStream has come back.
+// The waits between attempts to follow a stream. They grow up to the maximum, which is the longest time that a
+// collection takes no writes after JetStream is available again.
 constexpr absl::Duration kFirstFollowWait = absl::Milliseconds(50);
 constexpr absl::Duration kMaxFollowWait = absl::Seconds(2);
 
-// The intervals at which a message that finds no room in segments is tried again. A compaction, which makes room, takes
-// a second or more.
+// The waits between attempts to apply a message for which segments have no room. A compaction makes room, and takes a
+// second or more.
 constexpr absl::Duration kFirstApplyWait = absl::Milliseconds(20);
 constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
 
@@ -84,7 +84,7 @@ void StreamedCollection::RunFollower() {
     const absl::Status status = Guarded([&] { return FollowStream(); });
     if (leaving()) return;
     NoteLost(status);
-    // Begins with the first wait again if the stream was followed for a while.
+    // If the stream was followed for a while, starts again with the first wait.
     wait = MonotonicNow() - begin > kMaxFollowWait ? kFirstFollowWait : std::min(2 * wait, kMaxFollowWait);
     WaitUnlessLeaving(wait);
   }
@@ -115,7 +115,8 @@ void StreamedCollection::NoteBlocked(const absl::Status& status) {
   changed_.NotifyAll();
 }
 
-// Checks that the `position` messages that the collection has applied are of this stream, and that it has the next one.
+// Checks that the collection has applied messages of this stream, up to `position`, and that the stream still has the
+// next message.
 absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t position) const {
   const std::optional<collection::LogStream> followed = collection_->stream();
   const std::string here = Cat("collection ", name_, " has applied the messages up to sequence ", position);
@@ -144,7 +145,7 @@ absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t po
   return absl::OkStatus();
 }
 
-// Follows the stream until something fails, or the thread is to end.
+// Follows the stream until a step fails or the thread must end.
 absl::Status StreamedCollection::FollowStream() {
   const uint64_t begin = position();
   const bool is_known = collection_->stream().has_value();
@@ -180,7 +181,7 @@ absl::Status StreamedCollection::FollowStream() {
   return absl::OkStatus();
 }
 
-// Applies messages, however long that takes: those that find no room in segments wait for a compaction.
+// Applies messages. If segments have no room for a message, waits for a compaction, without a time limit.
 absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& messages) {
   absl::Span<const StreamMessage> rest = messages;
   absl::Duration wait = kFirstApplyWait;
@@ -213,7 +214,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
     NoteBlocked(results.status());
     WaitUnlessLeaving(wait);
     wait = std::min(2 * wait, kMaxApplyWait);
-    // If the log failed, it may have some of the messages after all.
+    // Even if the log failed, it may have some of the messages.
     const uint64_t applied = position();
     size_t num_applied = 0;
     while (num_applied < rest.size() && rest[num_applied].sequence <= applied) ++num_applied;
@@ -225,7 +226,8 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
   return absl::OkStatus();
 }
 
-// Returns the outcomes of messages that are skipped, and kApplied for all that the collection decides about.
+// Decodes messages. `outcomes` gets a skipped message's outcome, and kApplied for messages that the collection decides
+// about.
 std::vector<store::Write> StreamedCollection::Decode(absl::Span<const StreamMessage> messages,
                                                      std::vector<StreamOutcome>* outcomes) const {
   std::vector<store::Write> writes;
@@ -262,7 +264,7 @@ void StreamedCollection::CountMessages(absl::Span<const StreamOutcome> decoded, 
   metrics_->live().CountMessages(name_, counts);
 }
 
-// Answers the calls whose writes are all applied with these messages.
+// Records the results of these messages, and answers the calls whose last write is among them.
 void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const store::WriteResults& results) {
   const absl::Time now = MonotonicNow();
   std::vector<std::unique_ptr<PendingCall>> finished;
@@ -278,7 +280,7 @@ void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const
       queue_.Finish(call.client(), call.num_bytes);
     }
   }
-  changed_.NotifyAll();  // Stop waits until no call is left
+  changed_.NotifyAll();  // Stop waits for this
   publisher_.Wake();
   for (std::unique_ptr<PendingCall>& call : finished) {
     store::WriteResults answer;

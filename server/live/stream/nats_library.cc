@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 constexpr absl::Duration kReconnectWait = absl::Milliseconds(200);
 
-// Returns the number that a member is, or 0.
+// Returns the value of a JSON member that is a number, or 0.
 int64_t NumberOf(const Json& object, const char* key) {
   const auto member = object.find(key);
   return member != object.end() && member->is_number_integer() ? member->get<int64_t>() : 0;
@@ -91,14 +91,15 @@ absl::StatusOr<Options> MakeOptions(const NatsOptions& options, const std::strin
   natsOptions_SetTimeout(made, std::max<int64_t>(absl::ToInt64Milliseconds(call_timeout), 1));
   natsOptions_SetMaxReconnect(made, -1);
   natsOptions_SetReconnectWait(made, absl::ToInt64Milliseconds(kReconnectWait));
-  // The smallest size. A message must not be sent after a reconnect: its client may have been told that it is not
-  // written.
+  // The smallest buffer size. A message must not be sent later, after a reconnect: its client may have been told that
+  // it was not written.
   natsOptions_SetReconnectBufSize(made, 1);
-  // One thread of the library delivers the answers of all connections (OnAnswer), and messages are sent by the thread
-  // that publishes them. Otherwise each connection would have threads for both.
+  // One thread of the library delivers the answers on all connections (OnAnswer), and the publishing thread itself
+  // sends messages. Otherwise each connection would have a thread for each of the two.
   natsOptions_UseGlobalMessageDelivery(made, true);
   natsOptions_SetSendAsap(made, true);
-  // A server that vanished without closing the connection is noticed within the time limit of a write or two.
+  // With these pings, a server that vanished without closing the connection is noticed within one or two time limits of
+  // a write.
   natsOptions_SetPingInterval(made, absl::ToInt64Milliseconds(std::max(options.timeout, absl::Seconds(1))));
   natsOptions_SetMaxPingsOut(made, 1);
   return created;

@@ -1,4 +1,4 @@
-// Owning types for objects of the C library of NATS, and parsers for what JetStream says in messages. Internal to
+// Owning types for objects of the NATS C library, and parsers for the messages of JetStream. Internal to
 // nats_stream.cc.
 #pragma once
 
@@ -37,31 +37,31 @@ using Info = std::unique_ptr<jsStreamInfo, Destroyer<jsStreamInfo_Destroy>>;
 using Connection = std::unique_ptr<natsConnection, Destroyer<CloseConnection>>;
 using Subscription = std::unique_ptr<natsSubscription, Destroyer<EndSubscription>>;
 
-// Returns the options of a connection of that name, which reconnects by itself however often it is lost, and buffers
-// nothing that is sent meanwhile. Returns FAILED_PRECONDITION, naming the key, if the library refuses an option.
+// Returns the options of a connection with that name. The connection reconnects whenever it is lost, and does not
+// buffer messages while it is down. Returns FAILED_PRECONDITION, naming the key, if the library refuses an option.
 absl::StatusOr<Options> MakeOptions(const NatsOptions& options, const std::string& name, absl::Duration call_timeout);
 
-// Returns a status of the library as text, with the detail that the library gives.
+// Returns a status of the library as text, with the library's details.
 std::string LastError(natsStatus status);
 
 // Returns the value of a header, or "". It lives as long as the message.
 std::string_view HeaderOf(natsMsg* message, const char* key);
 
-// Parses a number. Returns nullopt unless the text consists of digits alone.
+// Parses a number. Returns nullopt unless the text consists only of digits.
 std::optional<uint64_t> ParseNumber(std::string_view text);
 
 // The header with the message id that the sender chose.
 inline constexpr char kIdHeader[] = "Nats-Msg-Id";
 
-// Data about a message that the server puts into its reply subject.
+// Data about a message. The server puts it into the message's reply subject.
 struct Delivery {
   uint64_t sequence = 0;           // in the stream
   uint64_t consumer_sequence = 0;  // 1, 2, ...; a gap means that messages were lost on the way
   uint64_t num_pending = 0;        // messages after this one
 };
 
-// Parses "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.CONSUMER_SEQUENCE.TIME.PENDING"; servers of several domains put
-// two more tokens after ACK, and one at the end. Returns nullopt for anything else.
+// Parses "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.CONSUMER_SEQUENCE.TIME.PENDING". Servers of several domains add
+// two tokens after ACK, and one at the end. Returns nullopt for anything else.
 std::optional<Delivery> ParseDelivery(std::string_view subject);
 
 // A parsed message from a subscription to a stream: a message of the stream, a status message of the server, or a
@@ -74,7 +74,7 @@ struct Arrival {
   uint64_t consumer_sequence = 0;
   uint64_t last_sequence = 0;  // of the stream, as of this message
   // For kStatus:
-  std::string answer_to;                                // the subject to send an empty answer to, or ""
+  std::string answer_to;                                // send an empty answer to this subject, unless it is ""
   std::optional<uint64_t> last_consumer_sequence = {};  // of the last message that was sent to the consumer
 };
 Arrival ReadArrival(natsMsg* message);
@@ -85,7 +85,8 @@ Arrival ReadArrival(natsMsg* message);
 // error texts.
 absl::StatusOr<uint64_t> ParseAcknowledgement(std::string_view data, std::string_view server);
 
-// Listens for answers to messages, on PREFIX.ID, in a thread of the library. It outlives the subscription.
+// The state of a subscription to answers, whose subjects are PREFIX.ID. A thread of the library uses it. Outlives the
+// subscription.
 struct Acknowledgements {
   std::mutex mutex;  // held while the listener is called
   OrderedStream::Listener listener;
@@ -93,7 +94,7 @@ struct Acknowledgements {
   size_t prefix_bytes = 0;  // of the subject, before the id
 };
 
-// Passes an answer to the listener. The answer's subject says which message it is for.
+// Passes an answer to the listener. The answer's subject names the message that it is for.
 void TakeAnswer(natsMsg* message, Acknowledgements& to);
 
 // Subscribes to `subject`, PREFIX.*.

@@ -17,24 +17,24 @@ namespace {
 
 using nats::LastError;
 
-// Bytes of a message that are left for everything but its data: the header with its id.
+// Bytes that are reserved in each message for its header, which has the message's id.
 constexpr int64_t kHeaderBytes = 128;
 
-// The server sends a heartbeat this often. After this many without one, the subscription is made anew.
+// The interval of the server's heartbeats, and the number of missed heartbeats after which Receive fails.
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 constexpr int kMissedHeartbeats = 4;
 
-// The server removes the consumer after this time without a listener.
+// The server removes a consumer that had no listener for this time.
 constexpr absl::Duration kConsumerLife = absl::Seconds(30);
 
 constexpr absl::Duration kMaxConnectWait = absl::Seconds(2);
 constexpr absl::Duration kInterruptPoll = absl::Milliseconds(100);
 
-// Limits of what Receive returns at once: as much as one commit of the log takes well.
+// Limits of the messages that one Receive returns: as many as one commit of the log handles well.
 constexpr size_t kMaxReceivedBytes = size_t{8} << 20;
 constexpr size_t kMaxReceivedMessages = 4096;
 
-// The server drops a message if it has had one with the same id within this time.
+// The server drops a message if it took one with the same id within this time.
 constexpr absl::Duration kDuplicateWindow = absl::Minutes(2);
 
 int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
@@ -93,13 +93,13 @@ class NatsStream final : public OrderedStream {
   std::atomic<int64_t> max_message_bytes_{std::numeric_limits<int64_t>::max()};
   std::atomic<uint64_t> last_sequence_{0};
 
-  // Guards the connection's life. The following thread alone changes the connection; Publish uses it from other
-  // threads.
+  // Guards the connection's lifetime. Only the follower's thread replaces the connection; other threads use it in
+  // Publish.
   mutable std::mutex mutex_;
   nats::Connection connection_;
   std::string answers_;  // the subject of acknowledgements up to the id, with the dot
 
-  // The following belong to the thread that follows.
+  // Only the follower's thread uses the members from here on.
   nats::JetStream jet_stream_;
   nats::Subscription answers_subscription_;
   nats::Subscription messages_;
@@ -120,7 +120,7 @@ void NatsStream::Disconnect() {
 }
 
 absl::Status NatsStream::Connect() {
-  // Without the subscription to answers the connection is useless: no write on it would ever be answered.
+  // Without the subscription to answers the connection is useless: no answers to its messages would arrive.
   const bool is_usable = connection_ != nullptr && answers_subscription_ != nullptr;
   if (is_usable && natsConnection_Status(connection_.get()) != NATS_CONN_STATUS_CLOSED) return CheckConnected();
   Disconnect();
@@ -212,7 +212,7 @@ absl::StatusOr<nats::Info> NatsStream::CreateStream() {
   jsErrCode code = {};
   const natsStatus status = js_AddStream(&made, jet_stream_.get(), &config, nullptr, &code);
   if (status == NATS_OK) return nats::Info(made);
-  if (code == JSStreamNameExistErr) return FindStream();  // another server was first
+  if (code == JSStreamNameExistErr) return FindStream();  // another server has just created it
   if (code == JSStreamReplicasNotSupportedErr || code == JSClusterNoPeersErr || code == JSInsufficientResourcesErr) {
     return absl::FailedPreconditionError(Cat(server_, " cannot make stream ", name_, " with nats.replicas ",
                                              options_.replicas, ": ", LastError(status)));
@@ -237,7 +237,7 @@ absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
     return absl::FailedPreconditionError(
         Cat(server_, ": stream ", name_, " has other subjects than ", subjects_, ": it is not a collection's"));
   }
-  // Other settings would leave gaps in the stream, or store a message twice that is sent twice.
+  // With other settings the stream could have gaps, or could store a message twice if it is sent twice.
   if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {
     return absl::FailedPreconditionError(
         Cat(server_, ": stream ", name_,
@@ -254,7 +254,7 @@ absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   max_message_bytes_ = std::max<int64_t>(limit - kHeaderBytes, 0);
   const jsStreamState& state = (*info)->State;
   last_sequence_ = state.LastSeq;
-  // A stream that never had a message says that it begins with 0.
+  // For a stream that never had a message, the server reports 0 as its first sequence.
   return StreamInfo{.stream = {.name = name_, .created_ns = static_cast<uint64_t>((*info)->Created)},
                     .first_sequence = std::max<uint64_t>(state.FirstSeq, 1),
                     .last_sequence = state.LastSeq};
@@ -269,7 +269,7 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
   natsStatus status = natsConnection_SubscribeSync(&made, connection_.get(), inbox.get());
   if (status != NATS_OK) return Away("no subscription", status);
   messages_.reset(made);
-  // Flow control bounds what waits here.
+  // Flow control limits the number of messages that wait here.
   natsSubscription_SetPendingLimits(made, -1, -1);
   jsConsumerConfig config;
   jsConsumerConfig_Init(&config);
@@ -325,14 +325,14 @@ absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration ti
     const absl::Time now = MonotonicNow();
     if (messages.empty() && now >= until) break;
     natsMsg* next = nullptr;
-    // Waits for the first message only. The others are those that have arrived by then.
+    // Only waits for the first message. After it, takes the messages that have already arrived.
     const int64_t wait_ms = messages.empty() ? Milliseconds(std::min(until - now, kInterruptPoll)) : 0;
     const natsStatus status = natsSubscription_NextMsg(&next, messages_.get(), wait_ms);
     if (status == NATS_OK) {
       absl::Status taken = Take(nats::Message(next), messages, &num_bytes);
       if (taken.ok()) continue;
       if (messages.empty()) return taken;
-      break;  // the next call meets the gap again, or the missing heartbeat
+      break;  // the next call finds the same gap or missing heartbeat
     }
     if (!messages.empty()) break;
     if (status != NATS_TIMEOUT) return Away("the subscription ended", status);

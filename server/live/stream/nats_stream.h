@@ -10,17 +10,18 @@
 
 namespace maxsim::live {
 
-// Returns the name of a collection's stream, PREFIX-NAME, with + in place of each dot, which a stream's name may not
-// have and a collection's may.
+// Returns the name of a collection's stream: PREFIX-NAME, with each dot replaced by +, because a stream's name must not
+// have dots.
 std::string StreamNameOf(std::string_view prefix, std::string_view collection);
-// Returns the subjects of its messages, PREFIX.NAME.*, with the same name; the last token is the slot.
+// Returns the subjects of the stream's messages: PREFIX.NAME.*, with dots replaced in the same way. The last token is
+// the slot.
 std::string SubjectsOf(std::string_view prefix, std::string_view collection);
 
-// Returns the servers without the passwords that the urls may have, for messages.
+// Returns the urls without their passwords, for messages.
 std::string WithoutSecrets(std::string_view url);
 
-// Makes the stream object of a collection, without connecting. Open creates the stream on the server: on disk, with
-// options.replicas copies, and without limits, so that only an operator removes messages.
+// Makes the stream object of a collection. Does not connect yet. OrderedStream::Open creates the stream on the server:
+// on disk, with options.replicas copies, and without limits, so that only an operator removes messages.
 std::unique_ptr<OrderedStream> MakeNatsStream(const NatsOptions& options, const std::string& collection);
 
 }  // namespace maxsim::live

@@ -14,23 +14,24 @@
 namespace maxsim::live {
 namespace {
 
-// Bytes that may be on their way without an answer. A slow server is not handed more than it can take, and one that is
-// 100 ms away still gets 160 MB/s.
+// The most bytes that may be sent and not yet acknowledged. This keeps a slow server from being flooded. A server that
+// is 100 ms away can still get 160 MB/s.
 constexpr uint64_t kMaxBytesInFlight = uint64_t{16} << 20;
 
-// The most bytes of calls that are taken from the queue at once.
+// The most bytes of calls that one step takes from the queue.
 constexpr uint64_t kMaxTakenBytes = uint64_t{8} << 20;
 
-// A message without an answer is sent again after this fraction of nats.timeout: a quarter.
+// A message that was not acknowledged is sent again after a quarter of nats.timeout.
 constexpr int kSendAgainParts = 4;
 
 // A message is sent again after this time if the server could not pass it on because the stream has no leader.
 constexpr absl::Duration kNoResponderDelay = absl::Milliseconds(100);
 
-// The rate at which calls leave the queue is measured over at least this time: the first ones leave in a burst.
+// The rate at which calls leave the queue is measured over at least this time, because the first calls leave in a
+// burst.
 constexpr absl::Duration kRateInterval = absl::Milliseconds(200);
 
-// Overdue calls and messages without an answer are looked for this often.
+// How often overdue calls and unacknowledged messages are looked for.
 constexpr absl::Duration kCheckInterval = absl::Milliseconds(20);
 
 constexpr absl::Duration kUnavailableRetryDelay = absl::Seconds(1);
@@ -42,7 +43,7 @@ absl::Status RetryLater(absl::Status status, absl::Duration delay) {
 
 }  // namespace
 
-// Returns why writes are not accepted or not applied now, or OK.
+// Returns why writes are currently not accepted or not applied, or OK.
 absl::Status StreamedCollection::Refusal() const {
   if (!blocked_.ok()) return blocked_;
   return lost_;
@@ -63,7 +64,7 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, const store::W
     } else if (!blocked_.ok()) {
       refused = blocked_;
     } else if (!absl::IsUnavailable(lost_) && !lost_.ok()) {
-      refused = lost_;  // this is not the collection's stream: waiting does not help
+      refused = lost_;  // it is not this collection's stream, so waiting would not help
     } else {
       refused = queue_.Admit(call, call.arrived);
     }
@@ -78,12 +79,12 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, const store::W
   call.done(std::move(refused));
 }
 
-// A step of the publisher. Returns when the next one is due.
+// A step of the publisher. Returns the time of the next step.
 absl::Time StreamedCollection::PublishOnce() {
   MutexLock lock(&mutex_);
   publishing_ = true;
   bool worked = false;
-  // If memory runs out, the step ends early, and is repeated. Nothing throws while the lock is released.
+  // If memory runs out, the step ends early and is repeated. No exception is thrown while the lock is released.
   const absl::Status status = Guarded([&] {
     mutex_.AssertHeld();
     worked = TakeCalls(lock);
@@ -104,8 +105,8 @@ absl::Time StreamedCollection::PublishOnce() {
   return worked && status.ok() ? absl::InfinitePast() : MonotonicNow() + kCheckInterval;
 }
 
-// Tells the queue at what rate calls are taken from it, so that it can estimate how long a new one will wait. Only time
-// in which calls waited counts.
+// Tells the queue the rate at which calls are taken from it, so that it can estimate how long a new call will wait.
+// Only counts time in which calls were waiting.
 void StreamedCollection::ObserveRate(absl::Time now) {
   if (!is_backlogged_) {
     rate_since_ = now;
@@ -117,7 +118,7 @@ void StreamedCollection::ObserveRate(absl::Time now) {
   }
 }
 
-// Refuses calls before anything of them was written. Called without the lock.
+// Refuses calls of which nothing was sent. The caller must not hold the lock.
 void StreamedCollection::Refuse(std::vector<WriteQueue::Expired> expired) {
   for (WriteQueue::Expired& one : expired) {
     CountRefused(metrics_, name_, one.call);
@@ -126,7 +127,7 @@ void StreamedCollection::Refuse(std::vector<WriteQueue::Expired> expired) {
   }
 }
 
-// Refuses calls that have waited too long while too many bytes were on their way to the stream.
+// Refuses calls that have waited too long in the queue because too many bytes were on their way to the stream.
 void StreamedCollection::RefuseExpired(MutexLock& lock) {
   if (queue_.empty()) return;
   std::vector<WriteQueue::Expired> expired;
@@ -183,7 +184,7 @@ std::unique_ptr<PendingCall> StreamedCollection::Encode(WriteCall& call) const {
     pending->writes[idx].data = std::make_shared<const std::string>(EncodeMessage(call.writes[idx], rules_));
   }
   pending->call = std::move(call);
-  // The messages have the rows and payloads, so this frees the call's own.
+  // The messages have copies of the rows and payloads, so the originals can be freed.
   for (store::Write& write : pending->call.writes) {
     write.rows = std::vector<std::byte>();
     write.payload = std::string();
@@ -204,7 +205,7 @@ absl::Status StreamedCollection::CheckSize(const PendingCall& call) const {
   return absl::OkStatus();
 }
 
-// Sends the next message, in the order of the calls, for the first time. Returns whether there was one to send.
+// Sends the next message that was not sent yet, in the order of the calls. Returns whether there was one.
 bool StreamedCollection::SendNext(MutexLock& lock) {
   if (!following_ || applied_sequence_ < catch_up_sequence_) return false;
   if (pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
@@ -221,19 +222,19 @@ bool StreamedCollection::SendNext(MutexLock& lock) {
   return true;
 }
 
-// Sends a message. The call may be gone afterwards.
+// Sends a message. The lock is released for a while, so the call may be gone when this returns.
 void StreamedCollection::Send(PendingCall& call, size_t idx, MutexLock& lock) {
   const std::string id = pending_.IdOf(call.first_number + idx);
   const int32_t slot = call.writes[idx].slot;
   const std::shared_ptr<const std::string> data = call.writes[idx].data;
   pending_.NoteSent(call, idx, MonotonicNow());
   lock.Unlock();
-  // A message that is published without a connection counts as lost on the way.
+  // If there is no connection, the message is treated like one that was lost on the way.
   Guarded([&] { return stream_->Publish(slot, id, *data); }).IgnoreError();
   lock.Lock();
 }
 
-// Sends again what the stream has not answered in time. The stream drops what it has already.
+// Sends the messages again that the stream has not acknowledged in time. The stream drops the ones that it already has.
 void StreamedCollection::SendAgain(MutexLock& lock) {
   if (!following_) return;
   const absl::Time before = MonotonicNow() - options_.nats.timeout / kSendAgainParts;
@@ -274,7 +275,7 @@ void StreamedCollection::FailOverdue(MutexLock& lock) {
   const absl::Time now = MonotonicNow();
   while (true) {
     PendingCall* overdue = nullptr;
-    // All calls have the same time limit, so the first one is due first.
+    // All calls have the same time limit, so the first call is the first to be overdue.
     pending_.Visit([&](PendingCall& call) {
       if (call.deadline <= now) overdue = &call;
       return false;

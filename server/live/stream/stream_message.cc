@@ -55,7 +55,7 @@ Write WriteOf(const LogRecord& record) {
   return write;
 }
 
-// Returns what is wrong with the values of a document that could be parsed, or "".
+// Returns the error in the values of a parsed document, or "".
 std::string ProblemWith(const Write& write, const MessageRules& rules) {
   const collection::LogFormat& format = rules.format;
   if (write.kind != LogRecord::Kind::kUpsert) return "";
@@ -71,14 +71,14 @@ std::string ProblemWith(const Write& write, const MessageRules& rules) {
   return status.ok() ? "" : Cat("payload: ", ForStrCat(std::string(status.message())));
 }
 
-// Describes in words what writer and reader of a message must agree about.
+// Returns a text with the properties of a collection that a message's writer and its readers must agree on.
 std::string DescribeForm(const MessageRules& rules) {
   std::string words = Describe(rules.format);
   if (!rules.fields.empty()) words += Cat(", fields ", collection::FormatFields(rules.fields));
   return words;
 }
 
-// Returns what is wrong with all that stands before the record, or "".
+// Returns the error in the part of the message before the record, or "".
 std::string ProblemWithHead(std::string_view message, const MessageRules& rules) {
   if (message.size() < kRecordOffset) return Cat(message.size(), " bytes, fewer than ", kRecordOffset);
   if (message[0] != kMessageVersion) {
@@ -123,7 +123,7 @@ Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRu
     return Skipped(collection::SkipReason::kUnreadable);
   }
   Write write = WriteOf(*record);
-  // Checked before the values, which the servers of other partitions need not look at.
+  // The slot is checked before the values, because servers of other partitions need not check values.
   if (!rules.slots.contains(SlotOf(write, rules.format.id_type))) {
     return Skipped(collection::SkipReason::kOtherPartition);
   }

@@ -23,15 +23,16 @@ struct MessageRules {
 // Returns the slot of the document's id.
 int32_t SlotOf(const store::Write& write, collection::IdType id_type);
 
-// Returns the message of a write: a byte 1, the version of this form; the checksum of what follows (XXH3 of 64 bits);
-// the hash (XXH3 of 64 bits) of the format in words, Describe(LogFormat), where the collection has fields with ",
-// fields " and their text (FormatFields) after it; the write as the log has it (AppendRecordValue). Numbers are
-// little-endian.
+// Returns the message of a write. It consists of a byte 1 (the version of this form); the checksum of the bytes after
+// it; a hash of the collection's format; and the write in the log's form (AppendRecordValue). The checksum and the hash
+// are 64-bit XXH3. The hash is that of the text Describe(LogFormat), followed by ", fields " and FormatFields if the
+// collection has fields. Numbers are little-endian.
 std::string EncodeMessage(const store::Write& write, const MessageRules& rules);
 
-// Returns the write of a message, or one of kind kSkipped: kOtherPartition for a document of other slots, kUnreadable
-// for bytes that EncodeMessage with this format and these fields cannot have made; `problem` then says why. The result
-// depends on the message and the rules alone, so that all replicas agree.
+// Returns the write of a message, or a write of kind kSkipped with one of two reasons: kOtherPartition if the
+// document's slot is not in `rules`; kUnreadable if EncodeMessage cannot have made the message with this format and
+// these fields. For kUnreadable, `problem` says why. The result only depends on the message and the rules, so all
+// replicas agree.
 store::Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRules& rules,
                            std::string* problem);
 

@@ -11,7 +11,7 @@
 namespace maxsim::live {
 namespace {
 
-// Returns random digits, so that no other process has the same ones.
+// Returns random digits that no other process has.
 std::string MakeNonce() {
   std::random_device device;
   const uint64_t high = device();
@@ -75,7 +75,7 @@ void StreamedCollection::Stop() {
       return;
     }
     changed_.NotifyAll();
-    // Each of them has a time limit.
+    // Each pending call has a time limit, so this wait ends.
     while (served_ && (publishing_ || !queue_.empty() || !pending_.empty())) changed_.Wait(lock);
     leaving_ = true;
   }

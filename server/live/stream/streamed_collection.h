@@ -4,13 +4,13 @@
 //                                                      -> the call's answer
 //
 // The publisher, a task on threads that all collections share, sends each write of a call as a message, in order. The
-// follower, a thread of the collection, takes the messages of all servers in the order of the stream and has the
-// collection apply them. The local log stores them under the stream's sequences, so its last one is this server's
-// position. The outcome of a write is that of applying it, which depends on the messages before it alone. A call is
-// answered when its own messages have come back and are applied. Acknowledgements (Listener) only tell what must be
-// sent again, and how far a failed call got.
+// follower, a thread of the collection, receives the messages of all servers in the order of the stream, and has the
+// collection apply them. The local log stores messages under their sequences in the stream, so the log's last sequence
+// is this server's position in the stream. The outcome of a write is decided when it is applied, and only depends on
+// the messages before it. A call is answered when its own messages have come back and are applied. Acknowledgements
+// (Listener) only tell which messages must be sent again, and how many writes of a failed call are in the stream.
 //
-// Locks: `mutex_` is held for moments. The collection, `done` and the stream are called without it.
+// Locks: `mutex_` is only held for moments. Calls of the collection, of `done` and of the stream are made without it.
 #pragma once
 
 #include <cstdint>
@@ -63,10 +63,10 @@ class StreamedCollection final : public store::LiveDocuments {
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override {
     return collection_->TombstonesOf(manifest);
   }
-  // The first call begins to follow the stream.
+  // The first call starts to follow the stream.
   absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
                      const StopSignal* stop) override;
-  // Answers the calls that were accepted, or waits for their time limit, before it leaves the stream.
+  // Waits until all accepted calls are answered (each has a time limit), and then leaves the stream.
   void Stop() override;
 
  private:
@@ -117,20 +117,23 @@ class StreamedCollection final : public store::LiveDocuments {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
-  bool is_backlogged_ ABSL_GUARDED_BY(mutex_) = false;  // calls were left in the queue when the last ones were taken
-  absl::Time next_check_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // for overdue calls
-  bool publishing_ ABSL_GUARDED_BY(mutex_) = false;  // a step runs, which may hold calls that are in no list
+  bool is_backlogged_ ABSL_GUARDED_BY(mutex_) = false;  // the queue was not empty after calls were last taken from it
+  absl::Time next_check_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // time of the next check for overdue calls
+  // A step is running, and may hold calls that are not in queue_ or pending_.
+  bool publishing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time rate_since_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t taken_work_ ABSL_GUARDED_BY(mutex_) = 0;  // since rate_since_
   PendingCalls pending_ ABSL_GUARDED_BY(mutex_);
   bool served_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is accepted any more
-  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;   // the follower is to end
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // no more calls are accepted
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;   // the follower must end
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  bool following_ ABSL_GUARDED_BY(mutex_) = false;          // it is this collection's stream, and messages arrive
-  uint64_t catch_up_sequence_ ABSL_GUARDED_BY(mutex_) = 0;  // of the stream when the collection began to follow it
+  // The stream was found to be this collection's, and messages arrive.
+  bool following_ ABSL_GUARDED_BY(mutex_) = false;
+  // The stream's last sequence when the collection began to follow it.
+  uint64_t catch_up_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t applied_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // why it does not follow the stream
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // why the collection does not follow the stream
   absl::Status blocked_ ABSL_GUARDED_BY(mutex_);  // why the next message cannot be applied
 
   SharedTask publisher_;  // its steps have ended when Stop returns
