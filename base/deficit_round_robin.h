@@ -1,6 +1,5 @@
-// A queue that is fair between clients. Jobs of one client are served in order of arrival; clients share by deficit
-// round robin, weighted by work. Used for the requests to score and for the write calls of a live collection. A plain
-// data structure.
+// A queue that is fair between clients. The jobs of one client are served in order of arrival. Clients take turns by
+// deficit round robin, weighted by work. Used for scoring requests, and for the write calls of a live collection.
 #pragma once
 
 #include <algorithm>
@@ -27,26 +26,26 @@ namespace maxsim {
 // client moves to the end of the ring and keeps its credit. A client with no jobs left leaves the ring and loses its
 // credit. (M. Shreedhar, G. Varghese, "Efficient Fair Queuing using Deficit Round Robin", 1996.)
 //
-// The quantum is fixed at the start of each round: the cost of the largest job waiting then, rounded up to a power of
-// two less one, and at most `max_quantum`. Every client gets one turn per round with the same quantum, so a large job
-// that comes and goes between the turns of two clients favours neither. A job larger than anything that waited at the
-// start of the round waits for the next round. Unless `max_quantum` limits the quantum, at least every second turn
+// The quantum is fixed at the start of each round. It is the cost of the largest job that is waiting at this moment,
+// rounded up to a power of two minus one, but at most `max_quantum`. Every client gets one turn per round with the same
+// quantum, so a large job that arrives and leaves between the turns of two clients favours neither. A job that costs
+// more than the quantum waits for a later round. Unless `max_quantum` limits the quantum, at least every second turn
 // serves a job, so the cost per job is O(1) however much jobs differ in size. Of two clients that both have jobs
 // waiting, neither gets ahead of the other by more than about three of the largest jobs. A new client waits for at most
-// one turn of each other client. A client that is alone is served in order of arrival.
+// one turn of each other client. If there is only one client, its jobs are served in order of arrival.
 //
 // Not thread-safe.
 template <typename Job>
 class DeficitRoundRobin {
  public:
-  // With a smaller `max_quantum`, small jobs wait for less of another client's large jobs. In return, a job that costs
-  // more than the quantum needs several turns. A turn takes a few nanoseconds per client.
+  // With a smaller `max_quantum`, a client's small jobs wait for fewer large jobs of other clients. In return, a job
+  // that costs more than the quantum needs several turns. A turn takes a few nanoseconds per client.
   explicit DeficitRoundRobin(uint64_t max_quantum = std::numeric_limits<uint64_t>::max()) : max_quantum_(max_quantum) {}
 
   bool empty() const { return ring_.empty(); }
   size_t num_clients() const { return ring_.size(); }
-  uint64_t work() const { return work_; }      // Total of all jobs. The caller of Push keeps it below 2^64.
-  uint64_t work_of(uint64_t client_id) const;  // Returns 0 for a client without a job here.
+  uint64_t work() const { return work_; }      // Total of all jobs. The caller of Push must keep it below 2^64.
+  uint64_t work_of(uint64_t client_id) const;  // Returns 0 for a client without jobs.
   bool HasJobsOf(uint64_t client_id) const { return clients_by_id_.contains(client_id); }
 
   void Push(Job job);
@@ -55,17 +54,17 @@ class DeficitRoundRobin {
   const Job& Head() const { return ring_.front().jobs.front(); }
 
   // A scan visits the waiting jobs in the order of service. Take serves a job and charges its cost to its client. Skip
-  // leaves a job where it is; a client whose jobs are all skipped keeps its turn. Between BeginScan and EndScan, call
+  // leaves a job in its place. A client whose jobs are all skipped keeps its turn. Between BeginScan and EndScan, call
   // only Current, Skip, Take and Drop.
   void BeginScan();
   const Job* Current();  // Returns null at the end of the scan.
   void Skip();           // Skip, Take and Drop need a Current that is not null.
   Job Take();
-  Job Drop();  // Removes the job without charging its client: it is not served.
+  Job Drop();  // Removes the job without serving it, and does not charge its client.
   void EndScan();
 
-  // Removes the jobs for which `predicate` is true and appends them to `removed`, those of each client in order of
-  // arrival.
+  // Removes the jobs for which `predicate` is true and appends them to `removed`. The jobs of one client stay in order
+  // of arrival.
   void RemoveIf(absl::FunctionRef<bool(const Job&)> predicate, std::vector<Job>* removed);
 
   // Removes the job that the client added last. The client must have one.
@@ -80,13 +79,13 @@ class DeficitRoundRobin {
     uint64_t credit = 0;
     bool has_turn = false;  // The credit includes the quantum of this turn.
     uint64_t round = 0;     // The round of its last turn; 0 before the first.
-    // Where the scan with number `scan` stands among this client's jobs. Outdated if `scan` is not the current scan.
+    // `next` is the job that the scan with number `scan` visits next. Outdated if `scan` is not the current scan.
     uint64_t scan = 0;
     typename Jobs::iterator next;
   };
   using Ring = std::list<Client>;
 
-  // A job costs at least 1: one that costs nothing would never use up its client's credit.
+  // A job costs at least 1, because jobs without cost would never use up their client's credit.
   static uint64_t CostOf(const Job& job) { return std::max<uint64_t>(job.work(), 1); }
 
   uint64_t Quantum() const;
@@ -99,7 +98,7 @@ class DeficitRoundRobin {
 
   uint64_t max_quantum_;
   Ring ring_;
-  // std, because abseil's containers do not survive an allocation that throws (guard.h).
+  // A standard container, because Abseil's do not survive an allocation that throws (guard.h).
   std::unordered_map<uint64_t, typename Ring::iterator> clients_by_id_;
   uint64_t work_ = 0;
   std::array<uint32_t, 65> num_jobs_by_cost_bits_{};  // Counts waiting jobs by the bit width of their cost.
@@ -218,7 +217,7 @@ const Job* DeficitRoundRobin<Job>::Current() {
     }
     BeginTurn(client);
     if (CostOf(*client.next) <= client.credit) return &*client.next;
-    // A client whose first job was skipped keeps its position and its turn: that job is served next.
+    // A client whose first job was skipped keeps its position and its turn, because this job must be served next.
     if (client.next != client.jobs.begin()) {
       ++cursor_;
     } else {
@@ -247,7 +246,7 @@ Job DeficitRoundRobin<Job>::Drop() {
 
 template <typename Job>
 void DeficitRoundRobin<Job>::EndScan() {
-  // The scan may have ended before it passed a client whose last job it took.
+  // The scan may have ended at a client whose last job it took. This client must be removed.
   if (cursor_ != ring_.end() && cursor_->jobs.empty()) {
     clients_by_id_.erase(cursor_->id);
     ring_.erase(cursor_);

@@ -19,9 +19,9 @@
 namespace maxsim {
 namespace {
 
-constexpr size_t kMaxStreamBytes = size_t{64} << 20;  // that are read of a pipe or a device
+constexpr size_t kMaxStreamBytes = size_t{64} << 20;  // the most bytes to read from a pipe or a device
 
-// Returns how many descriptors there are, and what raises that, where they have run out; "" for other errors.
+// If descriptors have run out, returns a text with their limit and how to raise it. Returns "" for other errors.
 std::string Remedy(int error) {
   if (error == ENFILE) return " (of all processes together; sysctl fs.file-max raises it)";
   if (error != EMFILE) return "";
@@ -170,9 +170,9 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
   if (size == 0) return FileBytes(nullptr, 0);
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t first = (static_cast<size_t>(begin) + page - 1) / page * page;
-  // The file's last page is mapped whole where the range ends with the file.
+  // If the range ends at the end of the file, the file's last page is mapped whole.
   const size_t last = static_cast<size_t>(end) == size ? size : static_cast<size_t>(end) / page * page;
-  // All of it gets one range of addresses, whose parts then get what is to stand there.
+  // Reserves one range of addresses for everything, whose parts are then mapped or filled.
   void* const data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "no addresses to map", file.path());
   FileBytes bytes(static_cast<uint8_t*>(data), size);
@@ -193,7 +193,8 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
                0) == MAP_FAILED) {
       return ErrnoStatus(errno, Cat("no memory for ", count, " bytes of"), file.path());
     }
-    // Ids and offsets are read here and there, a walk through the page table each. Advice: a refusal changes nothing.
+    // Ids and offsets are read in random order, and each read walks the page table. This is only advice, so errors are
+    // ignored.
     ::madvise(bytes.data_ + copy_begin, count, MADV_HUGEPAGE);
     if (absl::Status status = ReadBlocks(file, copy_begin, copy_end, bytes.data_, stop); !status.ok()) return status;
   }
@@ -203,13 +204,13 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
 absl::StatusOr<FileBytes> FileBytes::Copy(const InputFile& file, const StopSignal* stop) {
   const auto size = static_cast<size_t>(file.size());
   if (size == 0) return FileBytes(nullptr, 0);
-  // An anonymous mapping is aligned to pages, and its refusal is an error code, which malloc's is not.
+  // An anonymous mapping is aligned to pages, and reports missing memory by an error code.
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     return ErrnoStatus(errno, Cat("no memory for the ", size, " bytes of"), file.path());
   }
   FileBytes bytes(static_cast<uint8_t*>(data), size);
-  ::madvise(data, size, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+  ::madvise(data, size, MADV_HUGEPAGE);  // only advice, so errors are ignored
   if (absl::Status status = ReadBlocks(file, 0, size, bytes.data_, stop); !status.ok()) return status;
   return bytes;
 }
@@ -238,8 +239,8 @@ FileBytes::~FileBytes() {
 void FileBytes::Unmap() {
   guard_.reset();
   if (mapped_ == nullptr) return;
-  // The addresses stay reserved: the destructor gives them back with the rest. Should that fail, the bytes stay mapped
-  // until then.
+  // The addresses stay reserved until the destructor unmaps everything. If this call fails, the bytes stay mapped until
+  // then.
   (void)::mmap(mapped_, mapped_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   mapped_ = nullptr;
   mapped_size_ = 0;
@@ -267,10 +268,10 @@ absl::StatusOr<std::string> ReadSmallFile(const InputFile& file, int64_t max_byt
 }
 
 std::optional<std::string> ReadToEnd(const std::string& path) {
-  // O_NONBLOCK opens a named pipe that has no writer, whose reader then finds its end at once.
+  // With O_NONBLOCK, opening a named pipe without a writer does not wait, and reading from it finds the end.
   const int fd = OpenRetrying(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return std::nullopt;
-  // A pipe that has a writer is read with waiting for what comes.
+  // If a pipe has a writer, reading waits for its bytes.
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   struct stat info = {};
   const size_t max_bytes = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? SIZE_MAX : kMaxStreamBytes;

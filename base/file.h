@@ -1,5 +1,5 @@
-// Files as the shard code reads them: read-only mappings, positional reads, checksums. Errors are absl::Status with the
-// path and the system's reason; NOT_FOUND for a missing file, RESOURCE_EXHAUSTED for a full disk or quota.
+// Reads files for the shard code: read-only mappings, positional reads, checksums. Errors have the path and the
+// system's reason. NOT_FOUND means a missing file, and RESOURCE_EXHAUSTED a full disk or quota.
 #pragma once
 
 #include <sys/types.h>
@@ -22,17 +22,17 @@
 namespace maxsim {
 
 // Returns the status for a failed system call: "<what> <path>: <strerror>". If the process has run out of descriptors,
-// says how many it may have, and how to get more.
+// also says what the limit is, and how to raise it.
 absl::Status ErrnoStatus(int error, std::string_view what, std::string_view path);
 
-// Holds a regular file that is opened for reading. The class is thread-safe.
+// A regular file that is open for reading. The class is thread-safe.
 class InputFile {
  public:
-  // Refuses anything that is not a regular file (a pipe would block or could not be read twice), and says what it is.
-  // Never waits.
+  // Opens a regular file. For any other kind, such as a pipe (which would block, and could not be read twice), returns
+  // an error that names the kind. Never waits.
   static absl::StatusOr<InputFile> Open(const std::string& path);
 
-  // Takes over `fd`, as open(2) returned it for `path` with O_NONBLOCK, and `error`, the errno of that call.
+  // Takes over `fd`, the result of open(2) for `path` with O_NONBLOCK. `error` is the errno of that call.
   static absl::StatusOr<InputFile> Adopt(int fd, int error, const std::string& path);
 
   InputFile(InputFile&& other) noexcept;
@@ -43,13 +43,13 @@ class InputFile {
   int64_t size() const { return size_; }  // at the time of opening
   int fd() const { return fd_; }
 
-  // Fills all of `out`, from `offset` on. Fails with DATA_LOSS if the file ends before that.
+  // Reads `count` bytes at `offset` into `out`. Returns DATA_LOSS if the file ends earlier.
   absl::Status ReadAt(int64_t offset, void* out, size_t count) const;
 
   // Returns DATA_LOSS if the file's size or modification time has changed since it was opened, because a process wrote
   // to it. (Replacing or removing the file under its name changes neither: this object keeps the old file open.) Takes
-  // one system call. Misses writes through a mapping that have not reached the file's times, and writes after which the
-  // old time was set again.
+  // one system call. Does not detect a write through a mapping that has not yet changed the file's modification time,
+  // or a write after which a process restored the old time.
   absl::Status CheckUnchanged() const;
 
  private:
@@ -61,7 +61,7 @@ class InputFile {
   timespec modified_ = {};
 };
 
-// Holds the bytes of a whole file in memory, page-aligned, mapped from the file or copied. An empty file gives an empty
+// The bytes of a whole file or of a range, in memory, mapped from the file or copied. An empty file gives an empty
 // span.
 class FileBytes {
  public:
@@ -69,8 +69,8 @@ class FileBytes {
   // can no longer be read, they become zeros and lost() returns true (mapping_guard.h).
   static absl::StatusOr<FileBytes> Map(const InputFile& file);
 
-  // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else. Ends with the status
-  // of `stop` (may be null) once that is stopped.
+  // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else. Returns the status of
+  // `stop` (may be null) if it is stopped.
   static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end,
                                             const StopSignal* stop = nullptr);
 
@@ -86,7 +86,7 @@ class FileBytes {
   size_t size() const { return size_; }
   bool lost() const { return guard_ != nullptr && guard_->lost(); }
 
-  // Gives back what is mapped. Those bytes must not be touched any more.
+  // Unmaps the mapped pages. Their bytes must not be accessed any more.
   void Unmap();
 
   std::string_view view() const { return {reinterpret_cast<const char*>(data_), size_}; }
@@ -95,28 +95,28 @@ class FileBytes {
   FileBytes(uint8_t* data, size_t size) : data_(data), size_(size) {}
   uint8_t* data_ = nullptr;
   size_t size_ = 0;
-  uint8_t* mapped_ = nullptr;  // the part that is the file itself
+  uint8_t* mapped_ = nullptr;  // the mapped part
   size_t mapped_size_ = 0;
   std::unique_ptr<MappingGuard> guard_;  // null if nothing is mapped
 };
 
-// Calls open(2) with O_CLOEXEC, again after each EINTR.
+// Calls open(2) with O_CLOEXEC, and repeats the call after EINTR.
 int OpenRetrying(const std::string& path, int flags, mode_t mode = 0);
 
-// Names the kind of a file that is not regular, such as "a folder" or "a pipe".
+// Returns the kind of a file that is not regular, such as "a folder" or "a pipe".
 std::string_view KindOf(mode_t mode);
 
-// Returns KindOf for what stands at a path in the place of a regular file, wherever links lead. Returns "" for a
-// regular file, and where nothing can be said. Opening a pipe, a device or a socket as a file may wait for ever.
+// Follows links. Returns KindOf of the file at `path` if it is not regular, and "" if it is regular or its kind is
+// unknown. Use this before opening a file, because opening a pipe, a device or a socket may wait forever.
 std::string_view OtherKind(const std::string& path);
 
-// Reads a small file, at most `max_bytes` of it: INVALID_ARGUMENT if it is larger.
+// Reads a whole file. Returns INVALID_ARGUMENT if it is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadSmallFile(const InputFile& file, int64_t max_bytes);
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t max_bytes);
 
-// Reads a file of any kind to its end, also a pipe. Does not wait for a writer: a named pipe that no process has open
-// for writing reads as empty. A file that is not regular may have 64 MiB at most (/dev/zero has no end). Returns
-// nullopt on an error, with the reason in errno.
+// Reads a file of any kind to its end, even a pipe. Does not wait for a writer: a named pipe that no process has open
+// for writing is empty. If a file is not regular, more than 64 MiB are an error (/dev/zero has no end). On an error,
+// returns nullopt with the reason in errno.
 std::optional<std::string> ReadToEnd(const std::string& path);
 
 // Computes XXH3-128 over a stream of bytes.
@@ -142,7 +142,7 @@ bool IsChecksum(std::string_view text);
 // Returns the names of the regular files in a folder, sorted.
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder);
 
-// Returns the bytes that an ordinary user may still write to the folder's file system.
+// Returns how many bytes a user without privileges may still write to the folder's file system.
 absl::StatusOr<int64_t> FreeDiskBytes(const std::string& folder);
 
 std::string JoinPath(std::string_view folder, std::string_view name);

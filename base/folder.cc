@@ -17,7 +17,7 @@ constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 // With O_NONBLOCK, opening a pipe that has no writer does not hang. The flag means nothing for regular files.
 constexpr int kFileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
-// Links that are followed one after another, each replaced while it was resolved.
+// The most links that are followed one after another, because each was replaced while it was resolved.
 constexpr int kAttempts = 8;
 
 int OpenAt(int folder, const std::string& name, int flags) {
@@ -35,15 +35,15 @@ std::string_view Behind(std::string_view root, std::string_view path) {
   return path;
 }
 
-// Opens `relative` beneath `root_fd`, component by component, each of them no link. The last one is opened with
-// `flags`; for "" that is the root again. -1 and errno when it fails: ELOOP or ENOTDIR where a link stands in the path.
+// Opens `relative` beneath `root_fd`, component by component, and follows no links. Opens the last component with
+// `flags`; "" opens the root again. On an error returns -1 and sets errno, to ELOOP or ENOTDIR if the path has a link.
 int Walk(int root_fd, std::string_view relative, int flags) {
   int folder = OpenAt(root_fd, ".", relative.empty() ? flags : kFolderFlags);
   while (folder >= 0 && !relative.empty()) {
     const size_t slash = relative.find('/');
     const std::string name(relative.substr(0, slash));
     relative.remove_prefix(slash == std::string_view::npos ? relative.size() : slash + 1);
-    // ".." is in no path without links, and would lead out.
+    // A resolved path has no "..", which could lead out of the root.
     const int next = name == ".." ? (errno = ELOOP, -1) : OpenAt(folder, name, relative.empty() ? flags : kFolderFlags);
     const int error = errno;
     ::close(folder);
@@ -68,7 +68,7 @@ bool IsBeneath(std::string_view root, std::string_view path) {
 
 absl::StatusOr<Folder> Folder::OpenBeneath(const std::string& root, const std::string& path) {
   if (!IsBeneath(root, path)) return LeadsOut(path, root);
-  // The way to the root is the operator's, and so are the links in it.
+  // The operator chose the path to the root, so links in it are allowed.
   const int root_fd = OpenAt(AT_FDCWD, root, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (root_fd < 0) return ErrnoStatus(errno, "cannot open folder", root);
   const int fd = Walk(root_fd, Behind(root, path), kFolderFlags);
@@ -98,7 +98,8 @@ absl::StatusOr<InputFile> Folder::Open(std::string_view name) const {
   if (root_.empty()) return InputFile::Open(path);
   int fd = OpenAt(fd_, std::string(name), kFileFlags);
   for (int attempt = 0; fd < 0 && errno == ELOOP && attempt < kAttempts; ++attempt) {
-    // Where the link leads is found by its path, which proves nothing. The walk there is what keeps to the root.
+    // Resolving the link by its path is not safe, because the path may change. Opening the result component by
+    // component is what keeps it beneath the root.
     std::error_code error;
     const std::string target = std::filesystem::canonical(path, error).string();
     if (error || !IsBeneath(root_, target) || target.size() == root_.size()) return LeadsOut(path, root_);

@@ -1,4 +1,4 @@
-// The folder that a collection's files are opened from, and how far their paths may lead.
+// The folder of a collection's files. It may limit where symbolic links can lead.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace maxsim {
 // The class is thread-safe.
 class Folder {
  public:
-  // The folder at `path`, wherever symbolic links lead: for paths that an operator named. Nothing is opened yet.
+  // The folder at `path`, without limits on symbolic links. For paths from an operator. Opens nothing yet.
   explicit Folder(std::string path) : path_(std::move(path)) {}
 
-  // Returns the folder at `path`, which lies in `root` or is `root`: both absolute and without symbolic links, "." and
-  // "..". Every file that Open returns lies beneath the folder that `root` named during this call, whatever is renamed,
-  // or replaced by a link, meanwhile: folders are opened one inside the other and held, so that what was checked is
-  // what is used. PERMISSION_DENIED if a link stands in the path, which then has been put there since it was
-  // resolved; NOT_FOUND. Holds two descriptors.
+  // Returns the folder at `path`, which is `root` or lies beneath it. Both paths must be absolute and have no symbolic
+  // links, "." or "..". Every file that Open returns lies beneath the folder that `root` names during this call, even
+  // if a process renames folders or replaces them by links: OpenBeneath opens each folder through its parent and keeps
+  // the folder open, so the checked folder is also the one that is used. Returns NOT_FOUND, or PERMISSION_DENIED if the
+  // path has a link (which was put there after the caller resolved the path). Holds two descriptors.
   static absl::StatusOr<Folder> OpenBeneath(const std::string& root, const std::string& path);
 
   Folder(Folder&& other) noexcept;
@@ -29,8 +29,9 @@ class Folder {
 
   const std::string& path() const { return path_; }
 
-  // Returns a regular file of the folder. `name` is a plain file name. Beneath a root, follows a symbolic link that
-  // leads to a file beneath that root. For other links, PERMISSION_DENIED, which does not tell what they lead to.
+  // Opens a regular file in the folder. `name` is a plain file name. With a root, only follows symbolic links that lead
+  // to a file beneath the root. For other links returns PERMISSION_DENIED; the message does not say where the link
+  // leads.
   absl::StatusOr<InputFile> Open(std::string_view name) const;
 
  private:
@@ -38,12 +39,12 @@ class Folder {
       : path_(std::move(path)), root_(std::move(root)), root_fd_(root_fd), fd_(fd) {}
 
   std::string path_;
-  std::string root_;  // "" if links may lead anywhere; then there are no descriptors
+  std::string root_;  // "" if links may lead anywhere; both descriptors are then -1
   int root_fd_ = -1;
   int fd_ = -1;
 };
 
-// Returns true when `path` is `root` or lies beneath it, both absolute and normal ("/a/b").
+// Returns true if `path` is `root` or lies beneath it. Both must be absolute and normalised ("/a/b").
 bool IsBeneath(std::string_view root, std::string_view path);
 
 }  // namespace maxsim

@@ -3,7 +3,7 @@
 namespace maxsim {
 namespace {
 
-// Made before main: the first call that needs it may come when memory has run out, in a destructor.
+// Made before main, because the first call of NoMemory may come after memory has run out.
 const absl::Status* const no_memory =
     new absl::Status(absl::StatusCode::kResourceExhausted, "no memory for the request");
 

@@ -1,8 +1,8 @@
-// Turns running out of memory into an error of one request, where a request enters our code, so that it does not end
-// the process. Two places cannot be guarded: inside gRPC (its own threads handle no exception, and gpr_malloc aborts
-// the process), and while a batch is scored (a device may still use the memory that an exception would free). abseil's
-// hash containers do not survive an allocation that throws, so containers that grow with a request are those of the
-// standard library.
+// Turns std::bad_alloc into an error of one request, so that it does not end the process. Used at the places where a
+// request enters our code. Two places cannot be guarded: gRPC (its own threads handle no exceptions, and gpr_malloc
+// aborts the process), and the scoring of a batch (a device may still use the memory that an exception would free).
+// Abseil's hash containers do not survive an allocation that throws, so containers that grow with a request must be
+// standard ones.
 #pragma once
 
 #include <new>
@@ -11,10 +11,11 @@
 
 namespace maxsim {
 
-// Returns RESOURCE_EXHAUSTED without RetryInfo. It allocates nothing. Not for use before main.
+// Returns RESOURCE_EXHAUSTED without RetryInfo. Allocates nothing. Must not be called before main.
 absl::Status NoMemory();
 
-// Runs `work`, which returns a Status or a StatusOr; std::bad_alloc becomes NoMemory().
+// Runs `work`, which returns a Status or a StatusOr, and returns its result. Returns NoMemory() if it throws
+// std::bad_alloc.
 template <typename Work>
 auto Guarded(Work work) -> decltype(work()) {
   try {

@@ -9,7 +9,8 @@ namespace maxsim {
 
 using Json = nlohmann::json;
 
-// Iterates over the text for the parser. The end is where the text ends, or where `stop` or an error ends the parsing.
+// Iterates over the text for the parser. Reports the end when the text ends, or when `stop` or an error ends the
+// parsing.
 struct JsonEvents::Byte {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -22,7 +23,7 @@ struct JsonEvents::Byte {
     ++events->next_;
     return *this;
   }
-  // The parser compares only with the end. This may go on to the next slice.
+  // The parser only compares with the end. The comparison may advance to the next slice.
   bool operator!=(const Byte&) const { return events->next_ != events->slice_end_ || events->NextSlice(); }
   bool operator==(const Byte& end) const { return !(*this != end); }
 

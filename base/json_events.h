@@ -1,8 +1,8 @@
-// The base of the event parsers for JSON from outside. nlohmann's parser does not recurse on the stack, and of its
-// interfaces only the one of events takes linear time for every text. This base adds what the formats here need: a
-// limit of nesting, refusal of NUL bytes (the parser would take one as the end of the text), regular calls that ask
-// whether to stop, and the first error as a status. A subclass builds its result from the events, and so decides what
-// is allocated: nothing, for parts that it does not keep.
+// The base class of the event parsers for untrusted JSON. It uses the event interface of nlohmann's parser, which does
+// not recurse on the stack; the library's other interfaces do not take linear time for every text. This class adds a
+// limit of the nesting depth, refuses NUL bytes (the parser would take one as the end of the text), regularly checks
+// whether to stop, and returns the first error as a status. A subclass builds its result from the events, and allocates
+// nothing for the parts that it does not need.
 #pragma once
 
 #include <cstddef>
@@ -21,31 +21,31 @@ class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
 
-  // Parses the whole text, once. INVALID_ARGUMENT says what is wrong, and for malformed JSON in which line and column.
-  // Calls `stop` (may be null) before every kStopBytes of the text, within strings and white space too. Its error ends
-  // the parser and is returned.
+  // Parses the whole text. Call it only once. Returns INVALID_ARGUMENT with a description of the error; for malformed
+  // JSON it includes line and column. Calls `stop` (may be null) before every kStopBytes of the text, even within
+  // strings and white space. If `stop` fails, ends and returns its error.
   absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr);
 
  protected:
-  // Says whether errors may show what was parsed.
+  // Says whether error messages may quote the text.
   enum class Text {
-    kShown,   // the reader of the error may see the text
-    kSecret,  // the text may come from any file, because a caller can name a wrong one
+    kShown,   // error messages may quote it
+    kSecret,  // error messages must not quote it: a caller may have named a file that it must not read
   };
 
   explicit JsonEvents(int max_depth, Text text = Text::kShown) : max_depth_(max_depth), shown_(text) {}
 
-  // These bytes take some milliseconds to parse.
+  // Parsing this many bytes takes some milliseconds.
   static constexpr size_t kStopBytes = size_t{64} << 10;
 
-  // Returns the number of containers that are open: 1 inside the outermost one.
+  // Returns the number of open containers: 1 inside the outermost one.
   int depth() const { return depth_; }
 
-  // Returns the bytes of the text that the parser has taken; in the events of a container, up to and with the bracket
-  // that they are about.
+  // Returns how many bytes of the text the parser has read. In the start and end events of a container, these include
+  // the container's bracket.
   size_t position() const { return static_cast<size_t>(next_ - text_.data()); }
 
-  // Returns true when the error is that the text is no JSON, rather than what a subclass refused.
+  // Returns true if the text is not JSON, and false if a subclass refused it.
   bool malformed() const { return malformed_; }
 
   // Records the error and stops the parser.
@@ -55,7 +55,7 @@ class JsonEvents {
     return false;
   }
 
-  // Takes a scalar value that no specific event takes. Every value is accepted by default.
+  // Called for a scalar value whose own event below is not overridden. Accepts every value by default.
   virtual bool Value(std::string_view kind) { return true; }
   virtual bool OnBool(bool value) { return Value("a boolean"); }
   virtual bool OnInteger(int64_t value) { return Value("an integer"); }
@@ -67,14 +67,14 @@ class JsonEvents {
   virtual bool OnEndObject() { return true; }
   virtual bool OnStartArray() { return true; }
   virtual bool OnEndArray() { return true; }
-  // Records that the text is nested deeper than `max_depth`.
+  // Called if the text is nested deeper than `max_depth`.
   virtual bool FailTooDeep(int max_depth) { return Fail(Cat("JSON nested deeper than ", max_depth, " levels")); }
 
  private:
   struct Byte;
   struct Handler;
 
-  // Lets the parser have the next bytes of the text; false if there are none, or it must end.
+  // Gives the parser the next bytes of the text. Returns false if there are none, or if the parser must stop.
   bool NextSlice();
 
   bool Enter() { return ++depth_ <= max_depth_ || FailTooDeep(max_depth_); }

@@ -19,7 +19,7 @@ inline std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Calls visit(line number from 1, line) for every line that is not blank, until it fails.
+// Calls visit(number, line) for every line that is not blank, until a call fails. Numbers count all lines, from 1.
 template <typename Visit>
 absl::Status ForEachLine(std::string_view text, Visit visit) {
   int64_t number = 0;
@@ -35,7 +35,7 @@ absl::Status ForEachLine(std::string_view text, Visit visit) {
   return absl::OkStatus();
 }
 
-// Parses the whole of `text` as a number. Returns false if that fails; the result must not be used then.
+// Parses the whole of `text` as a number. Returns false if it is not a number; `number` must then not be used.
 template <typename Number>
 bool ParseNumber(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

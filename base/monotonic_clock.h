@@ -1,4 +1,4 @@
-// The clock for all durations and deadlines. It advances evenly even if the wall clock is set.
+// The clock for all durations and deadlines. It advances evenly even if the wall clock is changed.
 #pragma once
 
 #include <chrono>
@@ -8,10 +8,10 @@
 
 namespace maxsim {
 
-// Returns the steady clock as an absl::Time. At the first call in this process it shows the wall clock's time, and from
-// there on it advances with the steady clock, so that it does not move if an administrator or NTP sets the wall clock.
-// Compare the times within this process only, and do not show them to people: after the wall clock has been set, the
-// two differ by that step. Thread-safe; never goes back.
+// Returns the steady clock's time as an absl::Time. The first call in a process returns the time of the wall clock.
+// Later calls add the steady clock's progress, so they do not change if an administrator or NTP sets the wall clock.
+// Compare these times only within this process, and do not show them to people, because they may differ from the wall
+// clock. Thread-safe; never goes back.
 inline absl::Time MonotonicNow() {
   using Steady = std::chrono::steady_clock;
   static const absl::Time kZero = absl::Now() - absl::FromChrono(Steady::now().time_since_epoch());

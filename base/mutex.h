@@ -1,6 +1,6 @@
-// A mutex whose use clang checks (-Wthread-safety, which the sanitizers' builds have): members say by ABSL_GUARDED_BY
-// which mutex guards them, functions by ABSL_EXCLUSIVE_LOCKS_REQUIRED that their caller holds it. It is std::mutex
-// underneath, which the standard library does not annotate.
+// A mutex whose use clang checks (-Wthread-safety, in the builds with sanitizers). ABSL_GUARDED_BY says which mutex
+// guards a member, and ABSL_EXCLUSIVE_LOCKS_REQUIRED that a function's caller must hold a mutex. Mutex wraps
+// std::mutex, which has no such annotations.
 //
 //   MutexLock lock(&mutex_);
 //   while (queue_.empty()) not_empty_.Wait(lock);   // A loop: clang does not look into a predicate.
@@ -24,7 +24,7 @@ class ABSL_LOCKABLE Mutex {
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
   bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
 
-  // Tells clang that the caller holds it, where it cannot see that. Checks nothing.
+  // Tells clang that the caller holds the mutex, in places where clang cannot know. Checks nothing at run time.
   void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 
  private:
@@ -32,7 +32,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex from its construction to its destruction, but for the time between Unlock and Lock. For one thread.
+// Holds a mutex from construction to destruction, except between Unlock and Lock. For one thread.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : lock_(mutex->mutex_) {}
@@ -48,13 +48,13 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Waits release the lock's mutex and hold it again when they return. They may return without a reason, so call them in
-// a loop.
+// The wait functions release the lock's mutex, and hold it again when they return. They may return without a
+// notification, so call them in a loop.
 class ConditionVariable {
  public:
   void Wait(MutexLock& lock) { condition_.wait(lock.lock_); }
 
-  // Returns false if the time has come.
+  // Returns false if `time` has passed.
   template <typename Clock, typename Duration>
   bool WaitUntil(MutexLock& lock, std::chrono::time_point<Clock, Duration> time) {
     return condition_.wait_until(lock.lock_, time) == std::cv_status::no_timeout;

@@ -1,4 +1,4 @@
-// Counts the file descriptors that this process has open, and says how many it may have.
+// The number of this process's open file descriptors, and their limit.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace maxsim {
 
-// Counts the open descriptors, without the one that counting takes. Returns nullopt if /proc does not tell.
+// Counts the open descriptors, except the one that counting needs. Returns nullopt if /proc cannot be read.
 std::optional<int64_t> CountOpenDescriptors();
 
 // Returns the process's current limit on open descriptors (RLIMIT_NOFILE), or UINT64_MAX if it is unknown.

@@ -18,7 +18,7 @@
 namespace maxsim {
 namespace {
 
-constexpr int kLockAttempts = 1000;  // each but the last has met another build's end
+constexpr int kLockAttempts = 1000;  // an attempt fails only if another build ends at the same moment
 
 }  // namespace
 
@@ -157,8 +157,8 @@ absl::Status CreateFolders(const std::string& folder) {
   absl::Status status;
   std::filesystem::create_directories(folder, error);
   if (error) status = ErrnoStatus(error.value(), "cannot create folder", folder);
-  // A call that was killed may have created folders and not synced their parents. An error does not matter here: the
-  // parent may be one that this user cannot read, or of a file system that syncs no folders.
+  // A killed process may have created folders without syncing their parents. Errors are ignored here: the user may not
+  // be allowed to read the parent, or the file system may not sync folders.
   for (; path.has_relative_path(); path = path.parent_path()) SyncFolder(ParentOf(path)).IgnoreError();
   for (auto made = missing.rbegin(); made != missing.rend() && status.ok(); ++made)
     status = SyncFolder(ParentOf(*made));
@@ -179,7 +179,8 @@ absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
       return absl::FailedPreconditionError(Cat(folder, ": another build is writing to this folder"));
     }
     FolderLock lock(path, fd);
-    // Between the two calls the holder before may have removed the file: then the next one locks another.
+    // Between open and flock, the previous holder may have removed the file. If it did, another process could lock a
+    // new file.
     if (lock.HasName()) return lock;
   }
   return absl::UnavailableError(Cat(path, ": removed as soon as it is there, ", kLockAttempts, " times"));

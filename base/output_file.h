@@ -1,5 +1,5 @@
-// Output files of the shard code: written as a stream with a checksum, made durable step by step, with one writer per
-// folder. Errors are as those of file.h.
+// Output files of the shard code. A file is written as a stream with a checksum, and appears only when it is complete
+// and on disk. FolderLock ensures that a folder has one writer. Errors are like those of file.h.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 
 namespace maxsim {
 
-// Writes a new file from front to back under a temporary name (`path` + ".tmp"). It appears under its own name when
-// Commit succeeds; without Commit the destructor removes it.
+// Writes a new file from front to back under a temporary name (`path` + ".tmp"). Commit gives the file its own name.
+// Without a Commit that succeeded, the destructor removes the file.
 class OutputFile {
  public:
   static constexpr size_t kBufferBytes = size_t{1} << 20;
 
-  // Replaces an existing temporary file; FAILED_PRECONDITION if anything else has that name. Writes go through a buffer
-  // of `buffer_bytes`.
+  // Replaces an existing temporary file. Returns FAILED_PRECONDITION if something other than a file has the temporary
+  // name. Writes go through a buffer of `buffer_bytes`.
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path,
                                                             size_t buffer_bytes = kBufferBytes);
   ~OutputFile();
@@ -31,15 +31,15 @@ class OutputFile {
 
   absl::Status Write(const void* data, size_t count);
   absl::Status Write(std::string_view text) { return Write(text.data(), text.size()); }
-  // Writes bytes at `offset`, at or after num_bytes(), before Write gets there. They count for num_bytes and the
-  // checksum only when TakeAhead has passed them.
+  // Writes bytes at `offset`, which is num_bytes() or more, ahead of Write. num_bytes and the checksum include these
+  // bytes only after TakeAhead has passed them.
   absl::Status WriteAhead(int64_t offset, const void* data, size_t count);
-  // Moves over the next `count` bytes, which WriteAhead has written, and reads them back for the checksum.
+  // Passes over the next `count` bytes, which WriteAhead must have written, and reads them back for the checksum.
   absl::Status TakeAhead(int64_t count);
   int64_t num_bytes() const { return num_bytes_; }
-  std::string checksum() const { return checksum_.Format(); }  // of everything written
+  std::string checksum() const { return checksum_.Format(); }  // of the first num_bytes()
 
-  // Does fsync, close and rename. The folder itself is not synchronised: see SyncFolder.
+  // Calls fsync, close and rename. Does not sync the folder: see SyncFolder.
   absl::Status Commit();
 
  private:
@@ -61,13 +61,13 @@ inline constexpr std::string_view kTemporarySuffix = ".tmp";
 absl::Status SyncFolder(const std::string& folder);
 
 // Creates a folder and any missing folders above it, and syncs the parent of each new folder. Without these syncs a
-// power cut may take away a new folder with everything in it, even files that were synced. Existing folders stay as
-// they are, but their parents are synced too where that is possible, because a call that was killed may have created
-// them. On an error it removes the folders that it has created.
+// power failure may remove a new folder with all its files, even files that were synced. Parents of existing folders
+// are synced too if possible, because a killed process may have created these folders without a sync. On an error,
+// removes the folders that it has created.
 absl::Status CreateFolders(const std::string& folder);
 
-// Holds an advisory lock on a file in the folder while the object lives. The lock ends with the process. The destructor
-// removes the file; if a process died and left one, the next Acquire takes it over.
+// An advisory lock on a file in the folder, held while the object lives. If the process dies, the lock ends. The
+// destructor removes the file. If a dead process left the file, the next Acquire takes it over.
 class FolderLock {
  public:
   // Fails with FAILED_PRECONDITION if another process, or another object, holds the lock.
@@ -78,7 +78,7 @@ class FolderLock {
 
  private:
   FolderLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  // Returns whether the open file is the one that has the lock's name.
+  // Returns whether the file with the lock's name is still the one that is open.
   bool HasName() const;
 
   std::string path_;

@@ -1,5 +1,4 @@
-// Adds and multiplies sizes that come from outside and may be wrong. Returns the largest number of the type instead of
-// overflowing.
+// Adds and multiplies untrusted sizes. Returns the type's largest number instead of overflowing.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Starts a thread, or returns an error if the system has none left. std::thread alone would throw, which ends the
-// process.
+// Starts a thread, or returns an error if the system cannot start one. (std::thread would throw, which ends the
+// process.)
 #pragma once
 
 #include <system_error>

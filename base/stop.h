@@ -1,4 +1,4 @@
-// The signal that tells reads and other long work to give up.
+// A signal that stops reads and other long work.
 #pragma once
 
 #include <atomic>
@@ -10,36 +10,37 @@
 
 namespace maxsim {
 
-// Number of bytes that are read, hashed or checked between two checks of the signal. They take some milliseconds from
-// memory, and some tens of milliseconds from most disks.
+// Number of bytes that are read, hashed or checked between two checks of the signal. This takes some milliseconds if
+// they are in memory, and some tens of milliseconds from most disks.
 inline constexpr size_t kStopBlockBytes = size_t{8} << 20;
 
 // Number of documents that are checked between two checks of the signal.
 inline constexpr int64_t kStopBlockDocuments = 1024;
 
-// The class is thread-safe. Once it is stopped it stays stopped.
+// The class is thread-safe. Once stopped, a signal stays stopped.
 class StopSignal {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Never stops unless it is requested.
+  // Only stops by Request.
   StopSignal() = default;
-  // Stops at `deadline` too, with DEADLINE_EXCEEDED.
+  // Also stops at `deadline`, with DEADLINE_EXCEEDED.
   explicit StopSignal(Clock::time_point deadline) : deadline_(deadline) {}
-  // Stops when the first of two others does. Each may be null, and else must outlive this one.
+  // Also stops when one of two other signals stops. Each may be null; if not, it must outlive this signal.
   StopSignal(const StopSignal* first, const StopSignal* second) : first_(first), second_(second) {}
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
   Clock::time_point deadline() const { return deadline_; }
 
-  // `reason` is CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE (the server shuts down). Only the first request counts.
+  // Stops the signal. `reason` is CANCELLED, DEADLINE_EXCEEDED or UNAVAILABLE (the server shuts down). Only the first
+  // call has an effect.
   void Request(absl::StatusCode reason) {
     absl::StatusCode none = absl::StatusCode::kOk;
     reason_.compare_exchange_strong(none, reason, std::memory_order_relaxed);
   }
 
-  // Returns OK, or the status that a read which gives up returns. It takes some tens of nanoseconds.
+  // Returns OK, or the status to return from the stopped work. Takes some tens of nanoseconds.
   absl::Status status() const {
     switch (reason()) {
       case absl::StatusCode::kOk:
@@ -73,11 +74,11 @@ class StopSignal {
   const StopSignal* const second_ = nullptr;
 };
 
-// `stop` may be null, which never stops.
+// For these two, `stop` may be null, which means that the work is never stopped.
 inline bool Stopped(const StopSignal* stop) { return stop != nullptr && stop->stopped(); }
 inline absl::Status StopStatus(const StopSignal* stop) { return stop == nullptr ? absl::OkStatus() : stop->status(); }
 
-// Returns OK while a piece of work that takes long is to go on, else why it has to end.
+// A function that returns OK while long work should continue, and otherwise the reason to stop.
 using StopCheck = std::function<absl::Status()>;
 
 }  // namespace maxsim

@@ -1,5 +1,5 @@
-// Checks UTF-8 and makes messages. Cat is absl::StrCat that also takes std::string_view, which is a type of its own
-// beside absl::string_view in some distributions' builds of abseil and the same type in others.
+// Checks UTF-8 and makes messages. Cat is an absl::StrCat that also takes std::string_view: in some distributions'
+// builds of Abseil, absl::string_view is a different type.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +27,16 @@ std::string Cat(const Args&... args) {
   return absl::StrCat(ForStrCat(args)...);
 }
 
-// Returns INVALID_ARGUMENT with the arguments in a row as its message.
+// Returns INVALID_ARGUMENT with the concatenated arguments as its message.
 template <typename... Args>
 absl::Status Invalid(const Args&... args) {
   return absl::InvalidArgumentError(Cat(args...));
 }
 
-// Returns true when `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
+// Returns true if `text` is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
 bool IsUtf8(std::string_view text);
 
-// Makes untrusted text printable UTF-8 for a message, and cuts it to `max_bytes`. Replaces control characters, and all
+// Turns untrusted text into printable UTF-8 for a message, of at most `max_bytes`. Replaces control characters, and all
 // bytes beyond ASCII if the text is not UTF-8.
 std::string Printable(std::string_view text, size_t max_bytes);
 
@@ -46,7 +46,7 @@ std::string Quote(std::string_view text);
 // Returns the status with `prefix` before its message.
 absl::Status Prefix(std::string_view prefix, const absl::Status& status);
 
-// Returns the status with another message. Its payloads, such as a hint when to try again, stay.
+// Returns the status with another message. Keeps its payloads, such as RetryInfo.
 absl::Status WithMessage(const absl::Status& status, std::string_view message);
 
 }  // namespace maxsim

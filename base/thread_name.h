@@ -1,4 +1,4 @@
-// Names of threads, as `top -H`, `ps -L` and profilers show them.
+// Names of threads, which `top -H`, `ps -L` and profilers show.
 #pragma once
 
 #include <pthread.h>

@@ -28,13 +28,13 @@ absl::StatusOr<std::vector<std::string>> ReadTokenFile(std::string_view key, con
   for (int number = 1; std::getline(file, line); ++number) {
     std::string token(absl::StripAsciiWhitespace(line));
     if (token.empty() || token.front() == '#') continue;
-    // A header is visible ASCII: no client could send anything else.
+    // A header can only have visible ASCII characters.
     if (std::any_of(token.begin(), token.end(), [](char c) { return c < 0x21 || c > 0x7e; })) {
       return Invalid(key, ": ", path, ":", number, ": a token holds only visible ASCII, and no spaces");
     }
     tokens.push_back(std::move(token));
   }
-  if (file.bad()) return unreadable();  // a folder, say
+  if (file.bad()) return unreadable();  // for example, if it is a folder
   if (tokens.empty()) return Invalid(key, ": ", path, " holds no token");
   return tokens;
 }

@@ -9,9 +9,10 @@
 
 namespace maxsim {
 
-// Returns the tokens of the file at `path`, one a line; empty lines and those that begin with # hold none. `key` is the
-// key of the configuration that names the file, and stands in every error: NOT_FOUND or PERMISSION_DENIED if it
-// cannot be read, INVALID_ARGUMENT if it is no file, holds no token, or holds one that no header could carry.
+// Returns the tokens in the file at `path`, which has one token per line. Skips empty lines and lines that begin with
+// #. `key` is the configuration key that names the file; every error message has it. Returns NOT_FOUND or
+// PERMISSION_DENIED if the file cannot be read, and INVALID_ARGUMENT if it is not a file, has no token, or has a token
+// that cannot be sent in a header.
 absl::StatusOr<std::vector<std::string>> ReadTokenFile(std::string_view key, const std::string& path);
 
 }  // namespace maxsim

@@ -17,7 +17,7 @@ struct Unit {
   uint64_t factor;
 };
 
-// The largest unit stands first, since formatting takes the first one that divides.
+// The largest unit comes first, because formatting uses the first one that divides the number.
 constexpr std::array<Unit, 8> kCountUnits = {{{"Ti", uint64_t{1} << 40},
                                               {"Gi", uint64_t{1} << 30},
                                               {"Mi", uint64_t{1} << 20},

@@ -1,5 +1,5 @@
-// Counts and sizes in bytes as text: Parse and Write are for configurations and command lines, and inverses, that is
-// Parse(Write(x)) is x; Format is for messages and tables, and rounds.
+// Counts and sizes in bytes as text. The Parse and Write functions are for configurations and command lines:
+// Parse(Write(x)) is x. The Format functions are for messages and tables, and round.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace maxsim {
 
-// Errors of Parse are INVALID_ARGUMENT with the value and what is accepted; the caller puts the key or the flag in
-// front.
+// The Parse functions return INVALID_ARGUMENT with the value and the accepted forms. The caller should prefix the
+// message with the key or the flag.
 
 // Parses a whole number with an optional suffix: k M G T (powers of 1000) or Ki Mi Gi Ti (powers of 1024).
 absl::StatusOr<uint64_t> ParseCount(std::string_view text);
 std::string WriteCount(uint64_t count);
 
-// Parses a whole number of bytes, such as "512MiB", "4GB" or "1048576", also with a fraction ("1.5GiB").
+// Parses a size such as "512MiB", "4GB", "1.5GiB" or "1048576". The result must be a whole number of bytes.
 absl::StatusOr<uint64_t> ParseBytes(std::string_view text);
 std::string WriteBytes(uint64_t bytes);
 

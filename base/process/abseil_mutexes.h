@@ -1,13 +1,13 @@
-// How Abseil's mutexes, on which gRPC stands, behave in this process.
+// Configures Abseil's mutexes, which gRPC uses.
 #pragma once
 
 #include "absl/synchronization/mutex.h"
 
 namespace maxsim {
 
-// Ends the search for deadlocks that each lock of an absl::Mutex begins where Abseil was compiled without NDEBUG, as
-// Debian's and Ubuntu's packages are. All searches of a process take turns, and calls of gRPC lock many mutexes. It is
-// called at the beginning of a program that answers or sends many calls; unit tests keep the search.
+// Turns off Abseil's deadlock detection. If Abseil was compiled without NDEBUG, like the packages of Debian and Ubuntu,
+// each lock of an absl::Mutex searches for deadlocks. Only one thread can search at a time, and gRPC calls lock many
+// mutexes. Programs that answer or send many calls call this at their start; unit tests keep the detection.
 inline void SkipDeadlockSearch() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
 }  // namespace maxsim

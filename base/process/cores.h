@@ -3,10 +3,10 @@
 
 namespace maxsim {
 
-// Returns how many cores this process may run on: those of its affinity, at least 1. A cgroup's quota is not counted.
+// Returns the number of cores in this process's CPU affinity, at least 1. Ignores a cgroup's CPU quota.
 int NumCores();
 
-// Returns `num_threads`, or one thread per core where it is 0 or less, as options write "all cores".
+// Returns `num_threads`, or one thread per core if it is 0 or less, which options use for "all cores".
 inline int ThreadsOrOnePerCore(int num_threads) { return num_threads > 0 ? num_threads : NumCores(); }
 
 }  // namespace maxsim
