@@ -1,5 +1,5 @@
-// Lists the token count, id and payload size of every document, which a builder needs before it writes the first byte.
-// Takes about 30 bytes per document with int64 ids. Tokens and payloads are never held.
+// The token count, id and payload size of every document. A builder needs these before it writes the first byte. Takes
+// about 30 bytes per document with int64 ids. Does not hold tokens and payloads.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace maxsim::collection {
 
-// Holds a growing list of document ids, all different.
+// A growing list of distinct document ids.
 class IdList {
  public:
   explicit IdList(IdType type);
@@ -25,8 +25,8 @@ class IdList {
   IdType type() const { return type_; }
   int64_t size() const;
 
-  // Appends an id, of the matching type only. Fails with INVALID_ARGUMENT for an id that is empty, longer than
-  // kMaxIdBytes or not UTF-8; ALREADY_EXISTS, naming the ordinal that has it, for a duplicate. A refused id is not
+  // Appends an id, which must be of the list's type. Returns INVALID_ARGUMENT if the id is empty, longer than
+  // kMaxIdBytes or not UTF-8, and ALREADY_EXISTS with the existing ordinal for a duplicate. A refused id is not
   // appended.
   absl::Status Add(std::string_view id);
   absl::Status Add(int64_t id);
@@ -55,7 +55,7 @@ class IdList {
   std::vector<int64_t> ints_;
   std::string bytes_;
   std::vector<int64_t> offsets_ = {0};
-  absl::flat_hash_set<int64_t, Hash, Equal> ordinals_;  // hashed by the id they stand for
+  absl::flat_hash_set<int64_t, Hash, Equal> ordinals_;  // hashed by their ids
 };
 
 struct Catalog {
@@ -64,8 +64,8 @@ struct Catalog {
   std::vector<int32_t> lengths;  // tokens of each document, 1 .. kMaxDocumentTokens
   IdList ids;
   std::vector<int32_t> payload_sizes;  // empty when no document has a payload
-  // Positions in the order of the whole collection (positions.h), strictly ascending. Empty for a whole collection,
-  // where a document's position is its number.
+  // Positions in the whole collection (positions.h), strictly ascending. Empty for a whole collection: a document's
+  // position is its number.
   std::vector<int64_t> positions;
 
   int64_t num_documents() const { return static_cast<int64_t>(lengths.size()); }

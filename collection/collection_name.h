@@ -11,13 +11,15 @@ namespace maxsim::collection {
 
 inline constexpr size_t kMaxCollectionNameBytes = 128;
 
-// Returns whether `name` is 1 to 128 of A-Z a-z 0-9 . _ - and not only dots: a name can be a folder's.
+// Returns whether `name` consists of 1 to 128 of the characters A-Z a-z 0-9 . _ - and not only of dots. So every name
+// can be the name of a folder.
 bool IsCollectionName(std::string_view name);
 
-// Returns what is wrong with a name, as the end of an error that begins with the field; "" if nothing is.
+// Returns the reason why a name is not allowed, or "". A caller can put the field's name before it to make an error
+// message.
 std::string CollectionNameProblem(std::string_view name);
 
-// Returns INVALID_ARGUMENT, with a message that begins "name: ", unless IsCollectionName.
+// Returns INVALID_ARGUMENT, with a message that begins with "name: ", if the name is not allowed.
 absl::Status CheckCollectionName(std::string_view name);
 
 }  // namespace maxsim::collection

@@ -22,25 +22,25 @@ struct DocumentLine {
   IdType id_type = IdType::kString;
   std::string string_id;
   int64_t int_id = 0;
-  // The payload is a JSON object with every field but "id", as written but for the white space between tokens; "" if
-  // "id" is alone.
+  // The payload: a JSON object with all members but "id", without white space between tokens, otherwise unchanged. ""
+  // if there are no other members.
   std::string payload;
 };
 
-// `line` is one JSON object in UTF-8 with a top-level "id" that is a string or a 64-bit integer, no key twice at the
-// top level, and a payload of at most kMaxPayloadBytes. INVALID_ARGUMENT says what is wrong; ids are not checked
-// further.
+// Parses a line, which must be one JSON object in UTF-8 with a top-level "id" that is a string or a 64-bit integer, no
+// repeated top-level key, and a payload of at most kMaxPayloadBytes. Otherwise returns INVALID_ARGUMENT with the
+// reason. Does not check the id further.
 absl::StatusOr<DocumentLine> ParseDocumentLine(std::string_view line);
 
-// Returns the well-formed JSON object `json` without the members whose numbers, counted from 0, are in `omitted`, and
-// without white space between tokens. Numbers and strings keep their spelling.
+// Returns the JSON object `json`, which must be well-formed, without the members whose indices are in `omitted`, and
+// without white space between tokens. Does not change the spelling of numbers and strings.
 std::string CompactObject(std::string_view json, const std::vector<size_t>& omitted);
 
 // Checks that `payload` is a JSON object in UTF-8, nested at most kMaxPayloadDepth levels.
 absl::Status CheckPayload(std::string_view payload);
 
-// Checks a payload that is about to be stored: as CheckPayload, and no key may appear twice at the top level. Earlier
-// versions stored such payloads, so that what is read back is checked by CheckPayload.
+// Checks a payload before it is stored: like CheckPayload, but also refuses repeated top-level keys. Earlier versions
+// stored payloads with repeated keys, so use CheckPayload for stored payloads.
 absl::Status CheckNewPayload(std::string_view payload);
 
 }  // namespace maxsim::collection

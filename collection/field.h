@@ -25,26 +25,26 @@ enum class FieldKind : uint8_t {
 std::string_view Name(FieldKind kind);  // "keyword", "keywords", ...
 std::optional<FieldKind> FieldKindFromName(std::string_view name);
 
-// Filters and error messages quote names, so these stay short. The other limits bound what one document can cost.
+// Names must be short, because filters and error messages quote them. The other limits bound the cost of one document.
 inline constexpr size_t kMaxFields = 64;
 inline constexpr size_t kMaxFieldNameBytes = 64;
 inline constexpr size_t kMaxFieldPathBytes = 256;
-inline constexpr size_t kMaxKeywordBytes = 512;  // as ids have
+inline constexpr size_t kMaxKeywordBytes = 512;  // like ids
 inline constexpr size_t kMaxKeywordsPerDocument = 1024;
 
 struct Field {
   std::string name;  // a letter or "_", then letters, digits and "_"; not one of the words of the filter grammar
   FieldKind kind = FieldKind::kKeyword;
-  // Keys of the payload from the outside in, joined by dots: "meta.lang" is the member "lang" of the member "meta".
+  // The path of the value in the payload: keys joined by dots. "meta.lang" is the member "lang" of the member "meta".
   std::string path;
 
   friend bool operator==(const Field&, const Field&) = default;
 };
 
-// Returns true for words that the text of filters uses itself, in any case: and, or, not, in, exists, true, false.
+// Returns true for reserved words of the filter grammar, in upper or lower case: and, or, not, in, exists, true, false.
 bool IsFilterWord(std::string_view word);
 
-// INVALID_ARGUMENT unless a field may have the name.
+// Returns INVALID_ARGUMENT if the name is not allowed for a field.
 absl::Status CheckFieldName(std::string_view name);
 
 // Returns the field of that name, or null.
@@ -57,7 +57,8 @@ std::vector<std::string_view> SplitFieldPath(std::string_view path);
 // the value of another field. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status CheckFields(const std::vector<Field>& fields);
 
-// Parses "NAME:KIND=PATH,NAME:KIND,...": without "=PATH" the path is the name. "" is no field. Checks the fields, too.
+// Parses "NAME:KIND=PATH,NAME:KIND,...". Without "=PATH" the path is the name. "" means no fields. Also calls
+// CheckFields.
 absl::StatusOr<std::vector<Field>> ParseFields(std::string_view text);
 
 // Returns the text that ParseFields takes.

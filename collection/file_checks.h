@@ -18,20 +18,21 @@ absl::Status DataLoss(std::string_view path, std::string_view message);
 // Returns the message of an error.
 std::string_view MessageOf(const absl::Status& status);
 
-// Turns the error of a file that is in use into DATA_LOSS. UNAVAILABLE would tell a caller that scores from it that a
-// device was lost.
+// Turns the error of reading an open file into DATA_LOSS. If it were UNAVAILABLE, a caller that scores from the file
+// would treat a device as lost.
 absl::Status AsDataLoss(const absl::Status& status);
 
-// DATA_LOSS, naming the file, unless its size is what the manifest says.
+// Returns DATA_LOSS, naming the file, unless it has the size that the manifest gives.
 absl::Status CheckFileSize(const InputFile& file, int64_t num_bytes);
 
-// Computes the checksum of bytes in memory. Ends with the status of `stop` (may be null) once that is stopped.
+// Computes the checksum of bytes in memory. Returns the status of `stop` (may be null) if it is stopped.
 absl::StatusOr<std::string> HashBytes(std::string_view bytes, const StopSignal* stop);
 
-// Computes the checksum of a file. Reads it, rather than maps it, so that a disk error is returned with its reason.
+// Computes the checksum of a file. Reads the file instead of mapping it, so that a disk error is returned with its
+// reason.
 absl::StatusOr<std::string> HashFile(const InputFile& file, const StopSignal* stop);
 
-// DATA_LOSS, naming the file, unless a checksum is what the manifest says.
+// Returns DATA_LOSS, naming the file, unless its checksum `found` equals the `expected` one of the manifest.
 absl::Status CheckChecksum(std::string_view path, std::string_view found, std::string_view expected);
 
 }  // namespace maxsim::collection

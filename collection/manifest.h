@@ -1,7 +1,8 @@
-// Reads and writes collection.json, which says what a collection is made of.
+// Reads and writes a collection's manifest, collection.json, which names its files and its properties.
 //
-// A collection is a folder with a manifest and immutable shard files. Publishing a generation writes new shard files,
-// then replaces the manifest by a rename, so that a reader sees the old generation or the new one, never a mixture.
+// A collection is a folder with a manifest and immutable shard files. To publish a generation, a writer writes new
+// shard files and then replaces the manifest by a rename. So a reader sees either the old generation or the new one,
+// never a mixture.
 #pragma once
 
 #include <cstddef>
@@ -31,23 +32,23 @@ enum class IdType : uint8_t { kString, kInt64 };
 
 std::string_view Name(IdType type);  // "string", "int64"
 
-// This is the rotation of i8 collections (kernels/quantize.h), as manifests and shard files name it.
+// The name of the rotation of i8 collections (kernels/quantize.h) in manifests and shard files.
 inline constexpr std::string_view kRotationKind = "hadamard";
 
-// Shards of a collection, far more than a process can map by default.
+// The most shards of a collection: far more than a process can map by default.
 inline constexpr int64_t kMaxShards = 100'000;
 
-// Seeds end where JSON numbers stop being exact in every reader.
+// The largest seed: beyond it, some JSON readers do not represent integers exactly.
 inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
 
-// Sequences of a log end there as well: a million writes a second reach it after 285 years.
+// The largest sequence of a log, for the same reason. A million writes per second reach it after 285 years.
 inline constexpr int64_t kMaxLogSequence = (int64_t{1} << 53) - 1;
 
 // Describes the codes (kernels/codes/codes.h) that every document of a collection has.
 struct CodesFormat {
-  int planes = 4;              // that are stored: 1, 2 or 4
-  bool factors = false;        // whether each token has one
-  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; that of the vectors where these are i8
+  int planes = 4;              // number of stored planes: 1, 2 or 4
+  bool factors = false;        // whether each token has a factor
+  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; for i8 vectors, it equals their rotation seed
 
   friend bool operator==(const CodesFormat&, const CodesFormat&) = default;
 };
@@ -55,23 +56,23 @@ struct CodesFormat {
 // Returns the number of files that hold the codes of a shard: one each for plane 0, plane 1, and planes 2 and 3.
 constexpr size_t NumCodeFiles(int planes) { return planes == 4 ? 3 : static_cast<size_t>(planes); }
 
-// One file beside a shard as the manifest names it.
+// The manifest's entry for a file beside a shard.
 struct FileEntry {
   std::string file;  // name inside the collection's folder
   int64_t num_bytes = 0;
-  std::string checksum;  // as ShardEntry has it
+  std::string checksum;  // like ShardEntry::checksum
 };
 using CodeFileEntry = FileEntry;
 
-// One shard file as the manifest names it, with the files of its codes and of its fields.
+// The manifest's entry for a shard file, and for the files of its codes and fields.
 struct ShardEntry {
   std::string file;  // name inside the collection's folder: no path separators
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
   int64_t num_bytes = 0;                       // of the file
   std::string checksum;                        // "xxh3-128:" and 32 hex digits, of the whole file
-  std::vector<CodeFileEntry> code_files = {};  // [NumCodeFiles] where the collection has codes
-  std::optional<FileEntry> field_file = {};    // where the collection has fields
+  std::vector<CodeFileEntry> code_files = {};  // [NumCodeFiles] if the collection has codes
+  std::optional<FileEntry> field_file = {};    // if the collection has fields
 };
 
 struct Manifest {
@@ -80,7 +81,7 @@ struct Manifest {
   int32_t dim = 0;
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8 only: up to kMaxRotationSeed
-  int64_t num_centroids = 0;   // residual codes only: of each shard, 1 .. kMaxCentroids
+  int64_t num_centroids = 0;   // residual codes only: in each shard, 1 .. kMaxCentroids
   IdType id_type = IdType::kString;
   bool has_payloads = false;
   int64_t num_documents = 0;
@@ -88,35 +89,36 @@ struct Manifest {
   std::string created_by;  // program and version
   std::string created_at;  // RFC 3339, UTC
   std::vector<ShardEntry> shards;
-  std::optional<EncoderIdentity> encoder = {};  // that made the vectors, if the builder was told
-  // Live collections: sequence of the last write of the log (collection/log/) that the shards hold. nullopt if the
-  // manifest names no log: the collection is not live, or it was built anew by a builder that did not know of its log.
+  std::optional<EncoderIdentity> encoder = {};  // the encoder that made the vectors, if known
+  // Live collections: the sequence of the last write of the log (collection/log/) that the shards hold. nullopt if the
+  // manifest does not mention a log: the collection is not live, or a builder that did not know its log has built it
+  // anew.
   std::optional<uint64_t> log_sequence = {};
   // The slots of the collection's documents if it is a partition of a larger collection; never all slots. Its shards
   // then have ordinals (collection/shard.h).
   std::optional<SlotRange> partition = {};
-  std::optional<CodesFormat> codes = {};  // of every document, where the collection has codes
-  // Declares what requests can filter by. Values are read from the payloads, which the collection has then. A live
-  // collection keeps its fields, because its log has writes that were checked against them.
+  std::optional<CodesFormat> codes = {};  // if the collection has codes
+  // The fields that requests can filter by. Their values come from the payloads, so a collection with fields must have
+  // payloads. The fields of a live collection cannot change, because the writes in its log were checked against them.
   std::vector<Field> fields = {};
 
   SlotRange slots() const { return partition.value_or(SlotRange()); }
 };
 
-// Returns the bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. Returns 0
-// for an entry that lies.
+// Returns the bytes of a shard's file without the token vectors: ids, offsets, scales, payloads, the header. Returns 0
+// if the entry's numbers are contradictory.
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
 
-// Returns the shape of the collection's codes; Manifest::codes has a value.
+// Returns the shape of the collection's codes. Manifest::codes must have a value.
 CodeShape CodeShapeOf(const Manifest& manifest);
 
 // Returns "4 planes, with factors, rotation seed 0", or "none".
 std::string DescribeCodes(const std::optional<CodesFormat>& codes);
 
-// Returns the bytes of the files of codes of a shard, of the first 1, 2 or 4 planes.
+// Returns the bytes of a shard's code files for the first 1, 2 or 4 planes.
 int64_t CodeFileBytes(const ShardEntry& entry, int planes);
 
-// Returns the text of the fields as ParseFields takes it, or "none".
+// Returns the fields in the form that ParseFields takes, or "none".
 std::string DescribeFields(const std::vector<Field>& fields);
 
 // Returns the size of a shard's field file; 0 if it has none.
@@ -124,13 +126,13 @@ int64_t FieldFileBytes(const ShardEntry& entry);
 
 std::string FormatManifest(const Manifest& manifest);
 
-// NOT_FOUND if the folder holds no manifest. Errors tell nothing of what a file holds that is no manifest.
+// Returns NOT_FOUND if the folder has no manifest. If the file is not a manifest, errors do not quote its contents.
 absl::StatusOr<Manifest> ReadManifest(const Folder& folder);
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
 
-// Writes to a temporary name, synchronises, and renames. After OK the generation is published; `synchronised` (may be
-// null) is then OK if the rename is on the disk too. Where it is not, the system may come back from a power failure
-// with the generation before, which is complete as well.
+// Writes the manifest under a temporary name, syncs it, and renames it. If this returns OK, the generation is
+// published. `synchronised` (may be null) then says whether the rename is on disk, too. If it is not OK, a power
+// failure may bring back the previous generation, which is also complete.
 absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised = nullptr);
 
 }  // namespace maxsim::collection

@@ -69,10 +69,11 @@ class ManifestEvents : public JsonEvents {
   bool OnStartArray() override;
   bool OnEndArray() override;
 
-  // Takes over an object of "fields" that is complete.
+  // Adds a complete object of "fields" to the manifest.
   bool AddField();
 
-  // Fails at a container in the wrong place or where a known key needs a scalar. Unknown keys may have one.
+  // Fails if a container is in the wrong place, or is the value of a known key that needs a scalar. Unknown keys may
+  // have containers.
   bool RefuseContainer(std::string_view kind);
 
   template <typename Fields>
@@ -85,7 +86,7 @@ class ManifestEvents : public JsonEvents {
     return true;
   }
 
-  // Fails unless every field was seen.
+  // Fails if a key is missing.
   template <typename Fields>
   bool RequireAll(const Fields& fields, std::string_view where) {
     for (const Key& field : fields) {

@@ -9,11 +9,10 @@
 
 namespace maxsim::collection {
 
-// The values of "format" and "format_version" that are written and read. A partition has its own version: a reader that
-// only knows the first version would skip the unknown key "partition", serve the part as the whole, and give documents
-// their positions in the part. A collection with codes, partition or not, has another: a program that does not know
-// codes would write the next generation without them. The version of collections with fields, for the same reason, is
-// the highest: such a collection may also be a partition and have codes.
+// The values of "format" and "format_version". Version 2 is for partitions: a reader that only knows version 1 would
+// ignore the key "partition", and would serve the part as if it were the whole collection. Version 3 is for collections
+// with codes (also partitions): a program that does not know codes would write the next generation without them.
+// Version 4 is for collections with fields (also partitions, with or without codes), for the same reason.
 inline constexpr std::string_view kManifestFormat = "maxsim-collection";
 inline constexpr int64_t kManifestFormatVersion = 1;
 inline constexpr int64_t kPartitionFormatVersion = 2;

@@ -1,5 +1,5 @@
-// Positions: the place of a partition's document in the order of the whole collection, by which ranks that tie are
-// ordered in every partition and between them (docs/internals/cluster.md).
+// The position of a partition's document: its place in the order of the whole collection. Documents of equal score are
+// ordered by position, in each partition and when the results of partitions are merged (docs/internals/cluster.md).
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace maxsim::collection {
 
-// A document that was in the collection when it was split keeps its ordinal there as its position. Those are all below
-// this number, as an index of ids holds fewer documents.
+// If a document was in the collection before it was split, its position is its ordinal in that collection. All of these
+// positions are below this number, because an id index holds fewer documents.
 inline constexpr int64_t kFirstWrittenPosition = int64_t{1} << 40;
 
-// Returns the position of a document that was written to a live partition: after all documents from before the split,
-// in the order of the writes. Compaction and replay of the log keep it.
+// Returns the position of a document that was written to a live partition. It is after all documents from before the
+// split, in the order of the writes. Compaction and a replay of the log do not change it.
 inline constexpr int64_t PositionOfWrite(uint64_t sequence) {
   return kFirstWrittenPosition + static_cast<int64_t>(sequence);
 }

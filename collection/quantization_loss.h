@@ -1,7 +1,7 @@
 // Counts lossy tokens: those that i8 storage represents badly.
 //
-// A document has one scale, which its largest value determines. A token whose values are far smaller is rounded to a
-// few steps or to zeros: one vector that is 10,000 times as long as the others turns these into zeros. Both cases show
+// A document has one scale, which its largest value determines. Tokens with much smaller values are rounded to a few
+// steps or to zeros: a vector that is 10,000 times as long as the others turns these into zeros. Both cases can be seen
 // in the stored elements, so a reader of a collection counts the same tokens as its writer.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace maxsim::collection {
 inline constexpr double kMaxRoundingShare = 0.25;
 
 struct QuantizationLoss {
-  int64_t num_documents = 0;  // documents with such tokens
+  int64_t num_documents = 0;  // documents with lossy tokens
   int64_t num_zeroed = 0;     // tokens that became zeros
   int64_t num_coarse = 0;     // tokens that are coarse and not zeros
 

@@ -1,5 +1,5 @@
-// Checks the bytes of a shard file and takes them apart. This is a pure parser, shared by the reader, the verifier, the
-// importer and the fuzzer. The format is described in docs/reference/formats.md.
+// Parses and checks the bytes of a shard file. The reader, the verifier, the importer and the fuzzer share this parser.
+// The format is described in docs/reference/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -31,24 +31,24 @@ inline constexpr std::string_view kIdBytes = "id_bytes";                // U8 [B
 inline constexpr std::string_view kPayloadOffsets = "payload_offsets";  // I64 [N + 1], optional
 inline constexpr std::string_view kPayloadBytes = "payload_bytes";      // U8 [P], optional
 
-// Readers need the tokens at a multiple of this, in the file and in memory.
+// Readers need the tokens at a multiple of this offset in the file, and at a multiple of this address in memory.
 inline constexpr int64_t kTokenAlignment = 64;
 
-// Writers put them at a multiple of a page, so that a file can be read past the page cache straight to where it goes.
+// Writers put the tokens at a multiple of a page, so that a reader can bypass the page cache (direct I/O).
 inline constexpr int64_t kWriterAlignment = 4096;
 
-// Metadata of i8 shards, so that a file by itself says what its rows went through: kRotationKind and the seed in
-// decimal.
+// Metadata of i8 shards that says how the rows were rotated: kRotationKind, and the seed in decimal. A file can then be
+// read without its manifest.
 inline constexpr std::string_view kRotationKey = "rotation";
 inline constexpr std::string_view kRotationSeedKey = "rotation_seed";
 
-// This is the largest scale of an i8 document: no value passes kMaxAbsValue.
+// The largest scale of an i8 document. With it no value exceeds kMaxAbsValue.
 inline constexpr float kMaxScale = kMaxAbsValue / static_cast<float>(kMaxInt8);
 
 // Maximum size of a document's payload.
 inline constexpr int64_t kMaxPayloadBytes = int64_t{1} << 20;
 
-// An array of little-endian numbers: a view of the file's bytes, or a copy if they are not aligned there.
+// An array of little-endian numbers: a view of the file's bytes or, if these are not aligned, a copy.
 template <typename T>
 class FileArray {
  public:
@@ -73,7 +73,7 @@ using Int64Array = FileArray<int64_t>;
 using FloatArray = FileArray<float>;
 using HalfArray = FileArray<uint16_t>;
 
-// Everything points into the bytes that were parsed, which must outlive it.
+// The parsed contents. They point into the bytes that were parsed, which must outlive this object.
 struct ShardContents {
   ScalarType storage = ScalarType::kF16;
   int32_t dim = 0;
@@ -84,19 +84,19 @@ struct ShardContents {
 
   const uint8_t* tokens = nullptr;
   Int64Array offsets;
-  int64_t document_tokens = 0;  // of every document, where they have equally many; else 0
+  int64_t document_tokens = 0;  // tokens of every document if all have the same number, otherwise 0
   FloatArray scales;            // i8 only
   uint64_t rotation_seed = 0;   // i8 only
-  int64_t num_centroids = 0;    // of residual codes, as the next two
+  int64_t num_centroids = 0;    // this and the next two: of residual codes
   HalfArray centroids;
   FloatArray bucket_weights;
-  // Partitions: each document's position in the order of the whole collection (positions.h), ascending.
+  // Only partitions: each document's position in the whole collection (positions.h), ascending.
   bool has_ordinals = false;
   Int64Array ordinals;
   Int64Array ids;
   Int64Array id_offsets;
   std::string_view id_bytes;
-  int64_t id_size = 0;  // of every string id, where they have equally many bytes; else 0
+  int64_t id_size = 0;  // bytes of every string id if all have the same length, otherwise 0
   Int64Array payload_offsets;
   std::string_view payload_bytes;
 
@@ -122,14 +122,15 @@ struct ShardContents {
   }
 };
 
-// Returns the seed of a rotation as metadata names it; INVALID_ARGUMENT for another kind, or a seed that is not a
-// decimal number up to kMaxRotationSeed.
+// Returns the seed of the rotation that the metadata describes. Returns INVALID_ARGUMENT for an unknown kind, or for a
+// seed that is not a decimal number up to kMaxRotationSeed.
 absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed);
 
 // Checks the whole structure: format marker, types, shapes, every offset, every scale, every value of a codebook, every
-// ordinal, every id's length and encoding, every payload's encoding. Not checked: token values, whether ids repeat,
-// what payloads say. `bytes` is the whole file and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT
-// names tensor, place, value and what was expected. Ends with the status of `stop` (may be null) once that is stopped.
+// ordinal, every id's length and encoding, every payload's encoding. Does not check token values, repeated ids and the
+// contents of payloads. `bytes` is the whole file and starts at a multiple of kTokenAlignment in memory. Returns
+// INVALID_ARGUMENT with tensor, place, value and expected value, or the status of `stop` (may be null) if it is
+// stopped.
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop = nullptr);
 
 }  // namespace maxsim::collection

@@ -1,7 +1,7 @@
-// Slots: what decides which partition of a collection holds a document (docs/internals/cluster.md).
+// Slots. The slot of a document decides which partition of a collection holds it (docs/internals/cluster.md).
 //
-// A document's slot depends on its id alone and never changes, so that the id is enough to find the document. A
-// partition has a range of slots.
+// A document's slot only depends on its id and never changes. So the id is enough to find the document's partition.
+// Each partition has a range of slots.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace maxsim::collection {
 
-// Number of slots, along which partitions are cut. With 4,096 slots the sizes of up to 40 partitions differ by one
-// slot, 1 %, and the range of a partition is still short to write.
+// Number of slots. With 4,096 slots, up to 40 partitions differ in size by at most one slot, 1 %, and the text of a
+// range is short.
 inline constexpr int32_t kNumSlots = 4096;
 
-// Returns the slot of an id, 0 .. kNumSlots - 1: XXH3 of 64 bits, with seed 0, of its bytes, modulo kNumSlots. An
-// integer id's bytes are its eight in little-endian order, so that the slot of 17 is not that of "17".
+// Returns the slot of an id, 0 .. kNumSlots - 1: the 64-bit XXH3 (seed 0) of the id's bytes, modulo kNumSlots. An
+// integer id has eight bytes, little-endian, so 17 and "17" have different slots.
 int32_t SlotOf(std::string_view id);
 int32_t SlotOf(int64_t id);
 
@@ -33,16 +33,16 @@ struct SlotRange {
   friend bool operator==(const SlotRange&, const SlotRange&) = default;
 };
 
-// Returns partition `index` of `count`: the slots from index x kNumSlots / count, rounded down, to where the next one
-// begins. 0 <= index < count <= kNumSlots.
+// Returns the slots of partition `index` of `count`: from index x kNumSlots / count, rounded down, up to the beginning
+// of the next partition. 0 <= index < count <= kNumSlots.
 SlotRange PartitionOf(int32_t index, int32_t count);
 
-// Returns partition `index` of `count` of the slots of `range`. `count` is at most range.size().
+// Divides `range` into `count` parts, at most range.size(), and returns part `index`.
 SlotRange PartitionOf(const SlotRange& range, int32_t index, int32_t count);
 
-// Parses "I/N", partition I of N, counted from 0, or "FIRST-LAST", the slots from FIRST to LAST, both of them in the
-// range. INVALID_ARGUMENT, which quotes the text, for anything else, and for numbers beyond their limits. Numbers are
-// decimal, without sign or blanks.
+// Parses "I/N" (partition I of N, counted from 0) or "FIRST-LAST" (the slots from FIRST to LAST, inclusive). Numbers
+// are decimal, without sign or blanks. Returns INVALID_ARGUMENT, which quotes the text, for other text and for numbers
+// beyond their limits.
 absl::StatusOr<SlotRange> ParseSlotRange(std::string_view text);
 
 // Returns "FIRST-LAST", which ParseSlotRange reads.

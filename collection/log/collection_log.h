@@ -1,9 +1,9 @@
-// The durable log of a live collection: an ordered sequence of upserts and deletes in a RocksDB database in the
-// collection's folder, and what belongs to it: the versions of ids and the tombstones of shards.
+// The durable log of a live collection: an ordered sequence of upserts and deletes, in a RocksDB database in the
+// collection's folder. The log also stores the versions of ids and the tombstones of shards.
 //
 // A generation's manifest names the last write that its shards hold (Manifest::log_sequence). The log holds the later
-// writes. For each generation that may be opened it also holds the tombstones of the shards: which documents were
-// replaced or deleted by writes up to there (compaction does not rewrite a shard with few of them).
+// writes. For each generation that may be opened, it also holds the tombstones of the shards: the documents that writes
+// up to log_sequence have replaced or deleted. (Compaction does not rewrite a shard with few tombstones.)
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@
 namespace maxsim::collection {
 
 // The planned number of file descriptors of an open log. kOtherLogDescriptors of them are for the write-ahead logs, the
-// MANIFEST, locks, the mark and files that are being written; the database keeps as many files of keys and documents
-// open as the rest allows, and a compaction may exceed it for a while.
+// MANIFEST, locks, the mark and files that are being written. The database uses the others for files of keys and
+// documents. A compaction may exceed this number for a while.
 inline constexpr int kMaxLogDescriptors = 48;
 inline constexpr int kOtherLogDescriptors = 16;
 
-// The log's folder inside of the collection's. A folder that has it is a live collection.
+// The name of the log's folder, in the collection's folder. A collection with this folder is live.
 inline constexpr std::string_view kLogFolderName = "log";
 
 // Returns whether the folder at `path` has a log.
@@ -54,11 +54,11 @@ struct LogFormat {
 // Returns the format in words, such as "string ids, f16, dimension 128".
 std::string Describe(const LogFormat& format);
 
-// A stream that orders the writes of several servers, which a log may follow. A stream that was deleted and made anew
-// has another time of creation.
+// A stream that orders the writes of several servers. A log may follow a stream. If a stream was deleted and created
+// again, it has a different creation time.
 struct LogStream {
   std::string name;
-  uint64_t created_ns = 0;  // since 1970, as the stream's server says
+  uint64_t created_ns = 0;  // creation time, in nanoseconds since 1970, from the stream's server
 
   bool operator==(const LogStream&) const = default;
 };
@@ -78,11 +78,11 @@ class CollectionLog {
     kCreate,  // makes the log if there is none
   };
 
-  // Opens the log in `folder`, the collection's. A new log is empty: its first write gets sequence `begin` + 1, where
-  // `begin` is the last write that the shards hold. It remembers versions of deleted ids for `remembered_bytes`
-  // (version_memory.h); an existing log keeps its own limit. NOT_FOUND; FAILED_PRECONDITION if another process has it
-  // open, or the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says
-  // from which sequence on, and nothing is changed.
+  // Opens the log in the collection's `folder`. A new log is empty: its first write gets sequence `begin` + 1, where
+  // `begin` is the last write that the shards hold. `remembered_bytes` is a new log's limit for versions of deleted ids
+  // (version_memory.h); an existing log keeps its limit. Returns NOT_FOUND; FAILED_PRECONDITION if another process has
+  // the log open, or if the log has another format (the message names it); DATA_LOSS if the log is damaged: the message
+  // says from which sequence on, and Open changes nothing.
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
                                                              Mode mode, uint64_t begin = 0,
                                                              uint64_t remembered_bytes = kRememberedBytes);
@@ -90,23 +90,23 @@ class CollectionLog {
 
   const LogFormat& format() const;
 
-  // Returns the sequence of the last write. If there never was one, returns the sequence that the log began with.
+  // Returns the sequence of the last write. If there was never a write, returns the sequence that the log began with.
   uint64_t last_sequence() const;
-  // Returns the sequence before the first write that the log still holds: writes up to there have been dropped.
+  // Returns the sequence before the first write that the log still holds. Writes up to this sequence have been dropped.
   uint64_t first_sequence() const;
 
-  // Returns the stream whose messages the log's writes are, by their sequences; nullopt for a log that numbers them
-  // itself.
+  // Returns the stream that the log follows: its writes are the stream's messages and have their sequences. Returns
+  // nullopt for a log that numbers its own writes.
   std::optional<LogStream> stream() const;
-  // Makes the log follow a stream from now on, and saves that to the disk. FAILED_PRECONDITION if it follows another
-  // stream or has had writes that came from no stream. Nothing may be appended meanwhile.
+  // Makes the log follow a stream from now on, durably. Returns FAILED_PRECONDITION if the log follows another stream,
+  // or has had writes that did not come from a stream. Do not append during this call.
   absl::Status Follow(const LogStream& stream);
 
   // Upgrades a log of an earlier format, which does not distinguish the versions of deleted ids from those of
   // documents. Marks the version of each id for which `holds` returns false as that of a deleted id. `holds` says
   // whether the collection, with the writes up to last_sequence(), has a document of the record's id. Until this has
-  // succeeded, Append to such a log returns FAILED_PRECONDITION. Does nothing to other logs. Reads all versions; once
-  // `stop` (may be null) is stopped it returns the status of that soon, and the next call begins again.
+  // succeeded, Append to such a log returns FAILED_PRECONDITION. Does nothing to other logs. Reads all versions. Soon
+  // after `stop` (may be null) is stopped, returns its status; the next call starts again from the beginning.
   absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds, const StopSignal* stop = nullptr);
 
   // Writes the records, whose sequences follow last_sequence(), with the versions of their ids, and returns when they
@@ -129,35 +129,36 @@ class CollectionLog {
   // Errors are those of Read.
   absl::Status ReadBehind(uint64_t after, const Visitor& visit) const;
 
-  // Return the client's version of an id: the one that it was last written or deleted with. 0 if that was without a
-  // version, or a delete whose version is forgotten (version_memory.h). `pending_bytes` is the sum of DeletedBytes over
-  // records that will be appended before the write that needs the answer.
+  // Return the version that the client gave when it last wrote or deleted the id. Return 0 if it gave none, or if the
+  // id was deleted and its version is forgotten (version_memory.h). `pending_bytes` is the sum of DeletedBytes over the
+  // records that the caller will append before the write for which it asks.
   absl::StatusOr<uint64_t> VersionOf(std::string_view id, uint64_t pending_bytes = 0) const;
   absl::StatusOr<uint64_t> VersionOf(int64_t id, uint64_t pending_bytes = 0) const;
   uint64_t remembered_bytes() const;
 
-  // Saves the tombstones, [shards], of a generation that is about to be published to the disk. Replaces those of this
-  // generation and later ones, which were never published.
+  // Saves the tombstones, [shards], of a generation that is about to be published, durably. Replaces the tombstones of
+  // this generation and of later ones, which were never published.
   absl::Status PutTombstones(const Manifest& manifest, const Tombstones& tombstones);
-  // Returns the saved tombstones; empty lists if none were saved for this generation. They are saved with the
-  // manifest's log_sequence and the shards' checksums, so that those of a compaction that was never published are not
-  // taken for those of another build with the same number. DATA_LOSS for ordinals that a shard does not have.
+  // Returns the saved tombstones; empty lists if none were saved for this generation. Tombstones are saved together
+  // with the manifest's log_sequence and the shards' checksums. So the tombstones of a compaction that was never
+  // published cannot be mistaken for those of a build with the same generation number. DATA_LOSS for ordinals that a
+  // shard does not have.
   absl::StatusOr<Tombstones> TombstonesOf(const Manifest& manifest) const;
 
   // Drops the records up to and including `through`, and all tombstones except those of `generation`, the published one
-  // (0 keeps none): older generations are not opened again, and newer ones were never published. No compaction may be
-  // running.
+  // (0 keeps none). Older generations are not opened again, and newer ones were never published. No compaction may run
+  // during this call.
   absl::Status Truncate(uint64_t through, int64_t generation);
-  // Frees the disk space of dropped records and, once there are enough of them, of forgotten versions. Takes a while,
-  // because it writes what is in memory to files.
+  // Frees the disk space of dropped records and, if there are enough of them, of forgotten versions. Takes a while,
+  // because it first writes all data in memory to files.
   absl::Status ReclaimSpace();
 
   // Returns about how many bytes the log has on the disk.
   uint64_t num_bytes() const;
 
-  // Writes a log with the same contents to `folder`, which must not have one; files that do not change any more are
-  // hard links where the file system can. Safe beside Append: it has what was appended before the call, at least.
-  // Returns its last sequence.
+  // Writes a copy of the log to `folder`, which must not have a log. Files that will not change any more become hard
+  // links if the file system has them. May run during Append: the copy has at least all records that were appended
+  // before the call. Returns the copy's last sequence.
   absl::StatusOr<uint64_t> Checkpoint(const std::string& folder) const;
 
  private:

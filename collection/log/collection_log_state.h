@@ -30,21 +30,23 @@ struct CollectionLog::State {
   LogFormat format;
   std::unique_ptr<LogMark> mark;
 
-  // Held alone while the database is closed and opened again, shared while it is used.
+  // Held exclusively while the database is closed and opened again, and shared while it is used.
   mutable std::shared_mutex mutex;
   // Serialises writes, so that everything in the write-ahead log is on disk when its length is recorded.
   std::mutex write_mutex;
-  std::optional<LogReserve> reserve;  // this and the next: under `write_mutex`, or with `mutex` held alone
+  std::optional<LogReserve> reserve;  // this and the next: guarded by `write_mutex`, or by `mutex` held exclusively
   uint64_t unflushed_bytes = 0;       // upper limit of the bytes that only the write-ahead log holds
-  // Read-only after a Recover that failed; null after one that could not even read.
+  // Read-only after a Recover that failed; null if it could not even read.
   std::unique_ptr<LogDatabase> database;
-  std::atomic<bool> failed{false};  // a write has, and none may follow
+  std::atomic<bool> failed{false};  // a write has failed, and no other may follow
   std::atomic<bool> has_versions{false};
-  std::atomic<bool> needs_upgrade{false};            // UpgradeVersions must succeed before the next write
-  std::atomic<bool> has_old_format{false};           // and UpgradeVersions has not begun
-  std::atomic<uint64_t> deleted_bytes{0};            // of the writes on the disk (version_memory.h)
-  uint64_t remembered_bytes = 0;                     // written while `mutex` is held alone
-  mutable std::atomic<uint64_t> compacted_below{0};  // versions that were deleted below this have left the database
+  std::atomic<bool> needs_upgrade{false};  // UpgradeVersions must succeed before the next write
+  // The log has the earlier format, and UpgradeVersions has not begun.
+  std::atomic<bool> has_old_format{false};
+  std::atomic<uint64_t> deleted_bytes{0};  // of the writes on the disk (version_memory.h)
+  uint64_t remembered_bytes = 0;           // written while `mutex` is held alone
+  // Compaction has removed versions that were deleted below this count.
+  mutable std::atomic<uint64_t> compacted_below{0};
   std::atomic<uint64_t> first{0};
   std::atomic<uint64_t> last{0};
   std::optional<LogStream> stream;  // written while `mutex` is held alone

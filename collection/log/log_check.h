@@ -1,4 +1,4 @@
-// Looks at the database of a log without changing it: what it holds, and how much of it can be read.
+// Inspects the database of a log without changing it: its contents, and which part of them can be read.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace maxsim::collection {
 inline constexpr std::string_view kLogDatabaseName = "records";
 
 inline constexpr uint64_t kLogFormatVersion = 3;
-// A log that follows a stream has another one, so that versions that know of none do not append to it.
+// The version of a log that follows a stream. It differs, so that program versions without streams do not append to it.
 inline constexpr uint64_t kStreamedLogFormatVersion = 4;
 // Earlier formats, which do not distinguish the versions of deleted ids from those of documents
 // (CollectionLog::UpgradeVersions).
@@ -29,24 +29,24 @@ inline constexpr uint64_t kOldStreamedLogFormatVersion = 2;
 
 // Describes a log, as read from its own metadata.
 struct LogContents {
-  std::string format;  // as Describe has it
+  std::string format;  // the text from Describe
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
   bool has_versions = false;
   bool needs_upgrade = false;   // CollectionLog::UpgradeVersions
-  bool has_old_format = false;  // and was not begun to be upgraded
+  bool has_old_format = false;  // the upgrade has not begun
   uint64_t deleted_bytes = 0;   // this and the next: see version_memory.h
   uint64_t remembered_bytes = kRememberedBytes;
   std::optional<LogStream> stream;
   TornTails torn_tails;  // for LogDatabase::Open
 };
 
-// DATA_LOSS for what is missing or wrong, an unknown version of the format among it.
+// Returns DATA_LOSS if metadata is missing or wrong, or if the format version is unknown.
 absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 
-// Checks the log of the collection in `folder` as opening it would, but changes nothing: the database must be readable
-// and hold everything that the mark records. Returns DATA_LOSS with the first sequence that cannot be read, or with the
-// name of the file.
+// Makes the same checks as opening the log of the collection in `folder`, but changes nothing: the database must be
+// readable and hold everything that the mark records. Returns DATA_LOSS with the first sequence that cannot be read, or
+// with the name of the file.
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
 
 // Opens the database in a log's folder for reading, without the tails of files that a power cut has torn. Stores these
@@ -58,14 +58,15 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> OpenForReading(const std::string& d
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
                                                          TornTails* tails = nullptr);
 
-// Returns the record with a sequence as its value. DATA_LOSS, naming the sequence, for one that is missing or damaged.
+// Stores the record with this sequence in `value`. Returns DATA_LOSS, naming the sequence, if the record is missing or
+// damaged.
 absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::PinnableSlice* value);
 
 // Calls `visit` for each record after `after`, up to and including `through`, in order.
 absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, uint64_t after, uint64_t through,
                          const CollectionLog::Visitor& visit);
 
-// Calls `visit` for each record after `after` that is there. DATA_LOSS if the first of them was dropped.
+// Calls `visit` for each record after `after` in the database. Returns DATA_LOSS if the record `after` + 1 was dropped.
 absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& format, uint64_t after,
                                const CollectionLog::Visitor& visit);
 

@@ -1,4 +1,4 @@
-// The RocksDB database of a log: how it is opened, and what its errors mean.
+// The RocksDB database of a log: opening it, and translating its errors.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -19,9 +19,9 @@ namespace maxsim::collection {
 class LogMark;
 class VersionFilter;
 
-// The column families. Keys are big-endian, so that their order is that of the numbers.
+// The column families. Numbers in keys are big-endian, so that keys are in the order of their numbers.
 enum class LogFamily : size_t {
-  kMeta,        // what the keys below name, in decimal digits or text
+  kMeta,        // the keys below; values are decimal digits or text
   kRecords,     // sequence -> a value of log_record.h
   kVersions,    // id -> a value of log_versions.h
   kTombstones,  // generation, number of the shard -> log_sequence, the shard's checksum, ordinals
@@ -40,8 +40,8 @@ inline constexpr std::string_view kDeletedBytesKey = "deleted_bytes";        // 
 inline constexpr std::string_view kRememberedBytesKey = "remembered_bytes";  // see version_memory.h
 inline constexpr std::string_view kOldVersionsKey = "has_old_versions";      // present while an upgrade is unfinished
 
-// Makes an absl::Status of RocksDB's. DATA_LOSS for damage and missing files, RESOURCE_EXHAUSTED for a full disk, quota
-// or file size limit, UNAVAILABLE for anything else that fails.
+// Converts a RocksDB status to an absl::Status: DATA_LOSS for damage and missing files, RESOURCE_EXHAUSTED for a full
+// disk, quota or file size limit, UNAVAILABLE for all other errors.
 absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix);
 
 inline rocksdb::Slice AsSlice(std::string_view text) { return {text.data(), text.size()}; }
@@ -49,20 +49,20 @@ inline std::string_view AsView(const rocksdb::Slice& slice) { return {slice.data
 
 // Returns 8 bytes, the most significant first.
 std::string BigEndian(uint64_t number);
-uint64_t FromBigEndian(std::string_view bytes);  // 8 of them at least
+uint64_t FromBigEndian(std::string_view bytes);  // `bytes` has at least 8 bytes
 
 // Holds an open database. The class is thread-safe.
 class LogDatabase {
  public:
   enum class Access {
-    kCreate,            // if there is none
+    kCreate,            // creates the database if there is none
     kWrite,             // one process at a time
-    kRead,              // changes no file, and fails at what kWrite would fail at
-    kReadUpToDamage,    // changes no file, and leaves out all records from the first damage of the write-ahead log on
-    kReadAroundDamage,  // changes no file, and leaves out what is damaged in the write-ahead log
+    kRead,              // changes no file; fails in the same cases as kWrite
+    kReadUpToDamage,    // changes no file; skips all records after the first damage in the write-ahead log
+    kReadAroundDamage,  // changes no file; skips only the damaged records in the write-ahead log
   };
-  // Keeps `mark` up to date if it is not null; it must outlive the database. Call CheckManifestFile first. Does not
-  // read the tails that FindTornTails has found.
+  // Opens the database. Call CheckManifestFile first. Keeps `mark` (may be null) up to date; it must outlive the
+  // database. Does not read the torn tails `tails` that FindTornTails has found.
   static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access,
                                                            LogMark* mark = nullptr, const TornTails& tails = {});
   ~LogDatabase();

@@ -13,7 +13,7 @@
 
 namespace maxsim::collection {
 
-// `folder` is the collection's in all of these.
+// In all of these functions, `folder` is the collection's folder.
 std::string LogFolder(const std::string& folder);
 std::string LogDatabasePath(const std::string& folder);
 
@@ -26,12 +26,12 @@ inline rocksdb::WriteOptions Synced() {
   return options;
 }
 
-// Makes an empty log, whose first write gets sequence `begin` + 1. Makes it under a temporary name, and renames it once
-// it is on the disk.
+// Creates an empty log, whose first write gets sequence `begin` + 1. Creates it under a temporary name, and renames it
+// when it is on disk.
 absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin, uint64_t remembered_bytes);
 
-// Makes a copy of the open database in the same way. FAILED_PRECONDITION if the folder has a log. Returns the last
-// sequence of the copy.
+// Copies the open database, also under a temporary name at first. Returns the copy's last sequence, or
+// FAILED_PRECONDITION if the folder has a log.
 absl::StatusOr<uint64_t> CopyLog(rocksdb::DB& db, const std::string& folder);
 
 }  // namespace maxsim::collection

@@ -1,5 +1,5 @@
-// The file "acknowledged" next to a log's database. It locks the log, and records what the log must hold at least: the
-// last acknowledged write, and the lengths of RocksDB's own files.
+// The file "acknowledged" next to a log's database. It locks the log, and records the least that the log must hold: the
+// last acknowledged write, and the lengths of RocksDB's files.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 namespace maxsim::collection {
 
-// Lengths that two files of the database are known to have on disk. RocksDB only appends to them, so a shorter file has
-// lost bytes. A file number of 0 means unknown.
+// Known lengths of two files of the database. RocksDB only appends to these files, so a shorter file has lost bytes. A
+// file number of 0 means unknown.
 struct WrittenFiles {
   uint64_t wal_number = 0;  // the write-ahead log that was last written to
   uint64_t wal_bytes = 0;
@@ -30,30 +30,31 @@ struct WrittenFiles {
 // Thread-safe.
 class LogMark {
  public:
-  // Opens or creates the mark of the log in `log_folder` and locks it, against other processes and within this one. If
-  // the log is already open, returns FAILED_PRECONDITION, which names `folder` (the collection's) and the process.
+  // Opens or creates the mark of the log in `log_folder` and locks it, against other processes and against a second
+  // Open in this one. If the log is already open, returns FAILED_PRECONDITION, which names `folder` (the collection's)
+  // and the process.
   static absl::StatusOr<std::unique_ptr<LogMark>> Open(const std::string& log_folder, const std::string& folder);
   ~LogMark();
   LogMark(const LogMark&) = delete;
   LogMark& operator=(const LogMark&) = delete;
 
-  // Returns the sequence that was noted last; 0 if none can be read.
+  // Returns the recorded sequence; 0 if none can be read.
   uint64_t sequence() const;
-  // Returns zeros if the file has no lengths that can be read, as one of version 0.2.
+  // Returns zeros if the file has no readable lengths (those of version 0.2 have none).
   WrittenFiles files() const;
 
-  // Record a sequence, which must not be before the recorded one, and the lengths of files. Each is one system call. If
-  // it fails, a later check finds less, but no write is lost.
+  // Record a sequence, which must not be smaller than the recorded one, and lengths of files. Each call is one system
+  // call. If it fails, no write is lost, but a later check may miss a loss.
   void Note(uint64_t sequence);
   void NoteWal(uint64_t number, uint64_t num_bytes);
   void NoteWrite(uint64_t sequence, uint64_t wal_number, uint64_t wal_bytes);
   void NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash);
 
-  // Returns FAILED_PRECONDITION unless the file is still where it was opened. If the log's folder was deleted or moved,
-  // the log would acknowledge writes that the next start does not find. Takes one system call.
+  // Returns FAILED_PRECONDITION if the file is no longer at its path. If the log's folder was deleted or moved, the log
+  // must not acknowledge writes, because the next start would not find them. Takes one system call.
   absl::Status CheckInPlace() const;
 
-  // Brings it to the disk.
+  // Syncs the file to disk.
   absl::Status Sync();
 
  private:
@@ -76,7 +77,7 @@ struct LogMarkContents {
   WrittenFiles files;
 };
 
-// Reads the mark of a log, which may be open elsewhere. Values that cannot be read are zero.
+// Reads the mark of a log, even if the log is open in another process. Values that cannot be read are zero.
 LogMarkContents ReadLogMark(const std::string& log_folder);
 
 }  // namespace maxsim::collection

@@ -13,26 +13,25 @@ namespace maxsim::collection {
 
 // Why a message of a stream changes nothing in the collection.
 enum class SkipReason : uint8_t {
-  kOtherPartition = 1,  // the document's slot is not of the collection's partition
-  kStale = 2,           // a version that is not older was there already
+  kOtherPartition = 1,  // the document's slot is not in the collection's partition
+  kStale = 2,           // the id already has a version that is as new or newer
   kNotFound = 3,        // a delete of an id that the collection does not hold
   kUnreadable = 4,      // no server can apply it: it is damaged, or was written for another format
 };
 
-// Holds one upsert or delete, or the place of a message that changes nothing. Strings and rows are views that do not
-// own their memory.
+// An upsert, a delete, or a message that changes nothing. Strings and rows are views that do not own their memory.
 struct LogRecord {
   enum class Kind : uint8_t {
     kUpsert = 1,
     kDelete = 2,
-    kSkipped = 3,  // of a log that follows a stream, whose sequences are those of all messages; it has no id
+    kSkipped = 3,  // only in a log that follows a stream, to which every message adds a record; has no id
   };
 
   Kind kind = Kind::kUpsert;
   uint64_t sequence = 0;            // 1, 2, ... without a gap, over the collection's life
   std::string_view string_id = {};  // collections with string ids
   int64_t int_id = 0;               // collections with int64 ids
-  uint64_t version = 0;             // of the client; 0: none
+  uint64_t version = 0;             // from the client; 0 if it gave none
 
   // kUpsert:
   int32_t num_tokens = 0;
@@ -44,15 +43,15 @@ struct LogRecord {
   SkipReason skip_reason = SkipReason::kOtherPartition;
 };
 
-// Appends the record's value as the log stores it. The sequence is the key and not in it.
+// Appends the record's value in the log's form. The sequence is the key, so the value does not include it.
 void AppendRecordValue(const LogRecord& record, IdType id_type, std::string* value);
 
-// Appends all of the value that stands before the rows; rows and payload follow it, in this order.
+// Appends the part of the value before the rows. In the value, the rows and then the payload follow it.
 void AppendRecordHead(const LogRecord& record, IdType id_type, std::string* value);
 
-// Takes a value apart; views of the result point into `value`. DATA_LOSS, which names the sequence and what was
-// expected, for bytes that AppendRecordValue of this format did not make, such as rows that are not num_tokens x
-// row_bytes.
+// Parses a value. The result's views point into `value`. Returns DATA_LOSS, which names the sequence and the expected
+// value, if AppendRecordValue cannot have made the bytes: for example, if the rows do not have num_tokens x row_bytes
+// bytes.
 absl::StatusOr<LogRecord> ParseRecordValue(uint64_t sequence, std::string_view value, IdType id_type,
                                            int64_t row_bytes);
 

@@ -1,4 +1,4 @@
-// Tombstones as a log's database keeps them: a key and a value for each shard of a generation that has some.
+// The tombstones in a log's database: a key and a value for each shard of a generation that has tombstones.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class WriteBatch;
 
 namespace maxsim::collection {
 
-// Adds to the batch what CollectionLog::PutTombstones writes. INVALID_ARGUMENT for tombstones that are not those of the
-// manifest's shards.
+// Adds the writes of CollectionLog::PutTombstones to the batch. Returns INVALID_ARGUMENT if the tombstones do not fit
+// the manifest's shards.
 absl::Status AddTombstones(const LogDatabase& database, const Manifest& manifest, const Tombstones& tombstones,
                            rocksdb::WriteBatch* batch);
 

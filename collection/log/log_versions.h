@@ -48,7 +48,7 @@ absl::StatusOr<uint64_t> ReadVersion(const LogDatabase& database, std::string_vi
 // Makes compactions of the database drop forgotten versions. Thread-safe.
 class VersionFilter : public rocksdb::CompactionFilter {
  public:
-  // `forgotten_below` must follow from deletes that are on the disk: what is dropped cannot come back.
+  // `forgotten_below` must follow from deletes that are already on disk, because dropped versions cannot be restored.
   void set_forgotten_below(uint64_t forgotten_below) { forgotten_below_ = forgotten_below; }
   bool Filter(int level, const rocksdb::Slice& key, const rocksdb::Slice& value, std::string* new_value,
               bool* value_changed) const override;
@@ -64,7 +64,7 @@ class VersionCheck {
   explicit VersionCheck(IdType id_type) : id_type_(id_type) {}
   // Adds the next record. Keeps every id that a record names in memory.
   void Add(const LogRecord& record);
-  // To be called for a record that cannot be read. Run then does not compare counts of deleted bytes.
+  // Call it for a record that cannot be read. After this, Run does not compare counts of deleted bytes.
   void SkipUnreadable() { all_readable_ = false; }
   // Reads all versions in the database, so that their checksums are checked, and calls `problem` for each id whose
   // version differs from that of its last record. `contents` must be of the same database.
@@ -78,7 +78,7 @@ class VersionCheck {
     bool is_delete = false;
     uint64_t deleted_bytes = 0;  // of the records up to this one
   };
-  // Returns what is wrong with the version that is stored for the id of a record, or "".
+  // Returns the error in the version that is stored for an id, or "".
   std::string ProblemOf(const std::optional<StoredVersion>& stored, const Last& last,
                         const LogContents& contents) const;
 

@@ -15,14 +15,14 @@ namespace maxsim::collection {
 struct RecordChain {
   uint64_t num_bytes = 0;     // size of the file
   uint64_t intact_bytes = 0;  // end of the last record up to which all checksums are right
-  uint64_t torn_at = 0;       // where the first damaged record begins; intact_bytes or a little after it, if none is
+  uint64_t torn_at = 0;       // where the first damaged record begins; if there is none, intact_bytes or a little more
 };
 
 // Reads the records of a file from its beginning. Returns NOT_FOUND if there is no file.
 absl::StatusOr<RecordChain> FollowRecords(const std::string& path);
 RecordChain FollowRecords(std::string_view bytes);
 
-// Returns whether an undamaged record begins anywhere after `at`, such as RecordChain::torn_at. If not, the damaged
+// Returns whether an undamaged record begins anywhere after `at` (pass RecordChain::torn_at). If not, the damaged
 // record was the last one written, and a power cut may have torn it before it was synced. Takes at most about 0.1 us
 // per byte.
 bool HasRecordBehind(std::string_view bytes, size_t at);

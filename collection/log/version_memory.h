@@ -2,10 +2,10 @@
 //
 // The version of a document is kept as long as the document. A delete with a version leaves a version without a
 // document, even for an id that never had a document, so the number of these versions must be limited. The log keeps a
-// count of deleted bytes: each delete with a version adds its DeletedBytes, and the count never falls. Once it has
-// grown by more than the log's `remembered_bytes` since a delete, the version of that delete is forgotten: the id then
-// has none. This depends on the log's records alone, and not on when the database drops the version, so all servers
-// that apply the same records decide alike.
+// count of deleted bytes: each delete with a version adds its DeletedBytes, and the count never falls. Once the count
+// has grown by more than the log's `remembered_bytes` since a delete, the version of that delete is forgotten, and the
+// id has no version. This only depends on the log's records, and not on the time when the database drops the version.
+// So all servers that apply the same records make the same decisions.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 
 namespace maxsim::collection {
 
-// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit, so a server follows
-// no stream with a log that has another one, and a change needs a new version of the stream's messages. Enough for 1.8
-// million versions of 8-byte ids, or 230,000 of the longest ids.
+// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit. So a server refuses
+// to follow a stream if its log has a different limit, and a change of this constant needs a new version of the
+// stream's messages. It is enough for 1.8 million versions of 8-byte ids, or 230,000 of the longest ids.
 inline constexpr uint64_t kRememberedBytes = uint64_t{128} << 20;
 
-// The bytes that a version counts in addition to its id's. They are about the disk space that it takes, rounded up, and
-// limit the number of versions of short ids.
+// The bytes that each version adds to the count in addition to its id. This is about the disk space of a version,
+// rounded up, and limits the number of versions of short ids.
 inline constexpr uint64_t kBytesPerVersion = 64;
 
 // Returns how much a record adds to the count of deleted bytes: 0 unless it is a delete with a version.
@@ -31,8 +31,8 @@ inline uint64_t DeletedBytes(const LogRecord& record, IdType id_type) {
   return kBytesPerVersion + (id_type == IdType::kInt64 ? sizeof(record.int_id) : record.string_id.size());
 }
 
-// Returns the count of deleted bytes below which the versions of deletes are forgotten, when the log's count has
-// reached `deleted_bytes`.
+// Returns a count of deleted bytes: when the log's count has reached `deleted_bytes`, the versions of deletes below the
+// returned count are forgotten.
 inline uint64_t ForgottenBelow(uint64_t deleted_bytes, uint64_t remembered_bytes) {
   return deleted_bytes > remembered_bytes ? deleted_bytes - remembered_bytes : 0;
 }
