@@ -1,4 +1,5 @@
-// Writes a collection's next generation: plans shards, streams tokens and payloads into them, publishes the manifest.
+// Writes a collection's next generation: plans the shards, streams tokens and payloads into them, and publishes the
+// manifest.
 #pragma once
 
 #include <cstdint>
@@ -25,61 +26,59 @@ inline constexpr int64_t kMinMaxShardBytes = 8192;
 
 struct BuildOptions {
   std::string folder{};  // created when it is not there
-  std::string name{};    // of the collection; "" takes the name of the one in the folder, or the folder's own name
+  // Of the collection; "" for the name of the collection in the folder or, if there is none, the folder's name.
+  std::string name{};
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
-  int num_threads = 0;         // that quantise (i8) and encode; 0: one per core
-  // With 0 the generation follows the published one. Any other number is used as it is, and must be newer than the
-  // published one.
+  int num_threads = 0;         // threads that quantise (i8) and encode; 0 for one per core
+  // The number of the generation, which must be newer than the published one. 0 for the number after the published one.
   int64_t generation = 0;
-  // Lets the generation differ from the published one in what its clients rely on: the dimension, the type of ids, and
-  // that there are payloads.
+  // Allows the generation to differ from the published one in properties that clients rely on: the dimension, the type
+  // of ids, and whether there are payloads.
   bool allow_other_shape = false;
-  // This bounds a shard file's size. A document that is larger by itself gets a shard of its own.
+  // The largest size of a shard file. If a single document needs more, it gets a shard of its own.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
-  // Goes into the manifest; its dim must be that of the token vectors.
+  // Is stored in the manifest. Its dim must be that of the token vectors.
   std::optional<EncoderIdentity> encoder = {};
   bool refuse_lossy = false;  // i8: fail with INVALID_ARGUMENT on a lossy token (QuantizationLoss)
-  bool has_payloads = false;  // let the manifest say that there are some, also where no document has one
-  // Last write of the folder's log that the documents hold. Must be set if the log has writes.
+  bool has_payloads = false;  // the manifest says that there are payloads, even if no document has one
+  // The last write of the folder's log that the documents include. Must be set if the log has writes.
   std::optional<uint64_t> log_sequence = {};
-  CodesRequest codes = {};  // of every document, made of the vectors as they are stored
+  CodesRequest codes = {};  // of every document, computed from the stored vectors
   // Requests can filter by these fields. Their values are read from the payloads. Must pass CheckFields.
   std::vector<Field> fields = {};
 };
 
-// Builds and publishes the generation after the one in the folder (1 if there is none), or the one that the options
-// name, and returns its manifest. For i8 a batch of documents is held in memory, the largest one at least. The
-// catalog's lengths sum to tokens.num_tokens(); `payloads` may be null when the catalog has none. One build at a time
-// writes to a folder. When it fails before the manifest is renamed, the folder's generation is untouched and the files
-// of the failed one are removed, as is the folder where it was made for them; should the process die, the next build
-// removes the files. The files of the generation before stay, for readers that are about to open them; older ones are
-// removed. Once the manifest is renamed the build has succeeded, whatever happens next (BuildProgress::synchronised).
-// INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document; values that
-// do not fit their field: with document, field and value),
-// FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
-// (BuildOptions::allow_other_shape), or too new a generation, or a log whose writes BuildOptions::log_sequence does not
-// fit),
-// RESOURCE_EXHAUSTED (disk).
+// Builds and publishes a generation (BuildOptions::generation), and returns its manifest. The sum of the catalog's
+// lengths must be tokens.num_tokens(). `payloads` may be null if the catalog has none. For i8, holds a batch of
+// documents in memory, at least the largest document. Only one build at a time may write to a folder. If the build
+// fails before the manifest is renamed, the published generation is unchanged, and the new files (and the folder, if it
+// is new) are removed. If the process dies, the next build removes the files. Once the manifest is renamed, the build
+// has succeeded, even if a later step fails (BuildProgress::synchronised). The files of the previous generation stay,
+// because readers may be about to open them; older ones are removed. Errors are INVALID_ARGUMENT (a value is not finite
+// or does not fit the storage: with row, column and document; or a value does not fit its field: with document, field
+// and value), FAILED_PRECONDITION (another build runs, or the folder has a collection of another name, of another shape
+// (BuildOptions::allow_other_shape), or of too new a generation, or a log that does not fit
+// BuildOptions::log_sequence), and RESOURCE_EXHAUSTED (disk).
 absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Catalog& catalog, TokenSource& tokens,
                                          PayloadSource* payloads, const BuildObserver& observer = nullptr);
 
 // A folder that gets the documents of some slots.
 struct PartitionFolder {
   std::string folder;  // created when it is not there
-  SlotRange slots;     // with all of them the collection there is whole
+  SlotRange slots;     // with all slots, the folder gets a whole collection
 };
 
-// Builds one collection in each folder, all of one name and generation, in one pass over the sources: no token vector
-// is read or written twice. Does what BuildCollection does for each, with these differences. BuildOptions::folder is
-// the folder that holds the others, or is created for them, and gives the name where nothing else does. The generation
-// follows the newest that is published in one of the folders. The shards of all are complete before the first manifest
-// is renamed; where a later rename fails, the message says so, and those before it are published. The ranges must not
-// overlap, and INVALID_ARGUMENT names a document whose slot is in none. A folder whose slots no document has gets a
-// manifest without shards; the catalog may have no document at all. FAILED_PRECONDITION if a folder holds a
-// partition of other slots; RESOURCE_EXHAUSTED if the process may not have as many files open. Returns the
-// manifests, in the order of the folders.
+// Builds a collection in each folder, all with the same name and generation, in one pass over the sources: no token
+// vector is read or written twice. Does for each folder what BuildCollection does, with these differences.
+// BuildOptions::folder is the parent of the folders, is created if necessary, and is the last choice for the name. The
+// generation follows the newest one that is published in any of the folders. All shards of all folders are complete
+// before the first manifest is renamed. If a later rename fails, the message says so, and the folders before it stay
+// published. The ranges must not overlap. If a document's slot is in no range, returns INVALID_ARGUMENT, naming the
+// document. A folder without documents gets a manifest without shards; the catalog may be empty. Returns
+// FAILED_PRECONDITION if a folder has a partition of other slots, and RESOURCE_EXHAUSTED if the process may not open
+// enough files. Returns the manifests in the order of the folders.
 absl::StatusOr<std::vector<Manifest>> BuildPartitions(const BuildOptions& options,
                                                       absl::Span<const PartitionFolder> partitions,
                                                       const Catalog& catalog, TokenSource& tokens,

@@ -1,4 +1,4 @@
-// Names the codes (kernels/codes/codes.h) that a build or an encoding is to make.
+// Describes the codes (kernels/codes/codes.h) that a build or an encoding should make.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace maxsim::collection {
 
 struct CodesRequest {
   int planes = 0;              // 1, 2 or 4; 0: no codes
-  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed. Codes of i8 vectors have the rotation of these instead
-  // Whether tokens have factors. With nullopt they have them if the norms of tokens differ (NeedFactors).
+  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; ignored for i8 vectors, whose codes have the vectors' rotation
+  // Whether tokens have factors. nullopt: they do if the norms of tokens differ (NeedFactors).
   std::optional<bool> factors = {};
 
-  // Returns the request for what a collection has.
+  // Returns a request for the codes that a collection has.
   static CodesRequest Of(const Manifest& manifest) {
     if (!manifest.codes.has_value()) return {};
     return {manifest.codes->planes, manifest.codes->rotation_seed, manifest.codes->factors};

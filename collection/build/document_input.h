@@ -23,18 +23,18 @@ namespace maxsim::collection {
 // Collects the ids of the inputs, in their order, and converts them to one type.
 class IdCollector {
  public:
-  // With `asked`, converts ids to that type, if nothing is lost. Without it the first id decides, and ids of the other
-  // type are refused. `observer` (may be null) sees Stage::kReading of `num_documents`.
+  // `asked` is the type of the ids; ids of the other type are converted if nothing is lost. Without it, the first id
+  // decides about the type, and ids of the other type are refused. `observer` (may be null) is called with
+  // Stage::kReading, and with `num_documents` as the total.
   IdCollector(std::optional<IdType> asked, int64_t num_documents, BuildObserver observer)
       : asked_(asked), num_documents_(num_documents), observer_(std::move(observer)) {}
 
-  // INVALID_ARGUMENT for an id that cannot be converted or that IdList refuses, a duplicate among them; or the
-  // observer's error.
+  // Adds an id. Returns INVALID_ARGUMENT if the id cannot be converted, or if IdList refuses it, for example as a
+  // duplicate. Returns the observer's error.
   absl::Status Add(int64_t id);
   absl::Status Add(std::string_view id);
 
-  // Hands over the catalog that holds the ids; the collector must not be used after that. Null if no id was
-  // added.
+  // Returns the catalog with the ids, or null if no id was added. The collector must not be used after this call.
   std::unique_ptr<Catalog> TakeCatalog() { return std::move(catalog_); }
 
  private:
@@ -47,7 +47,7 @@ class IdCollector {
   std::unique_ptr<Catalog> catalog_;
 };
 
-// Adds the place in the input to the error for a refused id. Leaves other errors as they are, such as the observer's.
+// Adds the place in the input to the error of a refused id. Does not change other errors, such as the observer's.
 absl::Status AtPlace(std::string_view place, const absl::Status& added);
 
 // Call AddIds, ReadPayloadSizes, MakePayloads and MakeTokens in this order, each at most once. Do not call lengths()
@@ -60,11 +60,12 @@ class DocumentInput {
   virtual const std::string& path() const = 0;
   virtual int64_t dim() const = 0;
 
-  // Returns the tokens of each document, checked: 1 .. kMaxDocumentTokens, and as many together as there are vectors.
+  // Returns the number of tokens of each document. It was checked that each is 1 .. kMaxDocumentTokens, and that their
+  // sum is the number of vectors.
   virtual const std::vector<int32_t>& lengths() const = 0;
 
   virtual bool HasIds() const = 0;
-  // Adds as many ids as there are lengths. Only where HasIds().
+  // Adds an id for each document. Call it only if HasIds().
   virtual absl::Status AddIds(IdCollector& ids) = 0;
 
   // Returns the size of each document's payload, 0 for none; empty if no document has one.
@@ -75,10 +76,10 @@ class DocumentInput {
   // Returns the payloads. Call it only if ReadPayloadSizes returned some.
   virtual std::unique_ptr<PayloadSource> MakePayloads() = 0;
 
-  // Return the storage type and the encoder that a collection's manifest names; nullopt if none, and for other inputs.
+  // Return the storage type and the encoder in a collection's manifest; nullopt if it has none, and for other inputs.
   virtual std::optional<ScalarType> storage() const { return std::nullopt; }
   virtual std::optional<EncoderIdentity> encoder() const { return std::nullopt; }
-  // Returns the positions of a partition's documents (positions.h), once; empty for other inputs.
+  // Returns the positions of a partition's documents (positions.h); empty for other inputs. Call it only once.
   virtual std::vector<int64_t> TakePositions() { return {}; }
 };
 
@@ -86,9 +87,8 @@ class DocumentInput {
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenArchiveInput(const std::string& path);
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenNpyInput(const std::string& tokens, const std::string& lengths,
                                                             const std::string& scales);
-// The collection's checksums are verified while its token vectors are read, and i8 vectors come out rotated back. Its
-// files are opened one after another. FAILED_PRECONDITION for a live collection whose log has writes that the shards
-// lack.
+// Verifies the collection's checksums while its token vectors are read. Rotates i8 vectors back. Opens the files one
+// after another. Returns FAILED_PRECONDITION for a live collection whose log has writes that the shards lack.
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenCollectionInput(const std::string& folder, Manifest manifest);
 
 }  // namespace maxsim::collection

@@ -19,23 +19,22 @@ struct EncodeOptions {
 };
 
 struct EncodeResult {
-  Manifest manifest;       // that is published: of the next generation, or the one before where nothing had changed
-  bool changed = false;    // whether there is a new generation
-  int64_t bytes_made = 0;  // of codes that were written
-  // Says why the folder could not be synchronised, if so (BuildProgress::synchronised).
+  Manifest manifest;       // the published manifest: of a new generation, or the existing one if nothing changed
+  bool changed = false;    // whether a new generation was published
+  int64_t bytes_made = 0;  // bytes of codes that were written
+  // The reason if the folder could not be synchronised (BuildProgress::synchronised).
   absl::Status synchronised = absl::OkStatus();
 };
 
-// Publishes a generation with the same shards, whose files are not touched, and with the codes that are asked for.
-// If the collection already has codes of the same rotation and of at least as many planes, keeps their files, and
-// no longer names those of further planes. Otherwise reads every shard once for its checksum, and encodes one
-// after another. A live collection stays live: its log must not be open in a server. If this fails or is
-// interrupted before the manifest is renamed, nothing has changed, and the written files are removed; if the
-// process dies, the next build or encoding removes them. The files depend on the stored vectors and the format
-// only. Takes memory for a batch of tokens per call (ShardEncoder). `observer` sees Stage::kEncoding and later
-// ones, with documents and bytes of codes. Errors are NOT_FOUND, DATA_LOSS, RESOURCE_EXHAUSTED,
-// FAILED_PRECONDITION (another build runs, or a server has the live collection loaded), INVALID_ARGUMENT and those
-// of the observer.
+// Publishes a generation with the same shards, whose files do not change, and with the requested codes. If the
+// collection already has codes of the same rotation and with at least as many planes, keeps their files, and only drops
+// the files of extra planes from the manifest. Otherwise reads every shard once for its checksum, and encodes the
+// shards one after another. A live collection stays live; its log must not be open in a server. If this fails before
+// the manifest is renamed, nothing has changed, and the new files are removed. If the process dies, the next build or
+// encoding removes them. The contents of the files only depend on the stored vectors and the format. Takes memory for a
+// batch of tokens (ShardEncoder). `observer` sees Stage::kEncoding and later stages, with the documents and the bytes
+// of codes. Errors are NOT_FOUND, DATA_LOSS, RESOURCE_EXHAUSTED, FAILED_PRECONDITION (another build runs, or a server
+// has loaded the live collection), INVALID_ARGUMENT, and those of the observer.
 absl::StatusOr<EncodeResult> EncodeCollection(const EncodeOptions& options, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

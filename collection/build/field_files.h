@@ -13,13 +13,14 @@
 
 namespace maxsim::collection {
 
-// Returns about how many bytes the fields of a shard take at most, for a look at the free space.
+// Estimates the most bytes that the field file of a shard takes, for the check of free disk space.
 int64_t EstimateFieldBytes(const std::vector<Field>& fields, const ShardPlan& plan);
 
 // Reads the fields that the manifest declares from a shard's payloads, and writes the field file of `generation` and
 // number `index`. The shard is in `folder` under the entry's name. Adds the file to `files` before it appears in the
-// folder. Returns the entry of the complete file. Takes memory for the shard's payloads and the file. INVALID_ARGUMENT
-// names document, id, field and value if a value does not fit; other errors are those of Shard::Open and the disk.
+// folder. Returns the entry of the complete file. Takes memory for the shard's payloads and the file. If a value does
+// not fit its field, returns INVALID_ARGUMENT with document, id, field and value. Other errors are those of Shard::Open
+// and of writing.
 absl::StatusOr<FileEntry> WriteFieldFile(const std::string& folder, const Manifest& manifest, const ShardEntry& entry,
                                          int64_t generation, int64_t index, UnpublishedFiles& files);
 

@@ -15,14 +15,14 @@ namespace maxsim::collection {
 // that cannot be removed, because the next build tries again.
 void RemoveLeftovers(const std::string& folder, const Manifest& published);
 
-// Removes shards older than the generation before `published`, except those that `published` or `before` names (after a
-// compaction they name old shards). `before` is the generation before, which a reader may be about to open.
+// Removes the shards of old generations, except those that `published` or `before` names. (After a compaction, these
+// may name old shards.) `before` is the previous generation, which a reader may be about to open.
 void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before);
 
 // Returns RESOURCE_EXHAUSTED if the folder's file system has less than `needed` bytes free.
 absl::Status CheckSpace(const std::string& folder, int64_t needed);
 
-// Removes the files of a generation that was not published.
+// The files of a generation that is not published yet. The destructor removes them, unless Keep was called.
 class UnpublishedFiles {
  public:
   explicit UnpublishedFiles(std::string folder) : folder_(std::move(folder)) {}

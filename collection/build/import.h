@@ -20,24 +20,24 @@
 namespace maxsim::collection {
 
 struct ImportOptions {
-  // Each input is an archive, .npz or safetensors, which are told apart by content, or the folder of a collection.
-  // Their documents follow one another in this order. Without any, `tokens` and `lengths` name .npy files.
+  // Each input is an archive (.npz or safetensors, recognised by content) or the folder of a collection. The result has
+  // the documents of the inputs in this order. If this is empty, `tokens` and `lengths` must name .npy files.
   std::vector<std::string> inputs = {};
   std::string tokens = {};   // [T, d], f16, f32, f64, or i8 with scales
   std::string lengths = {};  // [N], integers
   std::string scales = {};   // of i8 tokens; see quantized_tokens.h
-  // A file that has the ids of all documents: JSON Lines, with a document per line, or plain text, with an id per line
-  // (see DocumentLineReader). Without it the ids are those of the inputs, or else 0 .. N - 1.
+  // A file with the ids of all documents: JSON Lines (a document per line) or plain text (an id per line); see
+  // DocumentLineReader. Without it the ids are those of the inputs or, if the inputs have none, 0 .. N - 1.
   std::string ids = {};
-  // The type of the ids. With nullopt the first id decides, and ids of the other type are refused. A given type
-  // converts: an integer to its decimal text, or decimal text to an integer.
+  // The type of the ids. Ids of the other type are converted: integers to their decimal text, or decimal text to
+  // integers. With nullopt the first id decides about the type, and ids of the other type are refused.
   std::optional<IdType> id_type = {};
-  // The fields of the build, which lines of `ids` are checked against while they are read: a value that does not fit is
-  // found before vectors are written.
+  // The fields of the build. The lines of `ids` are checked against them when they are read. So a value that does not
+  // fit is found before vectors are written.
   std::vector<Field> fields = {};
 };
 
-// INVALID_ARGUMENT if the files that are named do not go together; opens none.
+// Returns INVALID_ARGUMENT if the named files cannot be combined. Opens no file.
 absl::Status CheckImportOptions(const ImportOptions& options);
 
 struct Import {
@@ -51,10 +51,10 @@ struct Import {
   absl::Status one_encoder = absl::OkStatus();
 };
 
-// Quantised tokens (i8, F8_E4M3) come out as f32: `tokens` never has another type than f16, bf16, f32 and f64, and
-// inputs of different types come out as f32. Reads lengths and ids whole and checks them; tokens and payloads stream
-// while the build runs. The files must not change until then. Every error names the file and the place in it.
-// `observer` sees Stage::kReading.
+// Opens the input files. Reads and checks all lengths and ids. Tokens and payloads are only read while the build runs,
+// so the files must not change until it ends. The type of Import::tokens is f16, bf16, f32 or f64: quantised tokens
+// (i8, F8_E4M3) and inputs of different types become f32. Every error names the file and the place in it. `observer`
+// sees Stage::kReading.
 absl::StatusOr<Import> OpenImport(const ImportOptions& options, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

@@ -13,10 +13,10 @@ struct BuildProgress {
   enum class Stage {
     kReading,     // ids and payload sizes
     kWriting,     // shards
-    kShardDone,   // one more is complete under its name
-    kEncoding,    // fields and codes of the shards, which are all complete
-    kPublishing,  // all shards are complete; the manifest comes next
-    kPublished,   // only the removal of old files is left
+    kShardDone,   // one more shard is complete
+    kEncoding,    // all shards are complete; fields and codes are written
+    kPublishing,  // all files are complete; the manifest is published next
+    kPublished,   // published; old files are removed next
   };
   Stage stage = Stage::kReading;
   int64_t documents_done = 0;
@@ -26,12 +26,12 @@ struct BuildProgress {
   int64_t shards_done = 0;
   int64_t shards_total = 0;
   QuantizationLoss loss = {};  // i8 only; set once all shards are written
-  // With kPublished: the reason if the folder could not be synchronised. The generation is published anyway, but a
-  // power failure may bring the one before back.
+  // With kPublished: the reason if the folder could not be synchronised. The generation is published, but a power
+  // failure may bring back the previous one.
   absl::Status synchronised = absl::OkStatus();
 };
 
-// The observer is called every few MiB. An error it returns ends the build, as does one from anywhere else.
+// The observer is called every few MiB. An error that it returns ends the build.
 using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
 
 // Sets the stage and calls the observer, which may be null. Returns what the observer returns.

@@ -12,23 +12,24 @@
 namespace maxsim::collection {
 
 struct QuantizeOptions {
-  std::string source;  // folders, not the same
+  std::string source;  // two different folders
   std::string target;
   std::string name;  // of the target; "" takes the source's
   uint64_t rotation_seed = 0;
   int num_threads = 0;             // 0: one per core
-  bool allow_other_shape = false;  // as BuildOptions has it, for a target that holds an older generation
+  bool allow_other_shape = false;  // see BuildOptions; for a target with an older generation
   bool refuse_lossy = false;       // see BuildOptions
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
-  std::optional<int> codes = {};  // planes of the target's codes, 0 for none; nullopt: as many as the source has
+  std::optional<int> codes = {};  // planes of the target's codes; 0 for none, nullopt for as many as the source has
 };
 
 // Streams the source's documents, ids and payloads into a collection of the same generation in `target`, and publishes
-// it as BuildCollection does. If `target` has a collection, that must be older. A partition becomes a partition with
-// the same slots and positions. In memory are what a build keeps of each document, a batch of token vectors, and up to
-// two of the source's shards without their tokens. Verifies the source's checksums. Errors are BuildCollection's, the
-// source's (NOT_FOUND, DATA_LOSS), and FAILED_PRECONDITION for a source that is i8 already or is the target.
+// it as BuildCollection does. If `target` has a collection, its generation must be older. A partition becomes a
+// partition with the same slots and positions. Holds in memory the catalog of a build, a batch of token vectors, and up
+// to two of the source's shards without their tokens. Verifies the source's checksums. Errors are those of
+// BuildCollection, NOT_FOUND and DATA_LOSS for the source, and FAILED_PRECONDITION if the source is already i8 or is
+// the target.
 absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

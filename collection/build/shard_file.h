@@ -18,28 +18,30 @@
 namespace maxsim::collection {
 
 // Writes a shard's file: the rows first, then the other sections, payloads last. A payload may be added before the rows
-// are complete: it is written at its final place, and read back once for the checksum. So a shard takes no more memory
-// than its buffers and four bytes per document, however long others keep it open. For one thread.
+// are complete: it is written at its final place, and later read back once for the checksum. So a shard only takes
+// memory for its buffers and four bytes per document, no matter how long it is open. For one thread.
 class ShardFile {
  public:
-  // Begins `folder`/`name`. The plan is of `documents`; the catalog and their numbers must outlive the object. Two
-  // buffers of `buffer_bytes` are held, the second one once a payload comes early.
+  // Begins the file `folder`/`name`. `plan` must be a plan for `documents`. The catalog and the numbers in `documents`
+  // must outlive the object. Holds a buffer of `buffer_bytes`, and a second one once a payload is added before the rows
+  // are complete.
   static absl::StatusOr<std::unique_ptr<ShardFile>> Create(const std::string& folder, const std::string& name,
                                                            const ShardPlan& plan, const ShardLayout& layout,
                                                            const Catalog& catalog, const DocumentList& documents,
                                                            size_t buffer_bytes = OutputFile::kBufferBytes);
 
-  // Appends rows as they are stored.
+  // Appends rows in their stored form.
   absl::Status AppendRows(const char* rows, int64_t num_rows);
   // Adds the next document's scale, of i8.
   void AddScale(float scale) { scales_.push_back(scale); }
-  // Adds the next document's payload; "" if it has none. FAILED_PRECONDITION for another size than the catalog's.
+  // Adds the next document's payload; "" if it has none. Returns FAILED_PRECONDITION if the size differs from the
+  // catalog's.
   absl::Status AddPayload(std::string_view payload);
 
   // Returns the bytes written so far, without payloads that came early.
   int64_t num_bytes() const { return file_->num_bytes(); }
 
-  // Completes the file after everything was added: syncs it to the disk and gives it its name.
+  // Completes the file: syncs it to disk and gives it its name. Call it after everything was added.
   absl::StatusOr<ShardEntry> Finish();
 
  private:
@@ -67,7 +69,7 @@ class ShardFile {
   int64_t num_rows_ = 0;
   int64_t num_payloads_ = 0;
   std::vector<float> scales_;
-  bool has_middle_ = false;           // all that stands before the payloads is written
+  bool has_middle_ = false;           // all sections before the payloads are written
   int64_t early_payload_bytes_ = 0;   // written ahead, or in the buffer
   std::vector<char> early_payloads_;  // the last of them
 };

@@ -22,7 +22,7 @@ struct ShardLayout {
   bool has_ordinals = false;  // those of a partition (positions.h)
 };
 
-// All documents of a catalog, or some of them, which are written one after another.
+// All or some of the documents of a catalog, in the order in which they are written.
 struct DocumentList {
   int64_t size = 0;
   // [size] Ascending numbers of the documents in the catalog, not owned. Null stands for the numbers 0 .. size - 1.
@@ -41,7 +41,7 @@ struct ShardPlan {
   int64_t num_bytes = 0;  // of the file
 };
 
-// Fills shards in the order of the list, each up to `max_shard_bytes`. A document that is larger by itself gets a shard
+// Fills shards in the order of the list, each up to `max_shard_bytes`. If a single document needs more, it gets a shard
 // of its own.
 std::vector<ShardPlan> PlanShards(const Catalog& catalog, const DocumentList& documents, const ShardLayout& layout,
                                   int64_t max_shard_bytes);
@@ -49,7 +49,7 @@ std::vector<ShardPlan> PlanShards(const Catalog& catalog, const DocumentList& do
 // Returns the size of the file of a shard with a plan's counts.
 int64_t ShardFileBytes(const ShardPlan& plan, const ShardLayout& layout);
 
-// Returns the header of that file: its tensors are in the order of formats.md.
+// Returns the header of a shard file. Its tensors are in the order of formats.md.
 std::string FormatShardHeader(const ShardPlan& plan, const ShardLayout& layout);
 
 // Returns a name such as "shard-000002-00000.safetensors".

@@ -1,4 +1,4 @@
-// Writes the documents of a catalog into shards: those of one collection, or of several partitions side by side.
+// Writes the documents of a catalog into the shards of one collection, or of several partitions at the same time.
 #pragma once
 
 #include <cstddef>
@@ -27,27 +27,27 @@ struct ShardSet {
 
 struct ShardSets {
   ShardLayout layout;
-  std::vector<ShardSet> sets;  // at least one; every document of the catalog is in one of them
+  std::vector<ShardSet> sets;  // at least one; every document of the catalog must be in exactly one
   // [kNumSlots] For each slot, the index of the set that gets its documents. Empty if there is only one set.
   std::vector<uint16_t> set_of_slot;
   int num_threads = 1;        // i8: threads that quantise
   bool refuse_lossy = false;  // i8: see TokenEncoding
 };
 
-// Follows a WriteShards. An error that a function returns ends it.
+// Callbacks of WriteShards. An error that one returns ends WriteShards.
 struct ShardsObserver {
-  // Gets the documents whose rows have been written and the bytes of all files, now and then.
+  // Called now and then, with the number of documents whose rows are written, and the bytes of all files.
   std::function<absl::Status(int64_t documents, int64_t bytes)> on_progress;
-  // Gets each shard that is complete under its name.
+  // Called when a shard is complete under its name.
   std::function<absl::Status(size_t set_idx, ShardEntry entry)> on_shard;
   // If not null, the loss of i8 storage is added to it once all shards are written.
   QuantizationLoss* loss = nullptr;
 };
 
-// Writes all shards in one pass over the sources, which stand at the catalog's first document; `payloads` may be null
-// when the catalog has none. No token vector is read or written twice. One shard of each set is open at a time, with
-// its buffers: 256 MiB of them together at most, but 128 KiB a set at least. Errors are those of RowReader, ShardFile,
-// the sources and the observer; shards that were complete before are left to the caller.
+// Writes all shards in one pass over the sources, which must be at the catalog's first document. `payloads` may be null
+// if the catalog has none. No token vector is read or written twice. Each set has one open shard at a time. All buffers
+// together take at most 256 MiB, but at least 128 KiB per set. Errors are those of RowReader, ShardFile, the sources
+// and the observer. After an error the caller must remove the shards that are complete.
 absl::Status WriteShards(const ShardSets& sets, const Catalog& catalog, TokenSource& tokens, PayloadSource* payloads,
                          const ShardsObserver& observer);
 

@@ -1,4 +1,4 @@
-// The folder that a build writes a generation into: its present contents, and the new generation.
+// The folder into which a build writes a generation: its existing contents, and the new generation.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class OutputFolder {
 // functions in the order in which they are declared.
 class TargetFolder {
  public:
-  // With `slots` of some slots alone the collection is a partition.
+  // If `target` does not have all slots, the collection is a partition.
   explicit TargetFolder(const PartitionFolder& target);
 
   const std::string& folder() const { return folder_; }
@@ -60,7 +60,8 @@ class TargetFolder {
   // Adds a complete shard to the manifest.
   void Add(ShardEntry entry);
 
-  // Takes over the manifest that the shards go into, once all are complete. Documents are counted here.
+  // Sets the manifest of the new generation, and adds the shards and their counts to it. Call it when all shards are
+  // complete.
   void Complete(Manifest manifest);
   const Manifest& manifest() const { return manifest_; }
 
@@ -74,7 +75,7 @@ class TargetFolder {
   // Publishes the manifest. `synchronised` is that of PublishManifest.
   absl::Status Publish(absl::Status* synchronised);
 
-  // Removes generations before the one before.
+  // Removes generations older than the previous one.
   void RemoveOld() const { RemoveOldGenerations(folder_, manifest_, published_); }
 
  private:
@@ -82,8 +83,8 @@ class TargetFolder {
 
   const std::string folder_;
   const std::optional<SlotRange> partition_;
-  OutputFolder created_;            // outlives the lock, whose file is in it
-  std::optional<FolderLock> lock_;  // outlives the files, which are removed while it is held
+  OutputFolder created_;            // declared before the lock, whose file is in the folder
+  std::optional<FolderLock> lock_;  // declared before the files, which are removed while the lock is held
   UnpublishedFiles files_;
   Manifest published_;
   std::optional<uint64_t> log_sequence_;

@@ -1,9 +1,9 @@
-// Takes one file of a shard's codes apart, and says how large and of what it is: shared by the reader, the writer and
-// the fuzzer. The format is described in docs/reference/formats.md.
+// Parses a file of a shard's codes, and computes its layout and size. The reader, the writer and the fuzzer share it.
+// The format is described in docs/reference/formats.md.
 //
-// The codes of a shard lie in up to three files beside it, each with what a scan of one plane more needs, so that the
-// planes that are not read need not be there: file 0 has plane 0, the documents' scales and the tokens' factors; file 1
-// has plane 1; file 2 has planes 2 and 3. Each has the documents' bounds of a code of all planes up to its own.
+// The codes of a shard are in up to three files beside it, so that a server only needs the files of the planes that it
+// reads. File 0 has plane 0, the documents' scales and the tokens' factors; file 1 has plane 1; file 2 has planes 2 and
+// 3. Each file also has the documents' bounds for codes of all planes up to its own.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ inline constexpr std::string_view kCodeFileFormat = "maxsim-codes";
 inline constexpr std::string_view kCodeFileFormatVersion = "1";
 
 // Tensor names. A file's plane is "plane0", "plane1" or "planes23": U8 [T, bytes of a row].
-inline constexpr std::string_view kCodeFactors = "factors";  // U8 [T], of file 0 where the codes have factors
+inline constexpr std::string_view kCodeFactors = "factors";  // U8 [T], in file 0, if the codes have factors
 inline constexpr std::string_view kCodeScales = "scales";    // F32 [N], of file 0
 inline constexpr std::string_view kCodeBounds = "bounds";    // F16 [N, 4]: slope, residual, length, norm
 
@@ -64,7 +64,7 @@ struct CodeFileContents {
   FileArray<CodeBound> bounds;       // [num_documents]
 };
 
-// Where in a file its rows and factors lie: what may be mapped, because every value of these bytes is one of a code.
+// The range of a file with its rows and factors. This range may be mapped, because every byte value in it is valid.
 struct CodeBytesRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -76,8 +76,8 @@ struct CodeBytesRange {
 absl::StatusOr<CodeBytesRange> CheckCodeFileHeader(const SafetensorsHeader& header, const CodeFileLayout& layout);
 
 // Checks the whole structure: the header, every scale (finite, not negative) and every bound (finite, not negative).
-// Not checked: bits and factors, which scans take as they are. `bytes` is the whole file and starts at a multiple of
-// kPlaneAlignment in memory. Ends with the status of `stop` (may be null) once that is stopped.
+// Does not check bits and factors, because every value of them is valid. `bytes` is the whole file and starts at a
+// multiple of kPlaneAlignment in memory. Ends with the status of `stop` (may be null) once that is stopped.
 absl::StatusOr<CodeFileContents> ParseCodeFile(std::string_view bytes, const CodeFileLayout& layout,
                                                const StopSignal* stop = nullptr);
 

@@ -21,12 +21,13 @@ class Folder;
 
 namespace maxsim::collection {
 
-// Holds the codes of a shard's documents, in the first 1, 2 or 4 of the planes that are stored: files of planes beyond
-// are not opened. Every scale and bound has been checked on opening. The class is thread-safe.
+// The codes of a shard's documents: the first 1, 2 or 4 of the stored planes. Files of other planes are not opened.
+// Open checks every scale and bound. The class is thread-safe.
 //
-// Files must not be changed while they are mapped, as those of Shard. If one is changed anyway, bits and factors may
-// change, which moves estimates and nothing else: scales and bounds are copies, a file that was truncated or cannot be
-// read gives zeros, and Check() reports it. Do not trust a bound of bits that were read before Check() failed.
+// Files must not be changed while they are mapped, as for Shard. If one is changed anyway, bits and factors may change,
+// and estimates become wrong, but no other harm is done: scales and bounds are copies, a truncated or unreadable file
+// becomes zeros, and Check() reports the change. If Check() fails, do not trust bounds on estimates from bits that were
+// read before.
 class ShardCodes final : public MemorySource {
  public:
   // Opens the files of `planes` planes of a shard and checks them against the manifest: sizes, counts, type, rotation.
@@ -49,16 +50,17 @@ class ShardCodes final : public MemorySource {
 
   int planes() const;
 
-  // OK if bits read so far were those of the opened files; DATA_LOSS, naming one, when it was written to or cannot be
-  // read. Always OK for kCopied.
+  // Returns OK if all bits read so far came from the unchanged files. Returns DATA_LOSS, naming a file, if it was
+  // written to or cannot be read. Always OK for kCopied.
   absl::Status Check() const override;
 
-  // Reads bytes of a plane or of factors, out of the file where they are mapped from it. DATA_LOSS, naming it, when it
-  // cannot be read.
+  // Copies bytes of a plane or of factors. With kMapped reads them from the file. Returns DATA_LOSS, naming the file,
+  // if it cannot be read.
   absl::Status Read(const void* from, size_t num_bytes, void* to) const override;
 
-  // For kMapped, once a backend has its own copy of planes and factors: unmaps and closes the files. The view's planes
-  // and factors are null then, and Check() is OK. Before the codes are shared between threads.
+  // Only for kMapped: unmaps and closes the files. After this call the view's planes and factors are null, and Check()
+  // returns OK. Use it when a backend has its own copy of planes and factors, and before the codes are shared between
+  // threads.
   void ReleasePlanes();
 
   // Returns the bytes of file 0, 1 or 2 (collection/codes/code_file.h), valid until ReleasePlanes and as long as the
@@ -66,7 +68,7 @@ class ShardCodes final : public MemorySource {
   std::string_view bytes(size_t file) const;
 
   int64_t num_bytes() const;   // of the files
-  int64_t host_bytes() const;  // of memory that this holds: all for kCopied, scales, bounds and headers for kMapped
+  int64_t host_bytes() const;  // host memory that this holds: all for kCopied; scales, bounds and headers for kMapped
 
  private:
   struct File;

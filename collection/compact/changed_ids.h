@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// A document that the log writes and does not replace or delete later on.
+// A document that the log writes, and does not replace or delete later.
 struct LiveUpsert {
   uint64_t sequence = 0;
   int32_t num_tokens = 0;

@@ -1,5 +1,5 @@
-// The documents of a shard that a compaction writes: the live ones of old shards, then writes of the log. Rows, ids and
-// payloads pass byte for byte.
+// The documents of a shard that a compaction writes: first the live documents of old shards, then documents from the
+// log. Rows, ids and payloads are copied byte for byte.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ struct DocumentRun {
 // Walks over the documents of a run, with one shard open at a time.
 class DocumentWalk {
  public:
-  // `check_checksums` hashes each shard when it is opened. The rows of writes are read with `with_rows` only.
+  // `check_checksums` hashes each shard when it is opened. Without `with_rows`, the rows of documents from the log are
+  // not read.
   DocumentWalk(const DocumentRun& run, bool check_checksums, bool with_rows)
       : run_(run), check_checksums_(check_checksums), with_rows_(with_rows) {}
 

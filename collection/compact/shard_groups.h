@@ -9,10 +9,10 @@
 
 namespace maxsim::collection {
 
-// A shard of the generation before, or, as the last member, the documents of the log.
+// A shard of the previous generation. The last member may be the documents from the log.
 struct GroupMember {
-  int64_t num_bytes = 0;    // of its documents that are left
-  bool is_written = false;  // whatever it is joined to: it is new, or has tombstones that must go
+  int64_t num_bytes = 0;    // of its live documents
+  bool is_written = false;  // it must be written, because it is new or has too many tombstones
 };
 
 // Neighbours that are joined into one shard, or into several if one would be too large.
@@ -20,7 +20,7 @@ struct ShardGroup {
   size_t begin = 0;  // members [begin, end)
   size_t end = 0;
   int64_t num_bytes = 0;
-  bool is_written = false;  // else it is one shard, which is kept
+  bool is_written = false;  // if not, the group is one shard, which is kept
 };
 
 // Joins neighbours that must be written anyway, and neighbours smaller than a quarter of `max_shard_bytes` if the first

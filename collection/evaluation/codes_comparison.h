@@ -15,10 +15,10 @@ namespace maxsim::evaluation {
 
 struct CodesComparisonOptions {
   const QuerySet* queries = nullptr;
-  int64_t sample = 0;       // how many queries, from the first; 0: all
+  int64_t sample = 0;       // number of queries to use, the first ones; 0 for all
   int32_t top_k = 100;      // 1 .. kMaxTopK
-  int32_t num_refined = 0;  // documents that are scored exactly; 0: DefaultRefinedDocuments(top_k)
-  int num_threads = 1;      // that scan, at least 1
+  int32_t num_refined = 0;  // number of documents to score exactly; 0 for DefaultRefinedDocuments(top_k)
+  int num_threads = 1;      // number of scanning threads, at least 1
   // The observer is called after some queries, and an error ends the comparison. It may be null.
   std::function<absl::Status(int64_t done, int64_t total)> observer{};
 };
@@ -26,7 +26,7 @@ struct CodesComparisonOptions {
 // The search by codes of one number of planes, compared with the exact one.
 struct PlanesAgreement {
   int planes = 0;
-  double mean_recall = 0;  // documents of the exact top k that the search has among its own, over the queries
+  double mean_recall = 0;  // share of the exact top k that the search also returns, averaged over the queries
   double least_recall = 0;
   int64_t num_same = 0;    // queries with the same documents, in the same order
   int64_t num_proven = 0;  // queries whose refined documents, selected by upper bounds, are proven to hold the top k
@@ -34,8 +34,8 @@ struct PlanesAgreement {
 
 struct CodesComparison {
   int64_t num_queries = 0;
-  int32_t top_k = 0;                    // or all documents where there are fewer
-  int32_t num_refined = 0;              // or all documents where there are fewer
+  int32_t top_k = 0;                    // or all documents if there are fewer
+  int32_t num_refined = 0;              // or all documents if there are fewer
   std::vector<PlanesAgreement> planes;  // 1, 2 and 4, as far as they are stored
 };
 

@@ -1,4 +1,4 @@
-// Scores a collection's files on this machine by a backend, without a server in between.
+// Scores a collection's files directly with a backend, without a server.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ScoredDocument {
 // The class is not thread-safe. The files are mapped: memory is the page cache's, for the CPU backend.
 class ScoredCollection {
  public:
-  // `backend` must outlive the object. Checksums are not looked at.
+  // `backend` must outlive the object. Does not verify checksums.
   static absl::StatusOr<ScoredCollection> Open(const std::string& folder, Backend* backend);
 
   const collection::Manifest& manifest() const { return manifest_; }

@@ -1,5 +1,5 @@
-// Takes apart the file that holds the values of a shard's fields. The parser is pure; reader, verifier and fuzzer share
-// it. The format is described in docs/reference/formats.md.
+// Parses the file with the values of a shard's fields. Reader, verifier and fuzzer share this parser. The format is
+// described in docs/reference/formats.md.
 //
 // A field is a column over the shard's documents. A keyword is stored as the number of its term in the field's list of
 // terms, so that a reader can group documents by integers.
@@ -21,7 +21,7 @@ namespace maxsim::collection {
 inline constexpr std::string_view kFieldFileFormat = "maxsim-fields";
 inline constexpr std::string_view kFieldFileFormatVersion = "1";
 
-// This metadata key has the fields as FormatFields writes them.
+// The metadata key whose value is the text of the fields (FormatFields).
 inline constexpr std::string_view kDeclarationsKey = "fields";
 
 // Tensors are named FIELD.PART. N documents, K terms, L keywords in the lists of all documents.

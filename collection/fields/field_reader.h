@@ -13,7 +13,7 @@
 
 namespace maxsim::collection {
 
-// One document's value of one field; std::monostate if it has none. A list of keywords ascends by their bytes, without
+// One document's value of one field; std::monostate if it has none. Lists of keywords are sorted by bytes and have no
 // duplicates. Times are microseconds since 1970 (time_text.h).
 using FieldValue = std::variant<std::monostate, std::string, std::vector<std::string>, int64_t, double, bool>;
 
@@ -23,11 +23,10 @@ class FieldReader {
   // The fields have been checked (CheckFields), and must outlive the object.
   explicit FieldReader(const std::vector<Field>& fields);
 
-  // Returns the values of all fields, in their order; valid until the next call. `payload` is a JSON object, or ""
-  // where the document has none. A document has no value of a field where a key of its path is missing, where the
-  // value, or a member that the path leads through, is null, and where a list is empty. INVALID_ARGUMENT, naming field
-  // and value: a value of another kind, a text or list that is too long, a key of a path that appears twice, or
-  // malformed JSON.
+  // Returns the values of all fields, in their order; valid until the next call. `payload` is a JSON object, or "" if
+  // the document has none. A document has no value of a field in these cases: a key of the path is missing, the value
+  // or a member on the path is null, or the list is empty. Returns INVALID_ARGUMENT, naming field and value, for a
+  // value of another kind, a text or list that is too long, a repeated key on the path, or malformed JSON.
   absl::StatusOr<const std::vector<FieldValue>*> Read(std::string_view payload);
 
   // One key of the paths, in a tree whose root is the payload. Has children or fields, never both.
@@ -35,7 +34,7 @@ class FieldReader {
     std::string key;
     std::vector<size_t> children = {};  // numbers of nodes
     std::vector<size_t> fields = {};    // whose paths end here
-    uint64_t seen_in = 0;               // number of the payload that had the key last
+    uint64_t seen_in = 0;               // number of the last payload that had the key
   };
 
  private:

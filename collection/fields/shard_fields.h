@@ -19,7 +19,7 @@ class Folder;
 
 namespace maxsim::collection {
 
-// Holds the fields of a shard's documents, in a copy of the file, which is closed again. The class is thread-safe.
+// The fields of a shard's documents, in a copy of the file. The file itself is closed. The class is thread-safe.
 class ShardFields {
  public:
   // Opens the file that the entry names and checks it against the manifest: size, fields, documents, and with

@@ -1,4 +1,4 @@
-// Converts a filter to its canonical form, which is evaluated, and whose text is a key for caches.
+// Converts a filter to its canonical form. Only canonical filters are evaluated, and their text is a key for caches.
 #pragma once
 
 #include <vector>

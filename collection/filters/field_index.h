@@ -16,13 +16,13 @@
 
 namespace maxsim::collection {
 
-// Values in ascending order, each with the document that has it. After every num_documents / 16 values, a mask
-// has the documents of all values so far. So a long range is the difference of two masks, and changes few single
-// bits.
+// Values in ascending order, each with the document that has it. In addition there is a mask after every num_documents
+// / 16 values, with the documents of all values up to there. So the documents of a long range are the difference of two
+// masks, plus a few single bits.
 template <typename T>
 class SortedValues {
  public:
-  // Takes the values of the documents that have one, of a shard of `num_documents`.
+  // `values` has the documents with a value. The shard has `num_documents`.
   SortedValues(std::vector<std::pair<T, uint32_t>> values, int64_t num_documents);
   SortedValues() = default;
 
@@ -88,10 +88,10 @@ class TermLists {
   std::vector<OrdinalBitmap> bitmaps_;    // of frequent_terms_
 };
 
-// One field of a shard. Immutable, so that it is thread-safe.
+// The index of one field of a shard. Immutable and thread-safe.
 class FieldIndex {
  public:
-  // Copies what it needs out of the column.
+  // Copies the column's values.
   explicit FieldIndex(const FieldColumn& column);
 
   FieldKind kind() const { return kind_; }
@@ -133,8 +133,8 @@ class ShardIndex {
   std::vector<FieldIndex> indexes_;
 };
 
-// Returns an upper bound of what a document with these values adds to ShardIndex::memory_bytes. That begins with
-// kMaxIndexBytesPerField for each field.
+// Returns an upper bound of the bytes that a document with these values adds to ShardIndex::memory_bytes. An index
+// without documents takes at most kMaxIndexBytesPerField for each field.
 int64_t MaxIndexBytes(const std::vector<FieldValue>& values);
 inline constexpr int64_t kMaxIndexBytesPerField = 1024;
 

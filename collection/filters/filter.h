@@ -1,8 +1,7 @@
-// Filters: which documents a request is about, as a tree over the values of their fields.
+// Filters: a tree of conditions on field values, which selects the documents of a request.
 //
-// A filter comes as text (filter_text.h), as JSON or as a message, and is the same tree each time. It is checked
-// against the fields of a collection and brought into its canonical form (canonical.h) before it is evaluated
-// (evaluate.h).
+// A filter is parsed from text (filter_text.h), JSON or a protobuf message into the same tree. Before it is evaluated
+// (evaluate.h), it is checked against the fields of a collection and converted to its canonical form (canonical.h).
 #pragma once
 
 #include <cstddef>
@@ -17,8 +16,8 @@
 
 namespace maxsim::collection {
 
-// Filters come from outside. These limits bound the cost of holding, printing and evaluating one: 32 levels are far
-// more than people write, and a list of 16,384 values takes a millisecond.
+// Filters are untrusted. These limits bound the cost of storing, printing and evaluating one. 32 levels are far more
+// than people write, and a list of 16,384 values takes a millisecond.
 inline constexpr int kMaxFilterDepth = 32;
 inline constexpr size_t kMaxFilterNodes = 1024;
 inline constexpr size_t kMaxFilterValues = 16'384;  // of all nodes together
@@ -33,14 +32,14 @@ struct FilterBound {
   friend bool operator==(const FilterBound&, const FilterBound&) = default;
 };
 
-// One node of the tree. A document without a value of a field matches neither equals, in, range nor exists of it, and
-// so it matches their negations.
+// One node of the tree. If a document has no value of a field, it does not match equals, in, range and exists on this
+// field, and therefore matches their negations.
 struct Filter {
   enum class Kind : uint8_t {
     kAnd,     // all children match; at least one
     kOr,      // some child matches; at least one
     kNot,     // the child does not match
-    kEquals,  // the field has the value; one of a list of keywords is it
+    kEquals,  // the field has the value or, for keywords, its list has the value
     kIn,      // the field has one of the values; at least one
     kRange,   // the value is in a range: of integer, number and time
     kExists,  // the field has a value
@@ -50,7 +49,7 @@ struct Filter {
   std::vector<Filter> children = {};     // of and, or: some; of not: one
   std::string field = {};                // of the others
   std::vector<FilterValue> values = {};  // of equals: one; of in: some
-  std::optional<FilterBound> low = {};   // of a range, which has one bound at least
+  std::optional<FilterBound> low = {};   // of range, which needs at least one bound
   std::optional<FilterBound> high = {};
 
   static Filter And(std::vector<Filter> children) { return {.kind = Kind::kAnd, .children = std::move(children)}; }

@@ -13,7 +13,7 @@
 
 namespace maxsim::collection {
 
-// The bytes that begin every .npy file.
+// Every .npy file begins with these bytes.
 inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 struct NpyHeader {
@@ -42,10 +42,12 @@ class NpyFile {
   ElementType type() const { return header_.type; }
   const std::vector<int64_t>& shape() const { return header_.shape; }
   int64_t num_elements() const { return header_.num_elements; }
-  // Returns [num_elements] elements, 16-byte aligned at least in files that NumPy wrote, but not in every file.
+  // Returns [num_elements] elements. They are at least 16-byte aligned in files that NumPy wrote, but perhaps not in
+  // other files.
   const void* data() const { return bytes_.data() + header_.data_begin; }
 
-  // Returns the elements of an integer array of one dimension. INVALID_ARGUMENT naming the path for anything else.
+  // Returns the elements of an integer array of one dimension. For other arrays returns INVALID_ARGUMENT, naming the
+  // path.
   absl::StatusOr<std::vector<int64_t>> Integers() const;
 
  private:

@@ -1,5 +1,5 @@
-// The directory of a ZIP archive (with its 64-bit extensions), as far as NumPy's .npz files need it. A pure parser over
-// the archive's bytes: members that were stored can then be read in place, however large they are.
+// Parses the directory of a ZIP archive (with its 64-bit extensions), as far as NumPy's .npz files need it. Works on
+// the archive's bytes, so that stored members can be read in place, no matter how large they are.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct ZipMember {
   int64_t size = 0;  // uncompressed
 };
 
-// Lists the members in directory order. Every range lies inside `bytes`. INVALID_ARGUMENT for what is no archive, for
-// encrypted members, members of the same name, other compressions than deflate, archives in several volumes and
-// directories that do not add up: among them sizes that a member's compressed bytes cannot come to, so that a size
-// costs an archive at least a thousandth of it in bytes.
+// Lists the members in directory order. Every range lies inside `bytes`. Returns INVALID_ARGUMENT for bytes that are
+// not an archive, encrypted members, members with the same name, compressions other than deflate, archives in several
+// volumes, and contradictory directories. A directory is also refused if a member's compressed bytes are too few for
+// its size (about 1 : 1000), so that a small archive cannot claim a huge size.
 absl::StatusOr<std::vector<ZipMember>> ParseZip(std::string_view bytes);
 
 }  // namespace maxsim::collection

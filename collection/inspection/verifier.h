@@ -1,4 +1,4 @@
-// Reads every byte of a collection and says everything that is wrong with it.
+// Reads every byte of a collection and reports all errors in it.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace maxsim::collection {
 
-// Problems that are kept as text; further ones are counted.
+// The most problems that are reported as text; further ones are only counted.
 inline constexpr size_t kMaxProblems = 100;
 
 struct ShardReport {
   std::string file;
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
-  int64_t num_bytes = 0;  // with those of codes and fields
+  int64_t num_bytes = 0;  // including the files of codes and fields
   int64_t num_problems = 0;
   QuantizationLoss loss;  // lossy tokens of i8
 };

@@ -26,13 +26,14 @@ std::string PartitionFolderName(const std::string& output, const SlotRange& slot
 // Returns the folders and slots of `count` partitions. 1 <= count <= slots.size().
 std::vector<PartitionFolder> PartitionFolders(const std::string& output, const SlotRange& slots, int32_t count);
 
-// Cuts the collection in `folder`, whole or a partition, into `count` partitions, 2 to as many as it has slots, in
-// folders of their own in options.output (PartitionFolders). They have its name, generation, encoder and order, and are
-// published as BuildPartitions does. Returns their manifests.
+// Splits the collection in `folder`, which may be a partition, into `count` partitions (2 to its number of slots). Each
+// gets a folder in options.output (PartitionFolders). The partitions have the collection's name, generation, encoder
+// and order. They are published like those of BuildPartitions. Returns their manifests.
 //
-// Both functions need all writes in the shards: FAILED_PRECONDITION for a live collection whose log has writes that no
-// shard has, or that is open in a server. The result is then live as well: a new log goes on after the same sequence,
-// without the clients' versions. Checksums are verified (DATA_LOSS). Other errors are those of BuildPartitions.
+// SplitCollection and MergeCollections need all writes in the shards. They return FAILED_PRECONDITION for a live
+// collection whose log has writes that the shards lack, or that is open in a server. If the collection is live, the
+// result is live too: it gets a new log, which continues after the same sequence but does not have the clients'
+// versions. Both verify checksums (DATA_LOSS). Other errors are those of BuildPartitions.
 absl::StatusOr<std::vector<Manifest>> SplitCollection(const std::string& folder, int32_t count,
                                                       const RepartitionOptions& options,
                                                       const BuildObserver& observer = nullptr);

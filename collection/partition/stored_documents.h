@@ -23,15 +23,15 @@
 
 namespace maxsim::collection {
 
-// A generation that is read. All of those that are read together are of one dimension, storage and type of ids.
+// A generation to read. Collections that are read together must have the same dimension, storage and type of ids.
 struct StoredCollection {
   std::string folder;
   Manifest manifest;
 };
 
-// Walks over the documents of collections, in ascending order of their positions; of equal ones the document of the
-// first collection comes first. One shard of each collection is open at a time, with all of it but the tokens in
-// memory.
+// Walks over the documents of collections, in ascending order of their positions. If positions are equal, the document
+// of the earlier collection comes first. Each collection has one open shard at a time, which is in memory except for
+// its tokens.
 class StoredWalk {
  public:
   // `collections` must outlive the walk. With `hashes` the caller must pass all rows that it reads to HashRows.
@@ -50,8 +50,9 @@ class StoredWalk {
   float scale() const;  // i8
   std::string_view rows() const;
 
-  // Takes the next bytes of the present document's rows, as they were copied. With the last of a shard it compares the
-  // checksum of its file, so that tokens are read once: DATA_LOSS, naming the file, where it is another.
+  // Adds the next bytes of the present document's rows to the checksum of its shard. The caller passes its copy of the
+  // rows, so that tokens are only read once. After the last bytes of a shard, returns DATA_LOSS, naming the file, if
+  // the checksum is wrong.
   absl::Status HashRows(const void* data, size_t count);
 
  private:
@@ -78,8 +79,8 @@ class StoredWalk {
   int64_t position_ = 0;
 };
 
-// Reads what a builder knows of each document before it writes. With `has_payloads` there is a size for each document,
-// 0 for none; with `has_positions` a position: FAILED_PRECONDITION if two documents have the same.
+// Reads the catalog that a builder needs before it writes. With `has_payloads` there is a size for each document, 0 for
+// none; with `has_positions` a position: FAILED_PRECONDITION if two documents have the same.
 absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
                                                            bool has_payloads, bool has_positions);
 

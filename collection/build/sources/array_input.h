@@ -40,8 +40,8 @@ class ArrayArchive {
 
 absl::StatusOr<std::unique_ptr<ArrayArchive>> OpenArchive(const std::string& path);
 
-// Reads an integer array of one dimension with `max_count` elements at most, and hands one after another to `take`,
-// whose first error ends the reading: no more of the array is decompressed or held than has been found good.
+// Reads an integer array of one dimension with at most `max_count` elements, and passes each to `take`. The first error
+// of `take` ends the reading, so the rest of a bad array is not decompressed.
 absl::Status ForEachInteger(ArrayInput& array, int64_t max_count,
                             absl::FunctionRef<absl::Status(int64_t idx, int64_t value)> take);
 

@@ -1,5 +1,4 @@
-// Reads bytes from front to back: a range of a file, or a deflated archive member. It holds a block at a time, whatever
-// the size of the whole.
+// Reads bytes from front to back: a range of a file, or a deflated archive member. Holds only one block in memory.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +15,8 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // Fills all of `out` with the next `count` bytes. DATA_LOSS if the stream ends before that, or if an archive member
-  // turns out at its end to have another checksum than the archive says.
+  // Reads the next `count` bytes into `out`. Returns DATA_LOSS if the stream ends earlier, or, at the end of an archive
+  // member, if its checksum is wrong.
   virtual absl::Status Read(void* out, size_t count) = 0;
 };
 

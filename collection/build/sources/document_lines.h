@@ -42,8 +42,8 @@ class LineReader {
 absl::Status ConvertId(DocumentLine& document, IdType type, bool convert);
 
 // Reads documents of a file of lines. A name that ends in .jsonl, .ndjson or .json, or a first line that begins with
-// '{', makes it JSON Lines; every other file is plain text, each line an id, which is a string. Empty lines may stand
-// at the end only.
+// '{', makes it JSON Lines; every other file is plain text, each line an id, which is a string. Empty lines are only
+// allowed at the end.
 class DocumentLineReader {
  public:
   // `id_type` has the meaning of ImportOptions::id_type.
@@ -52,7 +52,8 @@ class DocumentLineReader {
   // Returns the next document, its id in the reader's type; nullopt at the end.
   absl::StatusOr<std::optional<DocumentLine>> Next();
 
-  // Returns the given type, or else that of the first document, which is nullopt before the first Next.
+  // Returns the type of the ids: the given one, or that of the first document. In the latter case it is nullopt before
+  // the first Next.
   std::optional<IdType> id_type() const { return id_type_; }
   std::string Where() const { return lines_.Where(); }
 
@@ -67,7 +68,7 @@ class DocumentLineReader {
   std::optional<IdType> id_type_;
 };
 
-// Returns the payloads of a JSON Lines file, in a pass of their own.
+// Returns the payloads of a JSON Lines file. Reads the file a second time for them.
 std::unique_ptr<PayloadSource> ReadLinePayloads(std::shared_ptr<const InputFile> file);
 
 }  // namespace maxsim::collection

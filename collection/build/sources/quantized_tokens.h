@@ -17,16 +17,16 @@ namespace maxsim::collection {
 bool IsQuantized(ElementType type);
 
 struct Quantization {
-  // Scales have a floating-point type, and are finite and 0 or more: one for each token [T] or [T, 1], one for each
-  // document [N] or [N, 1], or one for all ([], [1]). i8 needs them; without them f8_e4m3 is taken as it is.
+  // Scales, of a floating-point type, finite and not negative: one for each token ([T] or [T, 1]), one for each
+  // document ([N] or [N, 1]), or one for all ([] or [1]). Required for i8. f8_e4m3 without scales is used unscaled.
   std::optional<ArrayInput> scales;
   // The seed of the rotation before quantisation; nullopt if the rows were not rotated.
   std::optional<uint64_t> rotation_seed;
 };
 
 // Returns a source of type f32: scale x element, rotated back. `tokens` is [T, d] of a quantised type; `lengths` are
-// those of the documents and sum to T. Scales are read along with the tokens, so that a wrong one is an error of Next.
-// INVALID_ARGUMENT for scales that are missing, or of another type or shape.
+// those of the documents and sum to T. Scales are read along with the tokens, so Next returns the error for a wrong
+// value. Returns INVALID_ARGUMENT if scales are missing, or have another type or shape.
 absl::StatusOr<std::unique_ptr<TokenSource>> OpenQuantizedTokens(ArrayInput tokens, Quantization quantization,
                                                                  std::vector<int32_t> lengths);
 

@@ -29,8 +29,8 @@ class RowReader {
   // The source stands at the catalog's first document. All must outlive the reader.
   RowReader(const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens);
 
-  // Some rows, [num_rows, dim] in the storage type, packed: those of `document` from its row `first_row` on, and then
-  // those of the documents that follow it.
+  // Consecutive rows, [num_rows, dim] in the storage type, packed. They begin at row `first_row` of `document`, and may
+  // continue with the rows of the next documents.
   struct Block {
     int64_t document = 0;
     int64_t first_row = 0;
@@ -38,9 +38,9 @@ class RowReader {
     const char* rows = nullptr;
   };
 
-  // Returns the next rows, at least one; valid until the next call. There must be some left. If values are quantised, a
-  // block has whole documents only. INVALID_ARGUMENT, with row, column and document, for a value that is not finite or
-  // does not fit the storage. Other errors are the source's.
+  // Returns the next rows, at least one, valid until the next call. Must not be called after the last row. If values
+  // are quantised, a block only has whole documents. Returns INVALID_ARGUMENT, with row, column and document, for a
+  // value that is not finite or does not fit the storage. Other errors are the source's.
   absl::StatusOr<Block> Next();
 
   // Returns the scale of a document and adds its loss to loss(). Only for i8. Call it once per document, in order,
@@ -70,7 +70,7 @@ class RowReader {
   std::vector<float> narrowed_;  // a block of FP64 input, or one to be quantised, in FP32
   std::vector<char> converted_;  // a block as it is stored
   std::vector<float> scales_;    // of the documents that were quantised last
-  int64_t first_scale_ = 0;      // whose scale the first of them is
+  int64_t first_scale_ = 0;      // the document of the first of these scales
   // Losses of the documents whose rows were returned, but for which ScaleOf was not called yet. The last document may
   // have more rows to come.
   std::deque<QuantizationLoss> losses_;

@@ -1,4 +1,4 @@
-// Where a build takes its bulk data from. Both are read once, front to back, in document order.
+// The sources of a build's token vectors and payloads. A build reads each once, from front to back, in document order.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace maxsim::collection {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  // A floating-point type; or i8, where rows have been rotated and quantised as the collection has them.
+  // A floating-point type, or i8 if the rows are already rotated and quantised in the way of the collection.
   virtual ElementType type() const = 0;
   virtual int64_t dim() const = 0;
   virtual int64_t num_tokens() const = 0;
   // Returns the next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
   virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
-  // Returns the next document's scale where rows are i8: called once for each document, after its rows were read.
+  // Returns the next document's scale if rows are i8. Called once for each document, after its rows were read.
   virtual absl::StatusOr<float> NextStoredScale() { return absl::InternalError("these token vectors have no scales"); }
 };
 
