@@ -120,7 +120,7 @@ std::string FormatManifest(const Manifest& manifest) {
     shards.push_back(std::move(shard));
   }
   json["shards"] = std::move(shards);
-  // Text that is not UTF-8 is replaced rather than thrown about.
+  // Text that is not UTF-8 is replaced. Otherwise the library would throw an exception.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -283,7 +283,7 @@ absl::Status Build::WriteFields() {
   return absl::OkStatus();
 }
 
-// Codes are made of what is stored, so that their bounds hold for the scores of that.
+// Codes are computed from the stored values, so that their bounds hold for the scores of these values.
 absl::Status Build::EncodeAll() {
   if (options_.codes.planes == 0) return absl::OkStatus();
   std::vector<StoredShards> collections;
@@ -336,7 +336,8 @@ absl::StatusOr<std::vector<Manifest>> Build::Run() {
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
   std::vector<Manifest> manifests;
   for (const TargetFolder* const target : target_pointers_) {
-    // The removal may reach the disk before the rename does: then the generation before would need its files.
+    // The removal of files may reach the disk before the rename. After a power failure the previous generation would
+    // then lack its files.
     if (progress_.synchronised.ok()) target->RemoveOld();
     manifests.push_back(target->manifest());
   }

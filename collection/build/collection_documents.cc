@@ -50,7 +50,7 @@ class ShardWalk {
   std::optional<ResidualDecoder> decoder_;
 };
 
-// Returns the type that token vectors of a storage come out in.
+// Returns the type in which token vectors of a storage type are read.
 ElementType ElementTypeOf(ScalarType storage) {
   switch (storage) {
     case ScalarType::kBF16:
@@ -145,7 +145,7 @@ class CollectionDocuments : public DocumentInput {
   CollectionDocuments(std::string folder, Manifest manifest)
       : folder_(std::move(folder)), manifest_(std::make_shared<const Manifest>(std::move(manifest))) {}
 
-  // Reads what there is to know of each document but its id.
+  // Reads everything about each document except its id.
   absl::Status Open() {
     return ForEachDocument([&](const Shard& shard, int64_t document) {
       const int64_t* offsets = shard.documents().offsets + document;

@@ -64,14 +64,15 @@ absl::Status Encoding::Open() {
   }
   if (!log.ok()) return log.status();
   log_ = *std::move(log);
-  // The log notes them for a generation, and the next one has the same shards.
+  // The log stores the tombstones per generation. The next generation has the same shards, so it needs the same
+  // tombstones.
   absl::StatusOr<Tombstones> tombstones = log_->TombstonesOf(before_);
   if (!tombstones.ok()) return tombstones.status();
   tombstones_ = *std::move(tombstones);
   return absl::OkStatus();
 }
 
-// Returns whether nothing must be encoded, because no codes are asked for or the collection already has them.
+// Returns whether no encoding is needed, because no codes are requested or the collection already has them.
 bool Encoding::HasCodesAlready() const {
   const CodesRequest& asked = options_.codes;
   if (asked.planes == 0) return true;
@@ -124,7 +125,8 @@ absl::Status Encoding::Publish() {
   if (!status.ok()) return status;
   progress_.synchronised = result_.synchronised;
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
-  // The removal may reach the disk before the rename does: then the generation before would need its files.
+  // The removal of files may reach the disk before the rename. After a power failure the previous generation would then
+  // lack its files.
   if (result_.synchronised.ok()) RemoveOldGenerations(options_.folder, next_, before_);
   return absl::OkStatus();
 }

@@ -96,7 +96,7 @@ UnpublishedFiles::~UnpublishedFiles() {
 
 absl::Status PublishGeneration(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files,
                                absl::Status* synchronised) {
-  // The shards' names must be on the disk before a manifest that names them is.
+  // The shards' names must be on disk before the manifest that has them.
   if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
   if (absl::Status status = PublishManifest(manifest, folder, synchronised); !status.ok()) return status;
   files.Keep();

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<DocumentInput>> OpenInput(const std::string& path
   return OpenCollectionInput(path, *std::move(manifest));
 }
 
-// Checks that the fields of a document can be read. Names its id where they cannot.
+// Checks that the fields of a document can be read. The error names the document's id.
 absl::Status CheckFieldValues(const DocumentLine& line, FieldReader& fields) {
   const absl::Status status = fields.Read(line.payload).status();
   if (status.ok()) return status;
@@ -129,7 +129,7 @@ absl::Status Importer::ReadLines(IdCollector& ids) {
     if (count == num_documents) {
       return Invalid(reader.Where(), "more documents than the ", num_documents, " that have a length");
     }
-    // Without empty lines in between, document n stands on line n + 1.
+    // There are no empty lines between documents, so document n is on line n + 1.
     const absl::Status added =
         *reader.id_type() == IdType::kInt64 ? ids.Add((*line)->int_id) : ids.Add(std::string_view((*line)->string_id));
     if (!added.ok()) return AtPlace(reader.Where(), added);
@@ -147,7 +147,7 @@ absl::Status Importer::ReadLines(IdCollector& ids) {
 }
 
 absl::Status Importer::ReadPayloadSizes() {
-  // A file of ids says all that is known of the documents.
+  // If there is a file of ids, all payloads come from it.
   if (!options_.ids.empty()) {
     import_.catalog->payload_sizes = std::move(payload_sizes_of_lines_);
     return absl::OkStatus();

@@ -27,7 +27,7 @@ constexpr int64_t kBatchRowBytes = int64_t{64} << 20;
 // Documents that a thread takes at a time. An encoder of a range begins with a few allocations.
 constexpr int64_t kDocumentsAtATime = 16;
 
-// Returns the documents begin .. end - 1 of a view as a view; `offsets` becomes theirs.
+// Returns a view of the documents begin .. end - 1, and stores their offsets in `offsets`.
 DocumentsView SubView(const DocumentsView& documents, int64_t begin, int64_t end, std::vector<int64_t>& offsets) {
   offsets.clear();
   const int64_t first = documents.offsets[begin];

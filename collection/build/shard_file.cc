@@ -103,7 +103,7 @@ absl::Status ShardFile::WriteMiddle() {
     status = WriteOffsets([&](int64_t document) { return catalog_.ids.num_bytes(document); });
   }
   if (status.ok() && layout_.has_payloads) {
-    // A collection may have payloads, and these documents none.
+    // The collection has payloads, but the documents of this shard may have none.
     status = WriteOffsets([&](int64_t document) {
       return catalog_.has_payloads() ? int64_t{catalog_.payload_sizes[static_cast<size_t>(document)]} : 0;
     });

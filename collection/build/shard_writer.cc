@@ -110,7 +110,7 @@ absl::Status ShardsWriter::Deal(const RowReader::Block& block) {
   return absl::OkStatus();
 }
 
-// Begins the set's next shard, unless one is open.
+// Begins the set's next shard, if none is open.
 absl::Status ShardsWriter::Open(size_t set_idx) {
   OpenShard& open = open_[set_idx];
   if (open.file != nullptr) return absl::OkStatus();

@@ -46,7 +46,7 @@ absl::Status TargetFolder::Open() {
   return absl::OkStatus();
 }
 
-// Checks that requests made for the published generation suit the new one.
+// Checks that requests that work on the published generation also work on the new one.
 absl::Status TargetFolder::CheckShape(const BuildOptions& options, const Catalog& catalog, int64_t dim) const {
   if (published_.generation == 0) return absl::OkStatus();
   const std::string there_is = Cat(folder_, ": generation ", published_.generation, " of ", Quote(published_.name));
@@ -86,7 +86,7 @@ absl::Status TargetFolder::Check(const BuildOptions& options, const Catalog& cat
   absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(folder_, format, options.log_sequence);
   if (!log_sequence.ok()) return log_sequence.status();
   log_sequence_ = *log_sequence;
-  // The payloads of the log's writes were checked against the fields that there are.
+  // The fields must not change, because the payloads of the log's writes were checked against the existing ones.
   if (log_sequence_.has_value() && published_.generation > 0 && options.fields != published_.fields) {
     return absl::FailedPreconditionError(Cat(folder_, ": is a live collection with the fields ",
                                              DescribeFields(published_.fields), ", which it keeps, and this build has ",

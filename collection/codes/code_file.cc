@@ -156,7 +156,7 @@ absl::StatusOr<CodeBytesRange> CheckCodeFileHeader(const SafetensorsHeader& head
   const absl::StatusOr<CodeTensors> tensors = FindTensors(header, layout);
   if (!tensors.ok()) return tensors.status();
   CodeBytesRange range = {tensors->plane->begin, tensors->plane->end};
-  // Factors are mapped as well where they follow the rows, as they do in files that were written here.
+  // If the factors follow the rows, they are mapped, too. This is so in all files that this project writes.
   if (tensors->factors != nullptr && tensors->factors->begin == range.end) range.end = tensors->factors->end;
   return range;
 }

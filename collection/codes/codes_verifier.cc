@@ -68,7 +68,7 @@ Mistake ComparePadding(const CodesView& codes, int64_t row, int64_t token) {
   return std::nullopt;
 }
 
-// Returns the first of scale and factors that is not as encoding makes it (kernels/codes/encode.h).
+// Returns the first wrong scale or factor: one that differs from the result of encoding (kernels/codes/encode.h).
 Mistake CompareLengths(const CodesView& codes, const DocumentsView& documents, int64_t document) {
   const int64_t begin = documents.offsets[document];
   const int64_t end = documents.offsets[document + 1];

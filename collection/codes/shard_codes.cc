@@ -44,7 +44,7 @@ absl::StatusOr<FileBytes> MapCodes(const InputFile& file, const CodeFileLayout& 
   const absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
   if (absl::IsInvalidArgument(header.status())) return DataLoss(file.path(), MessageOf(header.status()));
   if (!header.ok()) return header.status();
-  // Shapes are those that the manifest says from here on, so that no more memory is taken than it plans for.
+  // After this check the shapes are those of the manifest, so the file takes no more memory than was planned for it.
   const absl::StatusOr<CodeBytesRange> range = CheckCodeFileHeader(*header, layout);
   if (!range.ok()) return DataLoss(file.path(), MessageOf(range.status()));
   *mapped = *range;
@@ -120,7 +120,7 @@ absl::StatusOr<std::shared_ptr<ShardCodes>> ShardCodes::Open(const Folder& folde
     state->files.push_back(*std::move(file));
   }
   auto codes = std::shared_ptr<ShardCodes>(new ShardCodes(std::move(state)));
-  // The files were read several times: to hash, to copy and to check. This tells whether one changed in between.
+  // The files were read several times: to hash, to copy and to check. Checks that none changed meanwhile.
   if (absl::Status status = codes->Check(); !status.ok()) return status;
   return codes;
 }

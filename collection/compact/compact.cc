@@ -147,7 +147,8 @@ void Compaction::PlanGroups() {
     if (NumLive(shard) == 0) continue;
     const ShardEntry& entry = before_.shards[shard];
     const bool is_written = MustWrite(shard);
-    // The size of a kept shard includes its tombstones, so that they are no reason to join it.
+    // The size of a kept shard includes its documents with tombstones. Otherwise tombstones alone could cause it to be
+    // joined.
     const double share = static_cast<double>(NumLive(shard)) / static_cast<double>(entry.num_documents);
     const double num_bytes = static_cast<double>(entry.num_bytes) * (is_written ? share : 1);
     members.push_back({static_cast<int64_t>(num_bytes), is_written});
@@ -297,7 +298,8 @@ absl::Status Compaction::Publish() {
   absl::Status synchronised;
   if (absl::Status s = PublishGeneration(next_, folder_, files_, &synchronised); !s.ok()) return s;
   Report(CompactStep::kPublished).IgnoreError();
-  // The removal may reach the disk before the rename does: then the generation before would need its files.
+  // The removal of files may reach the disk before the rename. After a power failure the previous generation would then
+  // lack its files.
   if (synchronised.ok()) RemoveOldGenerations(folder_, next_, before_);
   return absl::OkStatus();
 }

@@ -179,7 +179,7 @@ class Canonizer {
     return only;
   }
 
-  // Adds a child to a list, or brings it into one of its children.
+  // Adds a child to a list, or merges it with one of the list's children.
   void Add(Filter::Kind list, Filter child, std::vector<Filter>& children) const {
     const bool is_range = list == Filter::Kind::kAnd && child.kind == Filter::Kind::kRange;
     const auto names_values = [](const Filter& one) {
@@ -197,10 +197,10 @@ class Canonizer {
     children.push_back(std::move(child));
   }
 
-  // Narrows `range` to the values that are in `by` too. Both are ranges of one field.
+  // Narrows `range` to its intersection with `by`. Both are ranges of the same field.
   void Narrow(const Filter& by, Filter& range) const {
     const FieldKind kind = FindField(fields_, range.field)->kind;
-    // If two bounds have one value, the bound that leaves the value out is the narrower one.
+    // If two bounds have the same value, the exclusive one is the narrower one.
     const auto is_narrower = [&](const FilterBound& one, const FilterBound& other, bool is_low) {
       if (one.value == other.value) return !one.inclusive;
       return is_low ? IsLess(kind, other.value, one.value) : IsLess(kind, one.value, other.value);

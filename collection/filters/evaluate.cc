@@ -104,7 +104,7 @@ absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const Sha
   return absl::InternalError("unknown kind of field");
 }
 
-// Takes what does not match away from what does, so that no complement is made but where all children are negations.
+// Subtracts the negated children from the others. A complement is only needed if all children are negations.
 absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index, const StopCheck& check) {
   std::optional<OrdinalBitmap> set;
   for (const Filter& child : filter.children) {

@@ -40,7 +40,7 @@ class Parser {
   }
 
  private:
-  // Finds the next token. Text that begins none is a token of its own, for the message.
+  // Finds the next token. Invalid text becomes a token, for the error message.
   void Advance() {
     while (at_ < text_.size() && (text_[at_] == ' ' || (text_[at_] >= '\t' && text_[at_] <= '\r'))) ++at_;
     token_ = {Token::Kind::kEnd, {}, at_};

@@ -214,7 +214,7 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
     length |= static_cast<uint64_t>(static_cast<unsigned char>(first_bytes[idx])) << (8 * idx);
   }
   if (length > kMaxSafetensorsHeaderBytes) {
-    // A file of another kind has any eight bytes here, so that the number would say nothing.
+    // If the file is of another kind, these eight bytes are arbitrary, so the message does not show the number.
     return Invalid("not a safetensors file: its header is longer than the file may say, the limit is ",
                    kMaxSafetensorsHeaderBytes);
   }

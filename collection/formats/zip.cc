@@ -52,7 +52,7 @@ bool Inside(std::string_view bytes, uint64_t begin, uint64_t count) {
 
 absl::StatusOr<Directory> FindDirectory(std::string_view bytes) {
   if (bytes.size() < kEndBytes) return Invalid("not a ZIP archive: only ", bytes.size(), " bytes");
-  // The end record is the last thing in the file but for a comment.
+  // The end record is at the end of the file; only a comment may follow it.
   std::optional<size_t> end;
   const size_t last = bytes.size() - kEndBytes;
   const size_t first = last > kMaxCommentBytes ? last - kMaxCommentBytes : 0;
@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<ZipMember>> ParseZip(std::string_view bytes) {
   for (uint64_t idx = 0; idx < directory->num_entries; ++idx) {
     absl::StatusOr<ZipMember> member = ParseEntry(bytes, &rest);
     if (!member.ok()) return member.status();
-    // Programs differ in which of the two they take.
+    // Programs differ in which of the two members they use.
     if (!names.insert(member->name).second) return Invalid("holds the member ", Quote(member->name), " twice");
     members.push_back(*std::move(member));
   }

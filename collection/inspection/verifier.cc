@@ -67,7 +67,7 @@ std::string Verifier::Where(const Shard& shard, int64_t document) const {
              shard.id_type() == IdType::kInt64 ? Cat(shard.int_id(document)) : Quote(shard.string_id(document)), ": ");
 }
 
-// Says why FindUnusableElement refused the element at `index`.
+// Returns the reason why FindUnusableElement refused the element at `index`.
 std::string DescribeUnusable(ScalarType storage, const void* data, size_t index) {
   if (storage == ScalarType::kI8) return "-128 is not in -127 .. 127";
   const ElementType type = storage == ScalarType::kF16    ? ElementType::kF16
@@ -125,7 +125,7 @@ void Verifier::CheckIds(const Shard& shard, const std::vector<uint32_t>* tombsto
   }
 }
 
-// Documents with a tombstone are of the partition as well.
+// Documents with a tombstone belong to the partition, too.
 void Verifier::CheckSlots(const Shard& shard) {
   if (!manifest_.partition.has_value()) return;
   for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
@@ -159,14 +159,15 @@ void Verifier::CheckPayloads(const Shard& shard) {
   }
 }
 
-// Opens a file with its checksum, and where that is wrong without: the rest may say what is.
+// Opens a file and verifies its checksum. If it is wrong, opens the file without the checksum, because the other checks
+// may find the error.
 template <typename Opened>
 Opened Verifier::OpenChecked(const std::function<Opened(bool check_checksum)>& open) {
   Opened opened = open(true);
   if (opened.ok()) return opened;
   const std::string first = std::string(opened.status().message());
   Problem(first);
-  // A wrong checksum, or a sector that cannot be read, says that something is wrong.
+  // A wrong checksum or an unreadable sector only says that the file is damaged, but not where.
   if (!absl::IsDataLoss(opened.status()) && !absl::IsUnavailable(opened.status())) return opened;
   opened = open(false);
   if (!opened.ok() && std::string(opened.status().message()) != first) Problem(std::string(opened.status().message()));

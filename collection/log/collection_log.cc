@@ -112,7 +112,7 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   rocksdb::DB& db = database->db();
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   for (size_t idx = 0; idx < kNumLogFamilies; ++idx) families.push_back(database->family(static_cast<LogFamily>(idx)));
-  // The write-ahead log goes once every family has written what it has of it.
+  // RocksDB deletes the write-ahead log once every column family has written its data from it to files.
   absl::Status status = FromRocksDb(db.Flush(rocksdb::FlushOptions(), families), "");
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
@@ -126,7 +126,7 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   status.Update(
       FromRocksDb(db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key), "records: "));
   status.Update(DropForgottenVersions());
-  // Files that the last step has made obsolete would stay until the next one: this looks for them.
+  // Finds and deletes the files that the last step has made obsolete. Otherwise they would stay until the next call.
   status.Update(FromRocksDb(db.DisableFileDeletions(), ""));
   status.Update(FromRocksDb(db.EnableFileDeletions(/*force=*/false), ""));
   return Prefix(Cat(Where(), "giving space back: "), status);
@@ -190,7 +190,7 @@ absl::Status CollectionLog::Recover() {
     state_->database.reset();
     absl::Status status = state_->OpenDatabase();
     if (status.ok()) return status;
-    // Reads go on meanwhile where they can.
+    // The log can no longer be written. Opens it for reading if possible, so that reads still work.
     state_->failed = true;
     absl::StatusOr<std::unique_ptr<LogDatabase>> reader =
         OpenForReading(LogDatabasePath(state_->folder), state_->mark->files());

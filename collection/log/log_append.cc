@@ -17,7 +17,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Says that a write failed when it ends without Done: with an exception, too.
+// Marks the log as failed if a write ends without Done, for example by an exception.
 class FailedUnlessDone {
  public:
   explicit FailedUnlessDone(std::atomic<bool>& failed) : failed_(failed) {}
@@ -33,7 +33,7 @@ class FailedUnlessDone {
   bool done_ = false;
 };
 
-// Returns an error of a record that no format has, before anything of it is written.
+// Checks a record before any of it is written.
 absl::Status CheckRecord(const LogRecord& record, const LogFormat& format, uint64_t expected) {
   if (record.sequence != expected) {
     return Invalid("sequence ", record.sequence, " is appended, expected ", expected);

@@ -214,7 +214,8 @@ absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& for
     if (!record.ok()) return record.status();
     if (absl::Status status = visit(*record); !status.ok()) return status;
   }
-  // There is no gap, unless the first ones were dropped. What the database says of that is as new as its records.
+  // Records have no gaps, but the first ones may have been dropped. The first sequence in the database's metadata is as
+  // new as its records.
   const absl::StatusOr<uint64_t> first = database.GetMetaNumber(kFirstKey);
   if (!first.ok()) return first.status();
   if (*first <= after) return absl::OkStatus();

@@ -117,7 +117,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families(const VersionFilter* versi
           {"tombstones", FamilyOptions(kSmallBufferBytes, cache)}};
 }
 
-// RocksDB tells a full disk from other errors by ENOSPC alone.
+// RocksDB only recognises ENOSPC as a full disk.
 bool IsFull(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return true;
   if (!status.IsIOError() && !status.IsAborted()) return false;
@@ -131,7 +131,7 @@ absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix)
   if (status.ok()) return absl::OkStatus();
   constexpr size_t kLongest = 1024;
   const std::string message = Cat(prefix, Printable(status.ToString(), kLongest));
-  // A file that is gone is lost; and arguments are RocksDB's own words in its files.
+  // A missing file means lost data. RocksDB returns InvalidArgument if the contents of its own files are wrong.
   const bool is_gone = status.IsIOError() && status.subcode() == rocksdb::Status::SubCode::kPathNotFound;
   if (status.IsCorruption() || status.IsInvalidArgument() || status.IsNotSupported() || is_gone) {
     return absl::DataLossError(message);

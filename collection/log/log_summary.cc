@@ -19,7 +19,7 @@ namespace maxsim::collection {
 namespace {
 
 absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manifest& manifest) {
-  // The mark is read first: what it says is in the database then.
+  // The mark is read before the database, so that the database has at least what the mark records.
   const LogMarkContents mark = ReadLogMark(LogFolder(folder));
   absl::StatusOr<LogContents> contents = CheckLog(folder, mark);
   if (!contents.ok()) return contents.status();
@@ -35,7 +35,7 @@ absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manife
 std::string ProblemOf(const LogRecord& record, const LogFormat& format) {
   if (record.kind != LogRecord::Kind::kUpsert) return "";
   const size_t num_values = static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim);
-  // Rows lie in the record wherever their id has ended.
+  // Rows follow the id in the record, so they may be unaligned.
   const std::vector<char> rows(record.rows.begin(), record.rows.end());
   if (const auto index = FindUnusableElement(format.storage, rows.data(), num_values)) {
     const auto dim = static_cast<size_t>(format.dim);

@@ -89,7 +89,7 @@ class MemberStream : public ByteStream {
       next += made;
       count -= made;
       if (count == 0) break;
-      // The input has ended, or the stream has, or it is damaged: without progress the loop would go on for ever.
+      // The input or the stream has ended, or is damaged. Without this check the loop would never end.
       if ((result != Z_OK && result != Z_BUF_ERROR) || (made == 0 && zlib_.avail_in == 0 && compressed_left_ == 0)) {
         return Damaged("its compressed bytes are damaged or cut off");
       }

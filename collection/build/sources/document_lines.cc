@@ -128,7 +128,7 @@ absl::Status ConvertId(DocumentLine& document, IdType type, bool convert) {
   } else {
     const char* const end = document.string_id.data() + document.string_id.size();
     const auto [rest, error] = std::from_chars(document.string_id.data(), end, document.int_id);
-    // Only text that writes the integer the usual way, so that no two texts become one id.
+    // Only accepts the usual form of an integer, so that two different texts cannot become the same id.
     if (error != std::errc() || rest != end || Cat(document.int_id) != document.string_id) {
       return Invalid("id ", shown, " is not a 64-bit integer in plain decimal, which --id-type int64 asks for");
     }

@@ -55,7 +55,7 @@ class QuantizedTokens : public TokenSource {
   }
 
  private:
-  // Brings scale_ to the next row.
+  // Sets scale_ to the scale of the next row.
   absl::Status NextRow() {
     const bool due = granularity_ == Granularity::kToken || num_scales_ == 0 ||
                      (granularity_ == Granularity::kDocument && left_ == 0);

@@ -177,7 +177,7 @@ absl::Status RowReader::CheckScale(int64_t document, float scale) const {
                  scale * static_cast<float>(kMaxInt8), " after the rotation is beyond the limit of ", kMaxAbsValue);
 }
 
-// Names element `index` of the rows that were read last and are not handed out.
+// Returns an error with the place of element `index` in the rows that were read last.
 absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
   int64_t row = row_ + index / tokens_.dim();
   int64_t document = document_;
