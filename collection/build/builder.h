@@ -26,7 +26,8 @@ inline constexpr int64_t kMinMaxShardBytes = 8192;
 
 struct BuildOptions {
   std::string folder{};  // created when it is not there
-  // Of the collection; "" for the name of the collection in the folder or, if there is none, the folder's name.
+  // The collection's name. If it is "", the new generation keeps the name of the collection in the folder or, if there
+  // is none, gets the folder's name.
   std::string name{};
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
@@ -39,7 +40,7 @@ struct BuildOptions {
   // The largest size of a shard file. If a single document needs more, it gets a shard of its own.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
-  // Is stored in the manifest. Its dim must be that of the token vectors.
+  // The encoder's identity, which the manifest stores. Its dim must be that of the token vectors.
   std::optional<EncoderIdentity> encoder = {};
   bool refuse_lossy = false;  // i8: fail with INVALID_ARGUMENT on a lossy token (QuantizationLoss)
   bool has_payloads = false;  // the manifest says that there are payloads, even if no document has one

@@ -41,8 +41,8 @@ struct StoreOptions {
   // reserve.
   size_t memory_budget_bytes = 0;
   size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces if there is no budget
-  // The same for the pinned host memory of collections on GPUs. Ids, offsets and payloads also take memory from this
-  // reserve.
+  // The budget and the reserve of the pinned host memory of collections on GPUs. Ids, offsets and payloads also take
+  // memory from this reserve.
   size_t host_budget_bytes = 0;
   size_t host_reserve_bytes = size_t{2} << 30;
   std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null for no bound

@@ -200,7 +200,7 @@ bool MemoryPlan::fits() const {
 
 uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry) {
   if (manifest.fields.empty()) return 0;
-  // A manifest may be wrong. No real shard has so many documents or such a large file.
+  // A manifest may be wrong. No real shard exceeds these limits.
   constexpr auto kMost = int64_t{1} << 56;
   return static_cast<uint64_t>(
       collection::MaxIndexBytes(manifest.fields, std::clamp<int64_t>(entry.num_documents, 0, kMost),

@@ -10,7 +10,7 @@
 
 namespace maxsim::live {
 
-// What decides the order and the sequences of writes.
+// The log that decides the order and the sequences of writes.
 enum class LogKind {
   kLocal,  // the collection's own log
   // A stream of NATS JetStream, which several servers follow; each server's log holds the messages that it has applied.

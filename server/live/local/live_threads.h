@@ -39,7 +39,7 @@ class LiveThreads {
 
  private:
   // A group commit mostly waits for the disk, so there may be more writers than cores. Compactions share the disk's
-  // bandwidth, so many at the same time would only make each take longer.
+  // bandwidth, and running a large number at a time would only make each take longer.
   static constexpr size_t kMaxWriters = 8;
   static constexpr size_t kMaxCompactors = 4;
   // A step passes messages to the NATS library, which writes them to the connection. The step blocks while the

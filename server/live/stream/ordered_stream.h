@@ -26,7 +26,7 @@ struct StreamMessage {
 // The state of a stream.
 struct StreamInfo {
   collection::LogStream stream;
-  // Of the first message that the stream still holds; if it holds none, of the next message.
+  // The sequence of the first message that the stream still holds; if it holds none, of the next message.
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;  // of the last message that the stream ever got
 };

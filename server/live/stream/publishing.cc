@@ -118,7 +118,7 @@ void StreamedCollection::ObserveRate(absl::Time now) {
   }
 }
 
-// Refuses calls of which nothing was sent. The caller must not hold the lock.
+// Refuses calls that have not sent any message. The caller must not hold the lock.
 void StreamedCollection::Refuse(std::vector<WriteQueue::Expired> expired) {
   for (WriteQueue::Expired& one : expired) {
     CountRefused(metrics_, name_, one.call);

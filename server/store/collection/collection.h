@@ -51,7 +51,7 @@ class Collection {
     uint64_t num_shards = 0;
     uint64_t token_bytes = 0;   // as stored in the files
     uint64_t device_bytes = 0;  // of GPU memory
-    // Of host memory: pinned memory with GPUs; with the CPU backend, the memory of the shards.
+    // Host memory: pinned memory with GPUs; with the CPU backend, the memory of the shards.
     uint64_t host_bytes = 0;
 
     uint64_t resident_bytes() const { return device_bytes + host_bytes; }

@@ -49,7 +49,7 @@ MemoryLedger::Availability ComputeAvailability(const Account& account, const Mem
   return result;
 }
 
-// Of `bytes`, `scan_bytes` are for scans of codes.
+// `bytes` includes `scan_bytes`, which are for scans of codes.
 absl::Status CheckFits(uint64_t bytes, uint64_t scan_bytes, const MemoryLedger::Availability& now,
                        std::string_view purpose, std::string_view memory) {
   if (bytes == 0) return absl::OkStatus();
