@@ -32,7 +32,8 @@ inline std::shared_ptr<const store::Collection> LoadOn(store::DeviceSet* devices
   return loaded.ok() ? *std::move(loaded) : nullptr;
 }
 
-// Returns the collection, which has string ids and is not live, after the documents of these ordinals were deleted.
+// Returns the collection without the documents of these ordinals, which are deleted. The collection must have string
+// ids and must not be live.
 inline std::shared_ptr<const store::Collection> WithDeleted(const store::Collection& collection,
                                                             const std::vector<uint64_t>& ordinals) {
   const auto changes = std::make_shared<store::Changes>(collection.shared_generation());
@@ -60,7 +61,8 @@ class FakeDevicesTest : public testing::Test {
     test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = collection::kMinMaxShardBytes});
   }
 
-  // Makes the devices, loads a collection that is spread over them and one that is copied to each, and makes an engine.
+  // Makes the devices and an engine, and loads two collections: one is spread over the devices, the other copied to
+  // each.
   void Start(size_t num_devices, store::OnDeviceLoss on_loss = store::OnDeviceLoss::kDegrade, int num_lanes = 1) {
     std::vector<Backend*> pointers;
     for (size_t idx = 0; idx < num_devices; ++idx) {
@@ -87,14 +89,14 @@ class FakeDevicesTest : public testing::Test {
     queries.push_back(Query(2, std::move(candidates), want_alignments));
     return MakeJob(std::move(collection), std::move(queries));
   }
-  // Scores a job in a batch of its own.
+  // Scores a job in its own batch.
   absl::StatusOr<JobResult> Run(std::unique_ptr<Job> job, BatchStats* stats = nullptr) {
     std::vector<std::unique_ptr<Job>> jobs;
     jobs.push_back(std::move(job));
     return std::move(Execute(engine_->lane(0), jobs, stats)[0]);
   }
 
-  // Returns the ordinals of a collection's documents that lie on a device.
+  // Returns the ordinals of the collection's documents that are on a device.
   static std::vector<uint64_t> OrdinalsOn(const store::Collection& collection, uint32_t device) {
     std::vector<uint64_t> ordinals;
     for (const store::Part& part : collection.generation().parts()) {

@@ -22,7 +22,8 @@ using CandidatesPtr = std::shared_ptr<const CandidateSet>;
 
 inline CandidatesPtr WholeCollection() { return std::make_shared<CandidateSet>(); }
 
-// Returns candidates that have every `gap`-th position of what the client sent; 1: they have all.
+// Returns candidates whose positions in the client's list are 0, `gap`, 2 * `gap` and so on. A gap of 1 means that the
+// list had no other candidates.
 inline CandidatesPtr Ordinals(std::vector<uint64_t> ordinals, uint32_t gap = 1) {
   auto set = std::make_shared<CandidateSet>();
   set->kind = CandidateSet::Kind::kOrdinals;
@@ -72,7 +73,7 @@ inline std::vector<absl::StatusOr<JobResult>> Execute(Lane& lane, const std::vec
   return lane.Execute(pointers, stats);
 }
 
-// Scores one query alone; a failure fails the test.
+// Scores one query in its own batch. A failure fails the test.
 inline JobQueryResult ExecuteOne(Lane& lane, std::shared_ptr<const store::Collection> collection, JobQuery query) {
   std::vector<std::unique_ptr<Job>> jobs;
   std::vector<JobQuery> queries;

@@ -1,5 +1,5 @@
-// A backend that tests control: its memory, its failures, and when a call ends. It does not score: document n gets
-// score -n, so that the answer shows what a query asked for.
+// A backend that tests control: its memory, its failures, and when a call ends. It does not compute scores: document n
+// has the score -n, so that the results show which documents a query asked for.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class FakeBackend : public Backend {
  public:
   // The arguments of one TopK call. Vectors have one element per query.
   struct Call {
-    std::vector<int32_t> query_tokens;  // tests tell queries apart by it
+    std::vector<int32_t> query_tokens;  // tests identify queries by it
     std::vector<int64_t> num_candidates;
     std::vector<const uint32_t*> ordinals;
     int64_t num_documents = 0;
@@ -33,28 +33,28 @@ class FakeBackend : public Backend {
 
   explicit FakeBackend(std::string name = "cpu") { info_.name = std::move(name); }
 
-  // Says which GPU it is (BackendInfo::device, isa). Not thread-safe, as SetMaxCallWork.
+  // Sets BackendInfo::device and isa, which name the GPU. Not thread-safe.
   void SetDevice(std::string device, std::string isa) {
     info_.device = std::move(device);
     info_.isa = std::move(isa);
   }
-  // Sets BackendInfo::max_call_work. Not thread-safe: to be called before there is an engine.
+  // Sets BackendInfo::max_call_work. Not thread-safe: call it before there is an engine.
   void SetMaxCallWork(uint64_t work) { info_.max_call_work = work; }
 
   // These functions control the backend and are thread-safe.
   void SetFreeBytes(uint64_t bytes);
-  void SetBytesPerToken(uint64_t bytes);         // of device memory, or of host memory for Tier::kHost; default 0
+  void SetBytesPerToken(uint64_t bytes);         // of device memory or, for Tier::kHost, of host memory; default 0
   void SetScanBytesPerDocument(uint64_t bytes);  // default 0
   void SetHealth(absl::Status health);
-  void FailLoads(absl::Status status);      // until it is OK
+  void FailLoads(absl::Status status);      // Load returns `status`, until it is set to OK
   void OnLoad(std::function<void()> hook);  // `hook` runs in Load, without a lock
-  // `hook` decides whether each TopK call succeeds. If it is null, all succeed.
+  // `hook` runs in each TopK call and decides whether the call succeeds. If it is null, all calls succeed.
   void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
-  void OnAlign(std::function<absl::Status()> hook);  // `hook` decides about each Align call
-  void FailExecutors(absl::Status status);           // CreateExecutor, until it is OK
-  void FailAppendables(absl::Status status);         // CreateAppendable, until it is OK
-  void FailAppends(absl::Status status);             // to any documents, until it is OK
-  void FailCodeAppends(absl::Status status);         // to any codes, until it is OK
+  void OnAlign(std::function<absl::Status()> hook);  // `hook` runs in each Align call and decides whether it succeeds
+  void FailExecutors(absl::Status status);           // CreateExecutor returns `status`, until it is set to OK
+  void FailAppendables(absl::Status status);         // CreateAppendable returns `status`, until it is set to OK
+  void FailAppends(absl::Status status);             // Append to any documents returns `status`, until it is set to OK
+  void FailCodeAppends(absl::Status status);         // Append to any codes returns `status`, until it is set to OK
   // `hook` runs in each of these calls, without a lock. It may be null.
   void OnCreateAppendable(std::function<void()> hook);
   void OnAppend(std::function<void()> hook);
@@ -67,7 +67,7 @@ class FakeBackend : public Backend {
   std::vector<Call> calls() const;
   int64_t num_loads() const;
   std::vector<LoadCall> loads() const;  // in the order in which they began
-  int64_t num_documents_alive() const;  // sets that Load made, and snapshots
+  int64_t num_documents_alive() const;  // sets of documents that Load made, and snapshots
   ExecutorOptions executor_options() const;
 
   // These functions are Backend's.
@@ -77,17 +77,17 @@ class FakeBackend : public Backend {
                          Tier tier) const override;
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override;
-  // Appended documents can be read back. Each snapshot of them counts as one in num_documents_alive.
+  // Appended documents can be read back. num_documents_alive counts each snapshot of them.
   absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
-  // Codes take a byte of device memory for each token and plane. They cannot be scanned.
+  // Codes take one byte of device memory per token and plane. They cannot be scanned.
   MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
                              int64_t num_tokens) const override;
-  // Returns SetScanBytesPerDocument for each document.
+  // Returns `num_documents` times the value of SetScanBytesPerDocument.
   size_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const override;
   absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
                                                          std::shared_ptr<const void> keep_alive) override;
-  // They cannot be scanned either.
+  // The codes cannot be scanned either.
   absl::StatusOr<std::shared_ptr<AppendableCodes>> CreateAppendableCodes(const AppendableCodesShape& shape) override;
   absl::Status Health() const override;
 

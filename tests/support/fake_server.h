@@ -1,4 +1,4 @@
-// Stands in for a maxsimd: answers what a test tells it to, over real gRPC on a free port.
+// A fake maxsimd: gives the answers that a test sets, over real gRPC on a free port.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
       std::function<grpc::Status(grpc::ServerContext&, const v1::FacetsRequest&, v1::FacetsResponse&)>;
   using GetHandler = std::function<grpc::Status(grpc::ServerContext&, const v1::GetRequest&, v1::GetResponse&)>;
 
-  // Listens on 127.0.0.1; a port of 0 is replaced by a free one.
+  // Listens on 127.0.0.1. A port of 0 selects a free one.
   explicit FakeServer(int port = 0) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
@@ -52,7 +52,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
 
   std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
-  // Returns the metadata value of `key` in the last call, whichever it was, or "" without it.
+  // Returns the metadata value of `key` in the last call of any method, or "" if it has none.
   std::string metadata(const std::string& key) const {
     const MutexLock lock(&mutex_);
     const auto found = metadata_.find(key);
@@ -67,16 +67,16 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   ScrollHandler on_scroll;
   CountHandler on_count;
   FacetsHandler on_facets;
-  // Runs in each call of Admin, before it is answered.
+  // Runs in each call of Admin, before the answer.
   std::function<void(const grpc::ServerContext&, std::string_view method)> on_admin;
-  // Answers GetInfo in place of `info`.
+  // Answers GetInfo. If it is not set, `info` is the answer.
   std::function<grpc::Status(v1::GetInfoResponse&)> on_info;
   v1::GetInfoResponse info;
   grpc::Status admin_status = grpc::Status::OK;
-  // If not "", a wrong collection name that changes of collections answer with.
+  // If it is not "", the wrong collection name in the answers to changes of collections.
   std::string answered_name;
   uint64_t snapshot_sequence = 41;
-  // The last requests of these calls. To be read only after they are answered.
+  // The last requests of these calls. Read them only after the calls are answered.
   v1::CreateCollectionRequest created;
   v1::SnapshotCollectionRequest snapshot;
   std::atomic<int> num_reranks{0};

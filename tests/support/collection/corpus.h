@@ -39,11 +39,12 @@ struct CorpusOptions {
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   std::string id_prefix = "doc-";  // document n is "doc-n", or 1000 + n
   bool payloads = false;           // document n carries {"n":n}
-  // The storage type; nullopt for that of the documents. F32 documents become i8 in the way of Stored.
+  // The storage type of the collection; nullopt: that of the documents. For I8, F32 documents are converted as by
+  // Stored.
   std::optional<ScalarType> storage = {};
   collection::CodesRequest codes = {};
   std::vector<collection::Field> fields = {};
-  std::vector<std::string> payload_texts = {};  // of the documents, instead of those of `payloads`; may be empty
+  std::vector<std::string> payload_texts = {};  // if not empty, the documents' payloads
 };
 
 inline std::string CorpusId(const CorpusOptions& options, int64_t document) {
@@ -51,22 +52,22 @@ inline std::string CorpusId(const CorpusOptions& options, int64_t document) {
 }
 inline int64_t CorpusIntId(int64_t document) { return 1000 + document; }
 
-// Publishes the next generation in `folder`; a failure fails the test. Documents of residual codes are generation 1,
-// without payloads, in one shard.
+// Publishes the next generation in `folder`. A failure fails the test. With residual codes this is generation 1, in one
+// shard and without payloads.
 collection::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents,
                                  const CorpusOptions& options = {});
 
-// Returns F32 documents as the i8 ones that Stored makes of them, and documents of any other type as they are.
+// Returns F32 documents converted to I8 as by Stored, if `storage` is I8. Returns any other documents unchanged.
 RandomDocuments StoredAs(const RandomDocuments& documents, ScalarType storage);
 
 // Returns `count` documents of 1 to 12 tokens.
 RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type = ScalarType::kF16, int32_t dim = 16);
 
-// Replaces a file of the collection by `bytes`, and updates its size and checksum in the manifest, as a script that
-// writes shards would.
+// Replaces a shard file of the collection by `bytes`, and updates its size and checksum in the manifest. A script that
+// writes shards would do the same.
 void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view bytes);
 
-// Loads a collection by a store of its own that has no memory limit; a failure fails the test and gives null.
+// Loads a collection through a new store without a memory limit. A failure fails the test and returns null.
 std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend,
                                                     store::Residency residency = store::Residency::kAuto);
 

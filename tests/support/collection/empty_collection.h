@@ -1,4 +1,4 @@
-// Makes collections without a document, to tell generations apart by.
+// Makes small collections for tests that only need to tell generations apart.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace maxsim::test {
 
-// Returns a collection of a generation of its own. If it is streamed, it has one document of 1,000 tokens, in host
-// memory beside a GPU.
+// Returns a collection with a new generation. It has no documents or, if it is streamed, one document of 1,000 tokens,
+// which is in the host memory of a GPU backend.
 inline std::shared_ptr<const store::Collection> EmptyCollection(bool is_streamed = false) {
   static constexpr int64_t kOffsets[] = {0, 1000};
   std::vector<store::Part> parts(is_streamed ? 1 : 0);

@@ -1,5 +1,5 @@
-// Stands in for a live collection: keeps what is handed to it and answers as a test says. The collection that it serves
-// does not change.
+// A fake live collection. It keeps the writes that it receives, and answers as the test says. The collection that it
+// serves does not change.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace maxsim::test {
 
 class FakeLiveDocuments final : public store::LiveDocuments {
  public:
-  // Takes the writes of a call. Without one every write is applied, with the next sequence, at once.
+  // Receives the writes of a call. If it is not set, every write is applied immediately, with the next sequence.
   using OnSubmit = std::function<void(std::vector<store::Write> writes, Done done)>;
 
   void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override {
@@ -72,9 +72,9 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   OnSubmit on_submit;
   std::vector<store::Write> written;
   store::WriteCaller last_caller;
-  uint64_t sequence = 7;  // of the collection that is served, and of the last write
+  uint64_t sequence = 7;  // the last write, which the served collection holds
   std::map<std::string, uint64_t> versions;
-  std::vector<std::string> written_behind;  // ids of writes that no request sees yet
+  std::vector<std::string> written_behind;  // ids of applied writes that requests do not see yet
   int max_reads_behind = 1'000'000;         // number of reads that return written_behind; later ones do not
   mutable std::atomic<int> num_reads_behind{0};
   store::LiveState live_state;

@@ -1,4 +1,4 @@
-// Says what a filter means a second time: over the JSON of one payload, for tests that compare it with bitmaps.
+// A second implementation of filters, which reads the JSON of one payload. Tests compare it with the bitmaps.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// A document whose payload RandomFilters made, or one that its fields can be read from.
+// One document, by its payload. The fields are those of RandomFilters.
 class FilterMeaning {
  public:
   explicit FilterMeaning(const std::string& payload)
@@ -51,7 +51,7 @@ class FilterMeaning {
     return values.front().get<std::string>();
   }
 
-  // Returns the document's values: none, one, or those of a list.
+  // Returns the document's values of a field: no value, one value, or the elements of a list.
   std::vector<nlohmann::json> ValuesOf(const Field& field) const {
     const nlohmann::json* value = &payload_;
     for (const std::string_view key : SplitFieldPath(field.path)) {

@@ -1,4 +1,4 @@
-// Changes of a collection on the CPU backend, and what they should be.
+// Writes changes to a collection on the CPU backend, and keeps what its documents should be.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace maxsim::test {
 
-// A document as it should be: rows and payload.
+// The rows and the payload that a document should have.
 struct ExpectedDocument {
   std::string rows;
   float scale = 0;
@@ -57,10 +57,10 @@ class ExpectedDocuments {
   std::map<std::string, std::pair<uint64_t, ExpectedDocument>> documents_;
 };
 
-// Writes to the changes of a collection as a live collection does, and to the documents as they should be.
+// Makes the same writes twice: to a collection's changes, as a live collection does, and to the expected documents.
 class LiveCorpus {
  public:
-  // `base` is a collection of `documents` with the ids of `options` that is loaded on `backend`.
+  // `base` is loaded on `backend`. It holds `documents`, with the ids that `options` give.
   LiveCorpus(Backend* backend, std::shared_ptr<const store::Collection> base, const RandomDocuments& documents,
              const CorpusOptions& options, int64_t segment_documents)
       : backend_(backend),

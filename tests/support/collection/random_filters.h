@@ -1,4 +1,4 @@
-// Makes random payloads and random filters over them, for tests that compare two ways to the same answer.
+// Makes random payloads and random filters over them, for tests that compare two implementations of filters.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class RandomFilters {
 
   uint64_t Below(uint64_t end) { return random_() % end; }
 
-  // Returns a payload in which about one value of four is missing, and values repeat from payload to payload.
+  // Returns a payload that lacks about one value in four. Values repeat from payload to payload.
   std::string Payload() {
     nlohmann::json payload;
     if (Some()) payload["m"]["lang"] = Keyword();

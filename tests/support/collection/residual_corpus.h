@@ -1,4 +1,4 @@
-// Makes collections of residual codes on disk, which Python's CollectionWriter writes outside of tests.
+// Makes collections of residual codes on disk. Outside of tests, only Python's CollectionWriter writes them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ std::string BytesOf(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Returns the tensors of a shard with the documents, whose ids are `id_prefix` and their number. Tests have a centroid
-// that is NaN, which no file may have: it is left out.
+// Returns the tensors of a shard with the documents. A document's id is `id_prefix` and its number. The centroid that
+// is NaN in tests is left out, because no file may have one.
 inline std::vector<ShardTensor> ResidualTensors(const RandomDocuments& documents, const std::string& id_prefix) {
   const DocumentsView view = documents.view();
   const int64_t count = view.num_documents;

@@ -40,8 +40,8 @@ std::string AsBytes(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Holds documents in memory: `lengths` are their tokens, values tell token and column and are exact in every storage
-// type.
+// Documents in memory, with `lengths` tokens each. A value depends on its token and column, and is exact in every
+// storage type.
 struct SmallCollection {
   int32_t dim = 8;
   std::vector<int32_t> lengths = {3, 1, 7, 2};
@@ -51,7 +51,7 @@ struct SmallCollection {
   std::vector<std::string> payloads;  // empty: none
 
   int64_t num_tokens() const;
-  // Returns the value of a token's column.
+  // Returns the value of a token in a column.
   static float Value(int64_t token, int32_t column) {
     return static_cast<float>((token * 7 + column * 3) % 31 - 15) / 16.0f;
   }
@@ -66,7 +66,7 @@ absl::StatusOr<Manifest> BuildSmall(const SmallCollection& collection, const Bui
 // Returns the names of the files in the folder, without the lock.
 std::vector<std::string> FilesIn(const std::string& folder);
 
-// Returns the folder with the Cranfield data, or "" where it is missing.
+// Returns the folder with the Cranfield data, or "" if there is none.
 std::string CranfieldFolder();
 
 }  // namespace maxsim::collection

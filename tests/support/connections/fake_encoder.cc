@@ -86,7 +86,7 @@ class FakeEncoder::Impl {
       const MutexLock lock(&mutex_);
       stopping_ = true;
       changed_.NotifyAll();
-      // A read that is in progress ends, where closing would take its descriptor away.
+      // Shutting a socket down ends a read that is in progress. Closing it would free its descriptor during the read.
       for (Tcp::socket* socket : sockets_) shutdown(socket->native_handle(), SHUT_RDWR);
     }
     shutdown(acceptor_.native_handle(), SHUT_RDWR);
@@ -178,7 +178,7 @@ class FakeEncoder::Impl {
     changed_.NotifyAll();
   }
 
-  // Returns false when the encoder stops meanwhile.
+  // Returns false if the encoder stops before the delay ends.
   bool Wait(std::chrono::milliseconds delay) {
     const auto end = std::chrono::steady_clock::now() + delay;
     MutexLock lock(&mutex_);
@@ -186,7 +186,7 @@ class FakeEncoder::Impl {
     return !stopping_;
   }
 
-  // Returns true while the connection goes on.
+  // Sends the reply. Returns true if the connection stays open.
   template <typename Stream>
   bool Answer(Stream& stream, const FakeReply& reply) {
     Error error;

@@ -20,15 +20,15 @@ struct FakeCall {
   std::string tracestate = {};
   std::string body = {};
   int connection = 0;  // from 0, in the order in which they were accepted
-  int number = 0;      // from 0, of all calls
+  int number = 0;      // from 0, in the order of all calls
 };
 
 struct FakeReply {
   int status = 200;
   std::string body = {};
-  std::string retry_after = {};        // "": no such header
-  std::chrono::milliseconds delay{0};  // before the first byte; it ends early when the encoder stops
-  bool closes_unanswered = false;      // closes the connection in place of an answer
+  std::string retry_after = {};        // the header Retry-After; "": none
+  std::chrono::milliseconds delay{0};  // before the first byte; ends early if the encoder stops
+  bool closes_unanswered = false;      // closes the connection without an answer
   bool is_cut_off = false;             // sends half of the body and closes
   bool closes = false;                 // says "Connection: close" and does so
   // If not empty, sends `body` raw, including the header, and then this piece again and again until the client closes.
@@ -36,7 +36,7 @@ struct FakeReply {
   std::chrono::milliseconds piece_delay{0};  // between pieces
 };
 
-// A certificate that signs itself, for the name "encoder.test", and its key, both PEM.
+// A self-signed certificate for the name "encoder.test" and its key, both in PEM.
 struct FakeCertificate {
   std::string certificate;
   std::string key;
@@ -48,7 +48,7 @@ class FakeEncoder {
   // Runs on a thread of each connection and must be thread-safe.
   using Handler = std::function<FakeReply(const FakeCall&)>;
 
-  // Without a certificate it speaks plain text.
+  // Speaks plain text if `certificate` is null, otherwise TLS.
   explicit FakeEncoder(Handler handler, const FakeCertificate* certificate = nullptr);
   ~FakeEncoder();
 
@@ -56,7 +56,7 @@ class FakeEncoder {
   std::string url() const;
   int num_calls() const;
   int num_connections() const;
-  // The largest number of calls at a time.
+  // The largest number of calls that were in progress at the same time.
   int max_concurrent_calls() const;
   std::vector<FakeCall> calls() const;
 
@@ -71,8 +71,8 @@ class FakeEncoder {
 // Returns the texts of a call in the dialects vllm, openai, tei and maxsim.
 std::vector<std::string> TextsOf(const FakeCall& call);
 
-// The matrix that the helpers below make of a text, row-major: one row per word, or a single row for "". Value i of row
-// r is length of the word + i / 16 + r.
+// The matrix that the helpers below return for a text, row-major: one row for each word, or a single row for "". Value
+// i of row r is the length of the word + i / 16 + r.
 std::vector<float> MatrixOf(const std::string& text, int dim);
 
 // Answers in the dialects vllm ("data"), openai ("embedding") and tei.

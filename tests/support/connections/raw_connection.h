@@ -20,7 +20,7 @@ namespace maxsim::test {
 
 class RawConnection {
  public:
-  // Connects from the address 127.0.0.N, whose last number is `from`.
+  // Connects from the address 127.0.0.`from`.
   explicit RawConnection(int port, uint32_t from = 1) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -40,7 +40,7 @@ class RawConnection {
   bool connected() const { return fd_ >= 0; }
   int fd() const { return fd_; }
 
-  // Sets for how long a read waits for bytes.
+  // Sets how long a read waits for bytes.
   void SetPatience(std::chrono::milliseconds patience) {
     timeval timeout = {.tv_sec = patience.count() / 1000, .tv_usec = (patience.count() % 1000) * 1000};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
@@ -48,7 +48,7 @@ class RawConnection {
 
   void SetReceiveBuffer(int bytes) { setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); }
 
-  // Sends all bytes. Returns false when the server has closed the connection.
+  // Sends all bytes. Returns false if the server has closed the connection.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -59,20 +59,20 @@ class RawConnection {
     return true;
   }
 
-  // Returns the bytes that arrive until the server closes (`closed` is true) or none have arrived for `patience`.
+  // Reads until the server closes (`closed` becomes true) or no bytes have arrived for `patience`. Returns the bytes.
   std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }
 
-  // Returns the bytes that arrive until `count` answers with a Content-Length are whole, the server closes, or none
-  // have arrived for `patience`.
+  // Reads until `count` answers with a Content-Length are complete, the server closes, or no bytes have arrived for
+  // `patience`. Returns the bytes.
   std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = kTestLimit) {
     bool closed = false;
     return Read(count, patience, &closed);
   }
 
-  // Makes Close reset the connection, so that its port is free at once. After an orderly close a port stays in use for
-  // a minute, and a flood of connections would run out of ports.
+  // Makes Close reset the connection, so that its port is free immediately. After an orderly close a port stays in use
+  // for a minute, and a flood of connections would run out of ports.
   void ResetOnClose() {
     const linger now = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
@@ -85,7 +85,7 @@ class RawConnection {
     fd_ = -1;
   }
 
-  // Returns how many answers with a Content-Length are whole in the text.
+  // Returns the number of complete answers with a Content-Length in the text.
   static size_t CountAnswers(const std::string& text) {
     constexpr std::string_view kLength = "Content-Length: ";
     size_t count = 0;
@@ -111,7 +111,7 @@ class RawConnection {
       const ssize_t size = recv(fd_, buffer, sizeof(buffer), 0);
       if (size < 0 && errno == EINTR) continue;
       if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-      if (size <= 0) {  // a reset closes the connection too
+      if (size <= 0) {  // also after a reset
         *closed = true;
         break;
       }

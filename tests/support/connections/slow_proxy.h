@@ -1,5 +1,5 @@
-// Stands between a client and a server on the loopback interface, and lets the server's bytes stop or drip in the
-// middle of an answer.
+// A proxy between a client and a server on the loopback interface. It can hold back or slow down the server's bytes in
+// the middle of an answer.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,8 +23,8 @@ namespace maxsim::test {
 // Thread-safe.
 class SlowProxy {
  public:
-  // How the proxy treats the server's bytes after the first ones.
-  enum class Manner { kStop, kDrip };  // kStop: they wait for PassOn; kDrip: one is passed on each millisecond
+  // What the proxy does with the server's bytes that exceed the limit of PassOnAtMost.
+  enum class Manner { kStop, kDrip };  // kStop: holds them until PassOn; kDrip: passes on one byte per millisecond
 
   explicit SlowProxy(int server_port) : server_port_(server_port) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -48,14 +48,15 @@ class SlowProxy {
 
   int port() const { return port_; }
 
-  // From now on each connection passes on the server's first `count` bytes at once, and the rest in the given manner.
+  // From now on, passes on the first `count` bytes of the server on each connection immediately, and the rest as
+  // `manner` says.
   void PassOnAtMost(int64_t count, Manner manner) {
     manner_ = manner;
     count_ = count;
     num_held_ = 0;
     ++num_changes_;
   }
-  // Passes on everything, also what waits.
+  // Passes on everything, including the bytes that are held back.
   void PassOn() { PassOnAtMost(std::numeric_limits<int64_t>::max(), Manner::kStop); }
 
   // Returns whether bytes of the server have been held back since the last change.
@@ -85,7 +86,7 @@ class SlowProxy {
     const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in address = Loopback(server_port_);
     bool is_open = connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-    std::string waiting;  // bytes of the server
+    std::string waiting;  // bytes of the server that are held back
     int seen_changes = -1;
     int64_t left = 0;
     while (is_open && !stopping_) {
@@ -117,7 +118,7 @@ class SlowProxy {
     if (got > 0) bytes.append(piece, static_cast<size_t>(got));
     return got > 0 || (got < 0 && errno == EAGAIN);
   }
-  // The receivers read all the time, so that this does not block for long.
+  // Send does not block for long, because the receivers never stop reading.
   static bool Send(int fd, const std::string& bytes) {
     return send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
@@ -130,7 +131,7 @@ class SlowProxy {
   std::atomic<Manner> manner_{Manner::kStop};
   std::atomic<int> num_changes_{0};
   std::atomic<int64_t> num_held_{0};
-  std::list<std::thread> connections_;  // the acceptor's; the destructor's after joining it
+  std::list<std::thread> connections_;  // used by the acceptor, and by the destructor after it has joined the acceptor
   std::thread acceptor_;
 };
 

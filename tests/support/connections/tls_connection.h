@@ -19,14 +19,14 @@
 namespace maxsim::test {
 
 struct TlsClientOptions {
-  std::string authority = {};  // PEM; "": any server's certificate is taken
-  CertifiedKey own = {};       // what the client shows; empty: nothing
+  std::string authority = {};  // PEM; "": accepts any certificate of the server
+  CertifiedKey own = {};       // the client's certificate; empty: the client presents none
   int min_version = TLS1_2_VERSION;
   int max_version = TLS1_3_VERSION;
-  std::string protocols = {};  // of ALPN, as on the wire; "": none are offered
+  std::string protocols = {};  // of ALPN, as on the wire; "": offers none
 };
 
-// Returns the first bytes of a client that begins a handshake.
+// Returns the first bytes of a TLS handshake that a client sends.
 inline std::string ClientHello() {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
@@ -40,7 +40,7 @@ inline std::string ClientHello() {
 
 class TlsConnection {
  public:
-  // Connects from 127.0.0.`from` and shakes hands, for 20 s at most.
+  // Connects from 127.0.0.`from` and makes the handshake, which may take 20 s.
   explicit TlsConnection(int port, const TlsClientOptions& options = {}, uint32_t from = 1)
       : raw_(port, from), context_(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free), ssl_(nullptr, &SSL_free) {
     SSL_CTX_set_min_proto_version(context_.get(), options.min_version);
@@ -58,17 +58,19 @@ class TlsConnection {
     connected_ = raw_.connected() && SSL_connect(ssl_.get()) == 1;
   }
 
-  // Returns whether the handshake succeeded. With TLS 1.3 a server may still refuse the client's certificate later.
+  // Returns whether the handshake succeeded. With TLS 1.3 a server may refuse the client's certificate after the
+  // handshake.
   bool connected() const { return connected_; }
   SSL* ssl() { return ssl_.get(); }
   RawConnection& raw() { return raw_; }
 
-  // Sends all bytes. Returns false when the server has closed the connection.
+  // Sends all bytes. Returns false if the server has closed the connection.
   bool Send(std::string_view bytes) {
     return connected_ && SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) > 0;
   }
 
-  // As in RawConnection. `closed` also becomes true if the server ends its half of the connection by a close_notify.
+  // Like RawConnection::ReadToEnd. `closed` also becomes true if the server ends its half of the connection with a
+  // close_notify.
   std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }
@@ -77,7 +79,7 @@ class TlsConnection {
     return Read(count, patience, &closed);
   }
 
-  // Says that no more is sent, and leaves the TCP connection as it is.
+  // Sends a close_notify, and leaves the TCP connection open.
   void FinishSending() { SSL_shutdown(ssl_.get()); }
 
   void Close() { raw_.Close(); }

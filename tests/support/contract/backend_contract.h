@@ -1,4 +1,4 @@
-// The contract of kernels/maxsim.h as tests for any backend. A test binary makes a backend and runs every case against
+// The contract of kernels/maxsim.h as test cases for any backend. A test binary makes a backend and runs every case on
 // it:
 //
 //   class CudaContractTest : public testing::TestWithParam<ContractCase> {};
@@ -33,8 +33,8 @@ inline std::string ContractCaseName(const testing::TestParamInfo<ContractCase>& 
 // Each part of BackendContract has a file of its own.
 std::vector<ContractCase> ScoreCases();         // scores against the FP64 reference
 std::vector<ContractCase> SelectionCases();     // top-k, ties, repeated candidates
-std::vector<ContractCase> IndependenceCases();  // same bits whatever else is in the call
+std::vector<ContractCase> IndependenceCases();  // the same bits, whatever else is in the call
 std::vector<ContractCase> CallCases();          // Align, Stage, Load, bad arguments
-std::vector<ContractCase> AppendableCases();    // documents that further ones are appended to
+std::vector<ContractCase> AppendableCases();    // documents to which more documents are appended
 
 }  // namespace maxsim::test

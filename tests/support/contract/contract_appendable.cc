@@ -1,5 +1,5 @@
-// Tests documents that further ones are appended to: their snapshots are scored like documents that were loaded, and
-// keep their answers.
+// Tests documents to which more documents are appended. Their snapshots are scored like loaded documents, and do not
+// change when documents are appended later.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Returns the documents `begin` .. `end` as documents of their own.
+// Returns the documents `begin` .. `end` - 1 as a set that owns its memory.
 RandomDocuments Slice(const RandomDocuments& documents, int64_t begin, int64_t end) {
   RandomDocuments slice;
   slice.rotation_seed = documents.rotation_seed;
@@ -49,7 +49,7 @@ std::shared_ptr<AppendableDocuments> MakeAppendable(Backend& backend, const Rand
   return made.ok() ? *std::move(made) : nullptr;
 }
 
-// Appends the documents in views of 1, 2, 3 .. documents, as long as there are more.
+// Appends all documents, in views of 1, 2, 3 and so on documents.
 void AppendInSteps(AppendableDocuments& appendable, const RandomDocuments& documents) {
   int64_t begin = 0;
   for (int64_t step = 1; begin < documents.num_documents(); ++step) {
@@ -68,7 +68,8 @@ Results TopKOf(Executor& executor, const Documents& documents, absl::Span<const 
   return results;
 }
 
-// Checks that two sets of documents give the same bits for queries of all documents, of lists and of alignments.
+// Checks that two sets of documents give the same bits, for queries over all documents, for lists of candidates and for
+// alignments.
 void ExpectSameAnswers(Executor& executor, const Documents& expected, const Documents& actual) {
   ASSERT_EQ(actual.type(), expected.type());
   ASSERT_EQ(actual.dim(), expected.dim());
@@ -120,8 +121,8 @@ void SnapshotsAreScoredAsLoaded(Backend& backend) {
   }
 }
 
-// Poisoned documents (TokenMatrix::Poison) are appended after a snapshot is taken, so that scores change if a scan of
-// the snapshot reads past its end. The first documents have equal lengths, the later ones do not.
+// Poisoned documents (TokenMatrix::Poison) are appended after a snapshot is taken. If a scan of the snapshot reads past
+// its end, scores change. The first documents have equal lengths, the later ones do not.
 void SnapshotsKeepTheirAnswers(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kWritableTypes) {
@@ -163,7 +164,7 @@ void SnapshotsKeepTheirMemoryAlive(Backend& backend) {
   EXPECT_TRUE(TopKOf(runner.executor(), *empty, {&call, 1})[0].empty());
 }
 
-// The capacity is filled to the last document and the last token, and nothing is appended where that is too little.
+// Fills the capacity to the last document and the last token. An append that would exceed the capacity appends nothing.
 void FullDocumentsTakeNoMore(Backend& backend) {
   ContractRunner runner(backend);
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 20, {5, 9, 1, 4});
@@ -227,7 +228,7 @@ void OtherDocumentsAreRefused(Backend& backend) {
   EXPECT_EQ(appendable->Snapshot()->num_documents(), 0);
 }
 
-// The documents are several MiB, so that they come and go in several pieces where a backend copies them in pieces.
+// The documents are several MiB, so that a backend which copies in pieces needs several pieces.
 void RowsAreReadBack(Backend& backend) {
   for (ScalarType type : kWritableTypes) {
     for (int32_t dim : {20, 100, 256}) {
@@ -258,7 +259,7 @@ void RowsAreReadBack(Backend& backend) {
   }
 }
 
-// Two threads score and read snapshots of all lengths while one appends.
+// One thread appends while two threads score and read snapshots of every length.
 void ConcurrentAppends(Backend& backend) {
   for (ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const int64_t kDocuments = kSanitized ? 40 : 150;
@@ -272,7 +273,7 @@ void ConcurrentAppends(Backend& backend) {
     const std::shared_ptr<AppendableDocuments> appendable =
         MakeAppendable(backend, documents, kDocuments, documents.offsets.back());
     std::atomic<bool> is_done{false};
-    std::atomic<int64_t> num_rounds{0};  // of all readers
+    std::atomic<int64_t> num_rounds{0};  // rounds of all readers together
     std::vector<std::thread> readers;
     for (int reader = 0; reader < 2; ++reader) {
       readers.emplace_back([&] {
@@ -301,7 +302,7 @@ void ConcurrentAppends(Backend& backend) {
     for (int64_t document = 0; document < kDocuments; ++document) {
       const absl::Status status = appendable->Append(Slice(documents, document, document + 1).view());
       EXPECT_TRUE(status.ok()) << status;
-      // Waits for readers: appends are so quick that readers would otherwise see only the last one.
+      // Waits for the readers: appends are so quick that readers would otherwise see only the last snapshot.
       const int64_t enough = num_rounds.load() + 1;
       const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (document % 4 == 0 && num_rounds.load() < enough && std::chrono::steady_clock::now() < latest) {

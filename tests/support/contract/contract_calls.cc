@@ -1,4 +1,4 @@
-// Tests Align, Stage, Load, and what happens with arguments outside the limits.
+// Tests Align, Stage and Load, and arguments outside the limits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ void ExpectInvalid(const absl::Status& status, const std::string& text) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
-// Returns the query's rows as they are multiplied: those for I8 documents are rotated and quantised.
+// Returns the query's rows as the backend multiplies them. For I8 documents they are rotated and quantised.
 std::vector<std::vector<double>> QueryRows(const RandomDocuments& documents, const RandomQuery& query) {
   std::vector<std::vector<double>> rows;
   for (int64_t token = 0; token < query.tokens.num_tokens(); ++token) {
@@ -40,7 +40,7 @@ std::vector<std::vector<double>> QueryRows(const RandomDocuments& documents, con
   return rows;
 }
 
-// Returns a row of a document, multiplied by its scale, or decoded.
+// Returns a document's row: decoded, or multiplied by the document's scale.
 std::vector<double> DocumentRow(const RandomDocuments& documents, int64_t document, int64_t token) {
   if (IsResidual(documents.tokens.type())) {
     const DocumentsView view = documents.view();
@@ -94,8 +94,7 @@ void CheckAlign(ContractRunner& runner, const RandomDocuments& documents, const 
       if (exact) {
         EXPECT_EQ(match.document_token, reference[token].document_token);
       }
-      // A match with another token than the reference's is right only where both similarities are equal to within
-      // rounding.
+      // The backend may name another token than the reference only if both similarities are equal within rounding.
       EXPECT_NEAR(product.value, reference[token].similarity, tolerance);
     }
   }
@@ -129,7 +128,7 @@ void AlignMatchesReference(Backend& backend) {
 void AlignTakesTheFirstOfEqualTokens(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
-    // The document is the same 37 tokens three times over.
+    // The document repeats the same 37 tokens three times.
     RandomDocuments documents = MakeDocuments(TestSeed(), type, 40, {3 * 37});
     for (int64_t token = 37; token < 3 * 37; ++token) documents.tokens.CopyRow(documents.tokens, token - 37, token);
     const RandomQuery query = MakeQuery(TestSeed() + 1, type, 40, 64);
@@ -141,7 +140,7 @@ void AlignTakesTheFirstOfEqualTokens(Backend& backend) {
   }
 }
 
-// Tests that the similarity which Align shows is the one that the score was made of.
+// Tests that the similarity which Align returns has the bits of the score. The query has one token, so they must agree.
 void AlignAddsUpToTheScore(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {

@@ -1,4 +1,4 @@
-// Tests that a score depends on its query and its document only: it has the same bits whatever else is in the call or
+// Tests that a score depends only on its query and its document: it has the same bits, whatever else is in the call or
 // in memory.
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ std::vector<uint32_t> Shuffled(uint64_t seed, uint32_t count) {
   return ordinals;
 }
 
-// Tests that nothing beside the candidates and the query is read. A poisoned value that is read shows: NaN times
-// anything is NaN, and the largest elements of both signs win many a maximum.
+// Tests that the backend reads nothing but the candidates and the query. Reading a poisoned value changes scores: NaN
+// times anything is NaN, and the largest elements of both signs win many maxima.
 void PoisonedNeighbours(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -42,7 +42,7 @@ void PoisonedNeighbours(Backend& backend) {
       lengths.push_back(2);  // to be poisoned
       RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
 
-      // The query's rows lie in the middle of a matrix too, and its weights in the middle of an array.
+      // The query's rows are in the middle of a larger matrix, and its weights in the middle of a larger array.
       RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 3 + 37 + 3);
       std::vector<float> weights = MixedWeights(TestSeed(), 1 + 37 + 1);
       Query call = query.view(kMaxTopK, &listed);
@@ -99,7 +99,8 @@ void Reruns(Backend& backend) {
   }
 }
 
-// Tests that a document has the same score alone, in a list, in a permuted list and in the whole set.
+// Tests that a document's score is the same in a list of one, in a longer list, in a permuted list and in the whole
+// set.
 void AnyCandidates(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -119,8 +120,8 @@ void AnyCandidates(Backend& backend) {
   }
 }
 
-// Tests that queries of all lengths, with equal, overlapping and whole lists, have the same results in one call as each
-// alone.
+// Tests that queries in one call have the same results as each in its own call. The queries have all lengths, and
+// equal, overlapping and complete lists of candidates.
 void AnyBatch(Backend& backend) {
   constexpr uint32_t kDocuments = kSanitized ? 10 : 50;
   ContractRunner runner(backend);
@@ -151,8 +152,8 @@ void AnyBatch(Backend& backend) {
   }
 }
 
-// Tests zeros of both signs: which one a maximum keeps depends on the order of comparing. Products of 1e-30 underflow,
-// to the zero of their sign.
+// Tests zeros of both signs: the order of comparisons decides which of them a maximum keeps. Products of 1e-30
+// underflow to a zero of their sign.
 void SignedZeros(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF32, 8, {2, 7, 13, 30});
@@ -171,7 +172,7 @@ void SignedZeros(Backend& backend) {
   const Query together[] = {other.view(4), query.view(4)};
   ExpectSameBits(alone, runner.TopK(together)[1]);
 
-  // Documents of zeros, whose scale is zero, and a query of zeros have products of zero, under negative weights.
+  // The products of documents of zeros, whose scale is zero, with a query of zeros are zero; the weights are negative.
   const RandomDocuments full = MakeDocuments(TestSeed(), ScalarType::kI8, 8, {2, 7});
   RandomDocuments empty = full;
   empty.tokens = TokenMatrix(ScalarType::kI8, 8, full.tokens.num_tokens());

@@ -35,7 +35,7 @@ ContractRunner::ContractRunner(Backend& backend) : backend_(backend) {
   absl::StatusOr<std::unique_ptr<Executor>> executor = backend.CreateExecutor(options);
   if (!executor.ok()) {
     ADD_FAILURE() << executor.status();
-    std::abort();  // no case can run without an executor
+    std::abort();  // without an executor, no case can run
   }
   executor_ = *std::move(executor);
 }
@@ -86,7 +86,7 @@ void ExpectMatchesReference(const RandomDocuments& documents, const Query& query
 
 namespace {
 
-// Returns the largest integer inner product of each query token with a document's tokens.
+// Returns the largest integer inner product of each query token with the tokens of a document.
 std::vector<int32_t> IntegerMaxima(const RandomDocuments& documents, int64_t document, const std::vector<int8_t>& query,
                                    int32_t num_tokens) {
   const int32_t dim = documents.tokens.dim();
@@ -104,7 +104,7 @@ std::vector<int32_t> IntegerMaxima(const RandomDocuments& documents, int64_t doc
   return maxima;
 }
 
-// Returns the sum of the 32 terms of a query tile by the contract's butterfly.
+// Returns the sum of the 32 terms of a query tile, in the butterfly order that the contract prescribes.
 float SumOfQueryTile(std::vector<float> terms) {
   for (size_t distance = 16; distance > 0; distance /= 2) {
     const std::vector<float> before = terms;

@@ -1,4 +1,4 @@
-// Tests scores against the FP64 reference, over shapes on both sides of every tile edge.
+// Compares scores with the FP64 reference, for shapes one below, at and one above every tile edge.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -76,8 +76,8 @@ void Weights(Backend& backend) {
   }
 }
 
-// Tests roundings that all go the same way: every value is the same, so that a sum's error grows with its length
-// instead of its root.
+// Tests rounding errors that have the same sign, because all values are equal: a sum's error grows with its length, and
+// not with the root of its length.
 void OneSidedRoundings(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -86,8 +86,7 @@ void OneSidedRoundings(Backend& backend) {
       RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, dim, {1, 5, 33});
       RandomQuery query = MakeQuery(TestSeed(), type, dim, kSanitized ? 9 : 65);
       std::vector<float> row(dim, 0.0703f);
-      // I8 rows are such that every element is the largest one after the rotation: their sums fit no FP32 number
-      // exactly.
+      // After the rotation, every element of the I8 rows is the largest one: no FP32 number holds their sums exactly.
       if (type == ScalarType::kI8) Unrotate(values.rotation_seed, absl::MakeSpan(row));
       for (TokenMatrix* matrix : {&values.tokens, &query.tokens}) {
         for (int64_t token = 0; token < matrix->num_tokens(); ++token) matrix->SetRow(token, row);
@@ -97,7 +96,7 @@ void OneSidedRoundings(Backend& backend) {
   }
 }
 
-// Tests that a maximum does not start at zero, and that padding takes no part in it: every similarity is negative.
+// Tests that a maximum does not start at zero, and that padding is ignored: every similarity is negative.
 void NegativeSimilarities(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -120,8 +119,8 @@ void NegativeSimilarities(Backend& backend) {
   }
 }
 
-// Tests that I8 scores have the bits of QuantizedScores: integer maxima are exact, and the contract names the
-// operations after them, so that every backend has the same ones.
+// Tests that I8 scores have the bits of QuantizedScores. Integer maxima are exact, and the contract prescribes the
+// operations after them, so every backend must compute the same bits.
 void QuantizedBits(Backend& backend) {
   ContractRunner runner(backend);
   for (int32_t dim : {8, 9, 48, 96, 127, 128, 130, 256, 300, 1025}) {
@@ -146,7 +145,7 @@ void QuantizedBits(Backend& backend) {
 
 void LargestMagnitudes(Backend& backend) {
   ContractRunner runner(backend);
-  // These values are just under the limits, also after rounding to BF16.
+  // The values are just below the limits, also after they are rounded to BF16.
   for (ScalarType type : {ScalarType::kF32, ScalarType::kBF16, ScalarType::kI8}) {
     RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, kMaxDim, {1, 3});
     RandomQuery query = MakeQuery(TestSeed(), type, kMaxDim, 64);
@@ -158,7 +157,7 @@ void LargestMagnitudes(Backend& backend) {
     query.weights.assign(64, kMaxAbsWeight);
     CheckWholeSet(runner, Stored(values, type), query);
   }
-  // FP16 has a limit of its own.
+  // FP16 has its own limit.
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, {4});
   RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, 128, 5);
   for (TokenMatrix* matrix : {&documents.tokens, &query.tokens}) {
@@ -169,7 +168,7 @@ void LargestMagnitudes(Backend& backend) {
   CheckWholeSet(runner, documents, query);
 }
 
-// Tests that FP16 values below 2^-14 keep their value.
+// Tests that FP16 values below 2^-14 (subnormal ones) are not flushed to zero.
 void SubnormalHalves(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 50, {2, 9});

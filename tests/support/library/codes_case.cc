@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Returns the value that is nearest to `value` in the type.
+// Rounds `value` to the type.
 float RoundedTo(ScalarType type, float value) {
   char bytes[4];
   ConvertElements(ScalarType::kF32, &value, type, bytes, 1);
@@ -21,7 +21,7 @@ float RoundedTo(ScalarType type, float value) {
   return value;
 }
 
-// Writes the bits of a bucket where the order has them, bit by bit.
+// Writes the bits of a bucket, one by one, where the bit order has them.
 void PutBucket(int32_t bit_order, int nbits, int column, int bucket, uint8_t* row) {
   for (int bit = 0; bit < nbits; ++bit) {
     const int place = column * nbits + bit;
@@ -150,7 +150,7 @@ std::vector<CodesShape> CodesShapes() {
   for (LibraryShape library : LibraryShapes()) {
     if (library.type == MAXSIM_I8) continue;
     for (const int32_t nbits : {1, 2, 4, 8}) {
-      // Widths that fill bytes, and that are no multiples of what a step of the kernels has.
+      // Replaces the width 65 by one whose codes fill whole bytes. It is still no multiple of a kernel's step.
       library.dim = library.dim == 65 ? 8 / nbits * 9 : library.dim;
       for (const bool normalize : {false, true}) {
         if (normalize && library.ties) continue;
@@ -189,7 +189,7 @@ std::vector<CodesShape> CodesEdgeShapes(int32_t type) {
 
 void ExpectQueryGradients(const CodesCase& codes_case, const std::vector<int32_t>& argmax,
                           LibraryGradientMemory gradients) {
-  // Documents have none, so that those of the reference stand in.
+  // The call has no document gradients, so those of the reference replace them.
   const LibraryGradients expected = ReferenceGradientsOf(codes_case.library, argmax);
   std::vector<float> documents(expected.documents.begin(), expected.documents.end());
   ConvertElements(ScalarType::kF32, documents.data(), static_cast<ScalarType>(codes_case.library.shape.type),

@@ -1,4 +1,4 @@
-// Random calls over documents of residual codes (maxsim/residual_codes.h), and what they should give.
+// Random calls over documents of residual codes (maxsim/residual_codes.h), and their expected results.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct CodesShape {
   friend std::ostream& operator<<(std::ostream& out, const CodesShape& shape);
 };
 
-// A call with its memory. Tokens that do not count have wild centroid numbers, or that of the last centroid, which is
-// NaN.
+// A call with its memory. Tokens that do not count have an invalid centroid number, or the number of the last centroid,
+// which is NaN.
 struct CodesCase {
   CodesCase(const CodesShape& shape, uint64_t seed);
   CodesCase(const CodesCase&) = delete;
   CodesCase& operator=(const CodesCase&) = delete;
 
-  // Its call has no document rows. Its document values are the decoded vectors in FP64, so that ReferenceScoresOf and
-  // ReferenceGradientsOf say what the call should give.
+  // The call of `library` has no document rows. Its document values are the decoded vectors in FP64, from which
+  // ReferenceScoresOf and ReferenceGradientsOf compute the expected results.
   LibraryCase library;
   std::vector<char> numbers;
   std::vector<uint8_t> residuals;
@@ -38,13 +38,13 @@ struct CodesCase {
   maxsim_residual_codes codes = {};  // points to the members above
 };
 
-// Returns shapes that have every layout, pairing, type, number of bits and bit order.
+// Returns shapes that cover every layout, pairing, type, number of bits and bit order.
 std::vector<CodesShape> CodesShapes();
 
 // Returns shapes of a type whose widths and numbers of tokens lie at the edges of tiles.
 std::vector<CodesShape> CodesEdgeShapes(int32_t type);
 
-// Fails the test where gradients of queries or weights differ from FP64.
+// Fails the test if gradients of queries or weights differ from FP64.
 void ExpectQueryGradients(const CodesCase& codes_case, const std::vector<int32_t>& argmax,
                           LibraryGradientMemory gradients);
 
