@@ -1,11 +1,11 @@
 """Makes maxsim/v1 from proto/: the messages, the stubs and their types.
 
     python generate.py            in place, for the sources of this folder; does nothing where they are up to date
-    python generate.py FOLDER     FOLDER/maxsim/v1, alone
+    python generate.py FOLDER     writes only FOLDER/maxsim/v1
 
-Needs grpcio-tools of any release, which parses the .proto files. The modules are written here and not by protoc,
-whose own are refused by a protobuf or a grpcio older than what it came with. These do with protobuf what protoc's have
-done since 3.20, check no versions, and can be read by every protobuf and grpcio that pyproject.toml allows.
+Needs grpcio-tools of any release, which parses the .proto files. This script writes the modules itself: a module that
+protoc writes is refused by any protobuf or grpcio that is older than that protoc. The modules here call protobuf as
+protoc's have done since 3.20, check no versions, and work with every protobuf and grpcio that pyproject.toml allows.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ def find_protos() -> pathlib.Path:
 
 
 def generate(target: pathlib.Path) -> None:
-    """Writes target/maxsim/v1, each file at once: programs that import it meanwhile find the old one or the new one."""
+    """Writes target/maxsim/v1. Each file is replaced atomically: a program that imports it meanwhile gets the old or
+    the new file."""
     sys.path.insert(0, str(HERE))
     import stub_writer
 
@@ -48,8 +49,8 @@ def generate(target: pathlib.Path) -> None:
 
 
 def descriptor_set() -> bytes:
-    """Returns a serialized google.protobuf.FileDescriptorSet of PROTOS. protoc runs in a process of its own, since it
-    writes to the standard error output and keeps state."""
+    """Returns a serialized google.protobuf.FileDescriptorSet of PROTOS. Runs protoc in another process, because it
+    writes to standard error and keeps state."""
     with tempfile.TemporaryDirectory(prefix="maxsim-protoc-") as folder:
         output = pathlib.Path(folder) / "set"
         arguments = [f"-I{find_protos()}", f"--descriptor_set_out={output}", *PROTOS]
@@ -60,7 +61,7 @@ def descriptor_set() -> bytes:
 
 
 def fingerprint() -> str:
-    """Returns what the modules are made of, as a hash."""
+    """Returns a hash of the inputs of the modules."""
     digest = hashlib.sha256()
     for path in [*(find_protos() / name for name in PROTOS), HERE / "generate.py", HERE / "stub_writer.py"]:
         digest.update(path.read_bytes())

@@ -1,7 +1,7 @@
 """Client of maxsimd, the rerank service for late-interaction retrieval: token vectors in, ranked documents out.
 
-Names are imported when they are first used: what needs no server (maxsim.vectors, maxsim.collection, maxsim.importers)
-does not import grpc.
+Names are imported when they are first used, so that the parts which need no server (maxsim.vectors,
+maxsim.collection, maxsim.importers) do not import grpc.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes the messages of the Admin service."""
+"""Creates the requests of the Admin service."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def make_create_request(
 
 
 def _declarations(text: str) -> list[pb.FieldDeclaration]:
-    """Reads "NAME:KIND=PATH,NAME:KIND,..."; the server checks what a declaration may be."""
+    """Parses "NAME:KIND=PATH,NAME:KIND,...". The server checks whether the declarations are valid."""
     declarations = []
     for part in text.split(",") if text else []:
         name, _, rest = part.partition(":")

@@ -1,18 +1,18 @@
-"""Messages for calls that did not reach a server or got no answer in time. They are chosen by the words of gRPC's own
-message, which they replace; the error's `__cause__` has it."""
+"""Error messages for calls that did not reach a server, or did not get an answer in time. They replace gRPC's own
+message, which selects them by its words, and which the error's `__cause__` keeps."""
 
 from __future__ import annotations
 
 import re
 
-# How a message begins that gRPC makes itself, without an answer of any server.
+# The beginning of messages that gRPC makes itself, without an answer from a server.
 _NOT_REACHED = re.compile(
     "connections to all backends failing|failed to connect to all addresses|empty address list|"
     "DNS resolution failed|errors resolving|address lookup failed",
     re.IGNORECASE,
 )
 _OUT_OF_TIME = re.compile("deadline exceeded", re.IGNORECASE)
-# Reasons by words in the message, which are gRPC's or those of OpenSSL and BoringSSL below it. The first match counts.
+# Reasons, each with words that identify it. The words come from gRPC, OpenSSL or BoringSSL. The first match counts.
 _REASONS = (
     ("http1.x", "it answers in HTTP/1"),
     ("DNS resolution|errors resolving|address lookup", "no address was found for the name"),
@@ -29,8 +29,8 @@ _REASONS = (
 
 
 def add_advice(message: str, target: str, is_encrypted: bool) -> str:
-    """Returns the message of an UNAVAILABLE error. If no server was reached, this is the server's name, advice and the
-    reason instead of gRPC's own message; otherwise it is the server's message, unchanged."""
+    """Returns the message of an UNAVAILABLE error. If the call reached no server, replaces gRPC's message by the
+    server's name, advice and the reason. Otherwise returns the server's message unchanged."""
     if not _NOT_REACHED.match(message):
         return message
     found = (reason for words, reason in _REASONS if re.search(words, message, re.IGNORECASE))
@@ -39,8 +39,8 @@ def add_advice(message: str, target: str, is_encrypted: bool) -> str:
 
 
 def name_timeout(message: str, target: str, seconds: float | None) -> str:
-    """Returns the message of a DEADLINE_EXCEEDED error: the server and the timeout instead of gRPC's own message, or
-    the server's message, unchanged."""
+    """Returns the message of a DEADLINE_EXCEEDED error. Replaces gRPC's own message by the server's name and the
+    timeout. Returns a message of the server unchanged."""
     if seconds is None or not _OUT_OF_TIME.match(message):
         return message
     return f"no answer from maxsimd at {target} within {seconds:g} s, the timeout of the call"

@@ -44,7 +44,7 @@ class AsyncClient(
     ],
     AsyncDocumentMethods,
 ):
-    """Client for asyncio: the same methods, awaited. It belongs to the event loop of its first call.
+    """Client for asyncio: the methods of Client, to be awaited. It belongs to the event loop of its first call.
 
     `async with AsyncClient("localhost:7070") as client: ranking = await client.rerank("docs", query, ids=[...])`"""
 
@@ -59,12 +59,13 @@ class AsyncClient(
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection and the calls under way."""
+        """Closes the connection and cancels the calls in progress."""
         if self._opened is not None:
             await self._opened.close()
 
     def _channel(self) -> grpc.aio.Channel:
-        """Opens the channel on the first call, because it belongs to the event loop that is running then."""
+        """Opens the channel at the first call, because a channel belongs to the event loop that is running when it is
+        opened."""
         if self._opened is None:
             made_of = self._made_of
             interceptors = async_call_metadata(made_of.metadata) if made_of.metadata else None
@@ -129,7 +130,7 @@ class AsyncClient(
                 raise failures[0]
             open_requests.check_ended()
         finally:
-            # gRPC may take a cancellation of its write for the end of the stream, and keep it to itself.
+            # gRPC may catch the cancellation of its write, because it takes it for the end of the stream.
             ended.set()
             places.release()
             writer.cancel()
@@ -175,11 +176,12 @@ async def _send(
     ended: asyncio.Event,
     failures: list[Exception],
 ) -> None:
-    """Writes the requests of a stream. If one fails, or their iterator does, keeps the failure and ends the stream
-    after the requests that were sent. This may wait for a place, so code that sets `ended` must also release one."""
+    """Writes the requests of a stream. If a request or its iterator fails, keeps the failure and ends the stream
+    after the requests that were sent. This function may wait for a place in flight, so code that sets `ended` must
+    also release a place."""
 
     async def write(request: Request) -> bool:
-        """Returns False if the stream has ended; its reader knows how."""
+        """Returns False if the stream has ended. The reader of the stream learns the reason."""
         await places.acquire()
         if ended.is_set():
             return False

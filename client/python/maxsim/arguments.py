@@ -1,5 +1,5 @@
-"""Checks of the arguments that users pass. A wrong one raises a ValueError that names the argument, its value and what
-is accepted."""
+"""Checks the arguments that users pass. A wrong argument raises a ValueError with its name, its value and the
+accepted values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 MAX_TOP_K = 2**32 - 1  # uint32 on the wire
 MAX_DIM = 2**32 - 1
-MAX_SEQUENCE = 2**64 - 1  # uint64 on the wire, as the versions of documents
+MAX_SEQUENCE = 2**64 - 1  # uint64 on the wire, like the versions of documents
 MAX_REQUEST_ID_BYTES = 256
 _MAX_SECONDS = 1e9  # gRPC counts nanoseconds since 1970 in 64 bits, which end in 2262
 
@@ -22,7 +22,7 @@ ItemT = TypeVar("ItemT")
 
 
 def shown(value: object) -> str:
-    """Returns a value as an error prints it: short, and an array as its shape alone."""
+    """Returns a value in a short form for an error message. For an array, this is its shape."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"an array [{', '.join(map(str, shape))}]"
@@ -30,7 +30,7 @@ def shown(value: object) -> str:
 
 
 def text(value: object, name: str, accepted: str = "a string") -> str:
-    """Returns a string that can be sent."""
+    """Returns the value if it is a string that can be sent."""
     if not isinstance(value, str):
         raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
     if not is_unicode(value):
@@ -39,7 +39,7 @@ def text(value: object, name: str, accepted: str = "a string") -> str:
 
 
 def is_unicode(value: str) -> bool:
-    """Says whether a string has an encoding in UTF-8; those with half of a surrogate pair have none."""
+    """Says whether a string can be encoded in UTF-8. A string with half of a surrogate pair cannot."""
     if value.isascii():
         return True
     try:
@@ -50,14 +50,14 @@ def is_unicode(value: str) -> bool:
 
 
 def flag(value: object, name: str) -> bool:
-    """Returns True or False, of Python or of NumPy."""
+    """Returns the value if it is a bool of Python or of NumPy."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ValueError(f"{name} is {shown(value)}; it is True or False")
 
 
 def integer(value: Any) -> int | None:
-    """Returns the int that an integer of any type is; None for a bool, a float and everything else."""
+    """Returns an integer of any type as an int. Returns None for a bool, a float and everything else."""
     if isinstance(value, (bool, np.bool_)):
         return None
     try:
@@ -67,7 +67,7 @@ def integer(value: Any) -> int | None:
 
 
 def whole_number(value: object, name: str, least: int, most: int | None = None) -> int:
-    """Returns an integer from `least` to `most`, or of at least `least`."""
+    """Returns an integer in `least` .. `most`. If `most` is None, there is no upper limit."""
     number = integer(value)
     if number is None or number < least or (most is not None and number > most):
         bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
@@ -76,19 +76,19 @@ def whole_number(value: object, name: str, least: int, most: int | None = None) 
 
 
 def sequence(value: object, name: str) -> int:
-    """Returns the sequence number of a write; 0 for None, which is none."""
+    """Returns the sequence number of a write. None becomes 0, which stands for no write."""
     return 0 if value is None else whole_number(value, name, 0, MAX_SEQUENCE)
 
 
 def named(value: object, name: str, values: Mapping[str, Any]) -> Any:
-    """Returns what a name stands for."""
+    """Returns the value that belongs to a name in `values`."""
     if not isinstance(value, str) or value not in values:
         raise ValueError(f"{name} is {shown(value)}; it is one of {', '.join(values)}")
     return values[value]
 
 
 def real_number(value: Any, name: str, accepted: str) -> float:
-    """Returns a finite number; strings and bools are none."""
+    """Returns a finite number. Strings and bools are refused."""
     if not isinstance(value, (bool, np.bool_, str, bytes, bytearray)):
         try:
             number = float(value)
@@ -100,7 +100,7 @@ def real_number(value: Any, name: str, accepted: str) -> float:
 
 
 def seconds(value: object, name: str) -> float:
-    """Returns a time that is more than 0, and no longer than gRPC can count."""
+    """Returns a time of more than 0 seconds that gRPC can still count."""
     accepted = "a finite number of seconds above 0"
     number = real_number(value, name, accepted)
     if number <= 0:
@@ -109,7 +109,7 @@ def seconds(value: object, name: str) -> float:
 
 
 def timeout(value: object, name: str = "timeout") -> float | None:
-    """Returns the seconds that a call may take, or None if the caller leaves it to the client."""
+    """Returns the seconds that a call may take, or None if the client's default applies."""
     if value is None:
         return None
     try:
@@ -126,7 +126,7 @@ def path(value: object, name: str) -> str | os.PathLike[str] | None:
 
 
 def items(values: Iterable[ItemT], name: str, accepted: str) -> Iterator[ItemT]:
-    """Returns an iterator over something that is no single string and no mapping."""
+    """Returns an iterator over an iterable that is neither a string nor a mapping."""
     if isinstance(values, (str, bytes)):
         raise ValueError(f"{name} is {accepted}; this is one string")
     if not isinstance(values, Mapping):

@@ -37,7 +37,7 @@ AnsweredT = TypeVar("AnsweredT")
 AwaitedT = TypeVar("AwaitedT", covariant=True)
 
 
-# What a write to a stream that has ended raises.
+# Exceptions of a write to a stream that has ended.
 _ENDED = (grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError)
 
 
@@ -48,7 +48,7 @@ class AsyncCall(Protocol[AskedT, AwaitedT]):
 
 
 class AsyncDocumentMethods(BaseClient):
-    """How an AsyncClient makes a call, and what it asks of a server's Documents."""
+    """Makes the calls of an AsyncClient, among them those to the server's Documents service."""
 
     @property
     @abc.abstractmethod
@@ -122,7 +122,7 @@ class AsyncDocumentMethods(BaseClient):
         end = CallEnd(call)
         failure: Exception | None = None
         try:
-            # A write to a stream that has ended raises; how it ended is what the call itself raises.
+            # A write to a stream that has ended raises. The reason why the stream ended is raised by the call itself.
             with contextlib.suppress(*_ENDED):
                 try:
                     async for document in _each(documents):
@@ -132,7 +132,7 @@ class AsyncDocumentMethods(BaseClient):
                 except _ENDED:
                     raise
                 except Exception as raised:
-                    failure = raised  # The stream ends with what came before.
+                    failure = raised  # The stream ends after the documents that were sent before.
                 rest = batches.rest()
                 if rest is not None:
                     await call.write(rest)

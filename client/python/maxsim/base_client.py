@@ -1,4 +1,5 @@
-"""What Client and AsyncClient share: their arguments, and the calls that their methods make one after another."""
+"""The common base of Client and AsyncClient: their arguments, and the calls that their methods make one after
+another."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ResultT = TypeVar("ResultT")
 class Step(NamedTuple):
     """One call to the server. `method` names a stub and its method, such as "admin.LoadCollection".
 
-    A call with `once` has the client's timeout for administration, and is not retried."""
+    If `once` is True, the call has the client's timeout for administration, and is not retried."""
 
     method: str
     request: Any
@@ -26,7 +27,8 @@ class Step(NamedTuple):
     once: bool = False
 
 
-# Yields calls. Receives the answer of each by send(), or its error by throw(). Returns the method's result.
+# A generator that yields calls. It receives each call's answer by send(), or its error by throw(), and returns the
+# method's result.
 Steps: TypeAlias = Generator[Step, Any, ResultT]
 
 
@@ -54,25 +56,25 @@ class BaseClient(abc.ABC):
         credentials: grpc.ChannelCredentials | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """target: host:port (port 7070 where it has none), or any gRPC name; where it has several addresses
-            ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
-            else localhost.
-        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load and the
-            other calls that change which collections there are.
-        retry: how often calls that may be repeated are tried.
-        token: what the server's auth.tokens_file knows; token_file: a file whose first token is it. Neither:
-            $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
-        client_id: whose share of a busy server the calls take, in place of this machine's address; sent as the metadata
-            `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
-        tls: True speaks TLS, False never. ca_file (PEM) has the authorities that may have signed the server's
-            certificate, the system's where it is None; cert_file and key_file are this client's own. Each of them turns
-            TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without TLS the token
-            travels in the clear.
-        server_name: the name in the server's certificate, where it is not the target's host.
-        credentials: of gRPC, in place of tls and its files.
-        options: further channel options, which go before those of this class.
+        """target: host:port, or any gRPC name. The default port is 7070. If the name has several addresses
+        ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
+        or localhost if that is not set.
+        timeout: seconds above 0 that a call may take, retries included. admin_timeout: the same for load and the
+        other calls that add, change or remove collections.
+        retry: how often a call is tried, if it may be repeated.
+        token: a token in the server's auth.tokens_file. token_file: a file whose first token is used. If neither is
+        given: $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
+        client_id: the name by which a busy server shares its time among clients. It replaces this machine's address,
+        and is sent as the metadata `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
+        tls: True speaks TLS, False never. ca_file (PEM): the authorities that may have signed the server's
+        certificate, or None for those of the system. cert_file and key_file: this client's certificate and key. Each
+        of these files turns TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without
+        TLS, the token is sent unencrypted.
+        server_name: the name in the server's certificate, if it is not the target's host.
+        credentials: gRPC credentials, which replace tls and its files.
+        options: further channel options, which take precedence over those of this class.
 
-        ValueError names an argument that is wrong; OSError: a file cannot be read."""
+        ValueError: an argument is wrong; the message names it. OSError: a file cannot be read."""
         self._timeout = arguments.seconds(timeout, "timeout")
         self._admin_timeout = arguments.seconds(admin_timeout, "admin_timeout")
         self._retry = check_retry(retry)
@@ -93,10 +95,10 @@ class BaseClient(abc.ABC):
         self._connect()
 
     def _connect(self) -> None:
-        """Makes what calls go through, unless the first call does."""
+        """Creates the connection, unless the first call creates it."""
 
     def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]:
-        """Returns the server's limits, which the first call requests."""
+        """Returns the server's limits. The first call requests them."""
         limits = self._limits
         if limits is None:
             self._limits = limits = (yield Step("reranker.GetInfo", pb.GetInfoRequest(), timeout)).limits

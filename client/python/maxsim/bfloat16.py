@@ -1,4 +1,5 @@
-"""bfloat16, which NumPy has no type for: its bits are held as uint16, the upper halves of float32 ones."""
+"""bfloat16, for which NumPy has no type: arrays hold its bits as uint16, which are the upper halves of float32
+values."""
 
 from __future__ import annotations
 
@@ -9,5 +10,5 @@ import numpy.typing as npt
 
 
 def widen_bfloat16(bits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Returns the float32 values, exactly, of bits of any byte order; the shape stays."""
+    """Returns the exact float32 values of bits in any byte order, in the same shape."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -1,4 +1,4 @@
-"""How a streaming call of grpc.aio has ended."""
+"""Finds out how a streaming call of grpc.aio has ended."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import grpc.aio
 
 _ResultT = TypeVar("_ResultT")
 
-# What grpc.aio makes of a write that fails because the call has ended.
+# The message that grpc.aio gives to a write that fails because the call has ended.
 _WRITE_FAILED = "Internal error from Core"
 
-# A status that is on its way arrives at once. The limit is for a connection that is lost meanwhile.
+# The longest wait for a status. A status that is on its way arrives without delay; the limit is for a lost
+# connection.
 _MAX_WAIT_S = 5.0
 
 
 class CallEnd:
-    """The status with which the server ends a call.
+    """Keeps the status with which the server ends a call.
 
-    A call of grpc.aio forgets it if a write fails at that moment: then the call's status is INTERNAL. To be made before
-    the first write. It belongs to the call's event loop."""
+    If a write fails at that moment, a call of grpc.aio forgets this status and reports INTERNAL instead. Create this
+    object before the first write, in the call's event loop."""
 
     def __init__(self, call: Any) -> None:
         self._error: grpc.aio.AioRpcError | None = None
         self._arrived = asyncio.Event()
-        # Called for each status that the call gets.
+        # gRPC calls this for each status that the call gets.
         call.add_done_callback(self._keep)
 
     def _keep(self, call: Any) -> None:
@@ -46,7 +47,8 @@ class CallEnd:
         self._arrived.set()
 
     async def explain(self, error: grpc.RpcError) -> grpc.RpcError | None:
-        """Returns the server's error for one that the call raised; None if the server ended the call without one."""
+        """Returns the server's error for an error that the call raised. Returns None if the server ended the call
+        without an error."""
         if not isinstance(error, grpc.aio.AioRpcError) or error.details() != _WRITE_FAILED:
             return error
         try:
@@ -57,7 +59,8 @@ class CallEnd:
 
 
 def _result(coroutine: Coroutine[Any, Any, _ResultT]) -> _ResultT:
-    """Returns the result of a coroutine that does not wait: a call that has a status knows all about it."""
+    """Returns the result of a coroutine that never suspends: once a call has its status, all its details are
+    known."""
     try:
         coroutine.send(None)
     except StopIteration as end:

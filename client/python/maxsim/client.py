@@ -41,12 +41,12 @@ class Client(
     ],
     DocumentMethods,
 ):
-    """A connection to maxsimd, or to each of several. Thread-safe. Connects on its first call.
+    """A connection to maxsimd, or to each of several. Thread-safe. Connects at its first call.
 
-    Calls raise a MaxsimError with the server's code and message, ValueError for an argument that is wrong. `reranker`,
-    `documents` and `admin` are the generated stubs, for everything that has no method here. Their calls carry the token
-    and the client's name too; they are not retried, raise grpc.RpcError, and have no timeout but the one that is given
-    them."""
+    Calls raise a MaxsimError with the server's code and message, or ValueError if an argument is wrong. For
+    everything that has no method here, use the generated stubs `reranker`, `documents` and `admin`. Their calls also
+    carry the token and the client's name, but are not retried, raise grpc.RpcError, and have no timeout unless you
+    pass one."""
 
     def _connect(self) -> None:
         made_of = self._made_of
@@ -70,11 +70,12 @@ class Client(
         self.close()
 
     def close(self) -> None:
-        """Ends the connection and the calls under way."""
+        """Closes the connection and cancels the calls in progress."""
         self._channel.close()
 
     def collection(self, name: str | None) -> ClientCollection:
-        """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
+        """Returns an object for one collection of the server. Its calls need not name the collection. Does not call
+        the server."""
         collection_name(name)  # Raises now for a wrong name.
         return ClientCollection(self, name)
 
@@ -86,15 +87,16 @@ class Client(
         max_in_flight: int = DEFAULT_IN_FLIGHT,
         timeout: float | None = None,
     ) -> Iterator[StreamAnswer]:
-        """Sends requests over one stream and yields their answers: in the order of the requests, or, with
-        ordered=False, as they come.
+        """Sends requests over one stream and yields their answers: in the order of the requests or, with
+        ordered=False, in the order of arrival.
 
-        Requests are taken from the iterator, by another thread, while answers are awaited: at most `max_in_flight` are
-        ahead of the answers that have been yielded. An error of one request is in its answer and leaves the stream
-        open; nothing is retried. An error of the stream is raised. What the iterator raises is raised too, after the
-        answers to what it yielded before; so is the ValueError for a request with a wrong argument, which names the
-        request's index (`requests[3]: query has the shape [48]; ...`). That request and all later ones are not sent.
-        `timeout` bounds the whole stream, in seconds above 0; with None nothing does."""
+        Another thread takes requests from the iterator. At most `max_in_flight` requests are ahead of the answers
+        that were yielded. The error of one request is in its answer and leaves the stream open; nothing is retried.
+        An error of the stream is raised. If the iterator raises an exception, that exception is raised after the
+        answers to the earlier requests. A request with a wrong argument ends the stream in the same way, with a
+        ValueError that names its index (`requests[3]: query has the shape [48]; ...`): neither this request nor later
+        ones are sent. `timeout` bounds the whole stream, in seconds above 0. If it is None, the stream has no time
+        limit."""
         timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         return self._stream(requests, OpenRequests(ordered), threading.Semaphore(max_in_flight), timeout)
 
@@ -109,7 +111,7 @@ class Client(
         failures: list[Exception] = []
 
         def messages() -> Iterator[pb.RerankRequest]:
-            """Runs in a thread of gRPC's, and refers to nothing that keeps the call alive."""
+            """Runs in a thread of gRPC. It must not refer to anything that keeps the call alive."""
             try:
                 for request in requests:
                     places.acquire()
@@ -118,7 +120,8 @@ class Client(
                     yield open_requests.message(request)
                 open_requests.complete()
             except Exception as failure:
-                # gRPC would print it and tell the caller nothing. The stream ends with what has been sent.
+                # gRPC would only print this exception. Keep it for the caller, and end the stream after the requests
+                # that were sent.
                 failures.append(failure)
 
         call = self.reranker.RerankStream(messages(), timeout=timeout)
@@ -157,7 +160,7 @@ class Client(
 class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     """A collection as a Client sees it: `client.collection("notes").upsert(documents)`."""
 
-    # As those of a client, whose types pyright knows; of ServedCollection it knows no answers.
+    # Taken from Client, because pyright cannot infer the answers' types from ServedCollection.
     rerank = in_collection(Client.rerank)
     rerank_many = in_collection(Client.rerank_many)
     upsert = in_collection(Client.upsert)

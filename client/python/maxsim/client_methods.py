@@ -1,5 +1,5 @@
-"""The methods that Client and AsyncClient share, except the rerank methods. Each makes calls to a server's Reranker,
-Admin or Documents, one after another. A Client returns the result, and an AsyncClient a coroutine of it."""
+"""The methods that Client and AsyncClient share, except the rerank methods. Each makes one or more calls to a
+server's Reranker, Admin or Documents. A Client returns the result, an AsyncClient a coroutine that returns it."""
 
 # mypy: disable-error-code="no-any-return"
 
@@ -24,7 +24,7 @@ from .v1 import admin_pb2
 from .v1 import rerank_pb2 as pb
 from .writes import DeleteAnswers, make_count_request, make_facets_request
 
-# The type that a method returns: of a Client the one in the name, of an AsyncClient a coroutine of it.
+# Return types of methods: in a Client, the type in the name or comment; in an AsyncClient, a coroutine of that type.
 InfoT = TypeVar("InfoT")
 ListT = TypeVar("ListT")  # list[CollectionInfo]
 CollectionT = TypeVar("CollectionT")  # CollectionInfo
@@ -57,8 +57,8 @@ class ClientMethods(
         read: Callable[[Any], Any] = lambda answer: answer,
         once: bool = True,
     ) -> Any:
-        """Makes one call, with the request that `make` returns, and returns `read(answer)`. `make` is called only when
-        the call is made."""
+        """Makes one call, and returns `read(answer)`. `make` returns the request, and is called only when the call is
+        made."""
 
         def steps() -> Steps[Any]:
             return read((yield Step(method, make(), timeout, once)))
@@ -66,12 +66,14 @@ class ClientMethods(
         return self._run(steps())
 
     def info(self, *, timeout: float | None = None) -> InfoT:
-        """Version, limits, devices and collections. Of a live collection `live` is set: the sequence number of the last
-        write that requests see, the size of the changes since the last compaction, and why nothing can be written."""
+        """Returns version, limits, devices and collections. For a live collection, `live` is set: the sequence number
+        of the last write that requests see, the size of the changes since the last compaction, and the reason if
+        nothing can be written."""
         return self._ask("reranker.GetInfo", pb.GetInfoRequest, timeout, once=False)
 
     def collections(self, *, timeout: float | None = None) -> ListT:
-        """Lists collections as Admin does, which may need an administrator's token; `info().collections` needs none."""
+        """Lists collections through Admin, which may require an administrator's token; `info().collections` requires
+        none."""
         return self._ask(
             "admin.ListCollections",
             admin_pb2.ListCollectionsRequest,
@@ -80,9 +82,9 @@ class ClientMethods(
             once=False,
         )
 
-    # Each of the following is one server's: of several that `target` names, give it the one that is meant. Where the
-    # server has `auth.admin_tokens_file`, they want a token of that. They are made once: another attempt after a lost
-    # answer would report a conflict with the first.
+    # Each of the following methods acts on one server: if `target` names several, use a client whose target is that
+    # server. If the server has `auth.admin_tokens_file`, they need a token from it. They are not retried, because a
+    # second attempt after a lost answer would conflict with the first.
 
     def load(
         self,
@@ -95,8 +97,9 @@ class ClientMethods(
         timeout: float | None = None,
     ) -> CollectionT:
         """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded.
-        `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device. `live` accepts writes,
-        and makes the log of them if there is none; a collection with a log is live anyway."""
+        `residency` is "auto", "gpu", "host" or "disk". `replicate` copies it to every device. With `live`, the
+        collection accepts writes, and the server creates its log of writes if there is none. A collection with a log
+        is always live."""
         return self._ask(
             "admin.LoadCollection",
             lambda: make_load_request(name, path, residency, replicate, live),
@@ -105,7 +108,7 @@ class ClientMethods(
         )
 
     def reload(self, name: str, *, timeout: float | None = None) -> BoolT:
-        """Swaps in the generation that is published now; False if it was the one being served."""
+        """Loads and serves the published generation. Returns False if the server was already serving it."""
         return self._ask(
             "admin.ReloadCollection",
             lambda: admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name")),
@@ -114,7 +117,7 @@ class ClientMethods(
         )
 
     def unload(self, name: str, *, timeout: float | None = None) -> NoneT:
-        """Ends serving a collection; its memory is freed when the last call that uses it has been answered."""
+        """Stops serving a collection. Its memory is freed when the last call that uses it has been answered."""
         return self._ask(
             "admin.UnloadCollection",
             lambda: admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name")),
@@ -138,19 +141,21 @@ class ClientMethods(
         fields: str = "",
         timeout: float | None = None,
     ) -> CollectionT:
-        """Makes an empty live collection of vectors of `dim` values, and serves it.
+        """Creates an empty live collection of vectors with `dim` values, and serves it.
 
-        path: the folder to create on the server's machine; "" means the name, under the server's only allowed root.
+        path: the folder to create on the server's machine. With "", it is the folder `name` in the server's allowed
+        root, of which there must be only one.
         storage: "f16", "bf16", "f32", or "i8", which takes half the space of "f16". id_type: "string" or "int64".
         residency and replicate: as for `load`. encoder: the model that makes the vectors, in the form of
-        info().encoder; the server then encodes text for this collection with that encoder only.
-        codes: planes of the codes that are stored beside the vectors, which searches scan: 1, 2 or 4; 0 for none.
-        code_factors: with codes, stores the length of each vector, for models whose vectors differ in length.
-        fields: values of payloads that requests can filter by, such as "lang:keyword=meta.lang,year:integer", as
-        CollectionWriter takes them.
+        info().encoder. If it is given, the server encodes text for this collection only with that encoder.
+        codes: the number of planes of the codes that are stored beside the vectors and that searches scan: 1, 2 or 4,
+        or 0 for no codes.
+        code_factors: with codes, also stores the length of each vector, for models whose vectors differ in length.
+        fields: values of payloads that requests can filter by, such as "lang:keyword=meta.lang,year:integer", in the
+        form that CollectionWriter takes.
 
-        AlreadyExists: the name is served, or the folder holds a collection; PermissionDenied: no root allows the
-        folder."""
+        AlreadyExists: the server already serves a collection of this name, or the folder holds a collection.
+        PermissionDenied: the folder is in no allowed root."""
         return self._ask(
             "admin.CreateCollection",
             lambda: make_create_request(
@@ -161,8 +166,8 @@ class ClientMethods(
         )
 
     def compact_collection(self, name: str, *, timeout: float | None = None) -> BoolT:
-        """Writes the changes of a live collection into its next generation and serves that; False if there were
-        none. The server does so by itself, too."""
+        """Writes the changes of a live collection into its next generation, and serves that. Returns False if there
+        were no changes. The server also compacts by itself."""
         return self._ask(
             "admin.CompactCollection",
             lambda: admin_pb2.CompactCollectionRequest(name=arguments.text(name, "name")),
@@ -171,8 +176,8 @@ class ClientMethods(
         )
 
     def snapshot_collection(self, name: str, path: str, *, timeout: float | None = None) -> IntT:
-        """Copies a live collection as it is now to the folder `path` on the server's machine, which must not be there;
-        returns the sequence number of the last write that the copy holds."""
+        """Copies the present state of a live collection to the folder `path` on the server's machine. The folder must
+        not exist. Returns the sequence number of the last write that the copy holds."""
         return self._ask(
             "admin.SnapshotCollection",
             lambda: make_snapshot_request(name, path),
@@ -183,11 +188,12 @@ class ClientMethods(
     def delete(
         self, collection: str, ids: Ids, *, version: int | None = None, timeout: float | None = None
     ) -> WriteResultsT:
-        """Takes documents out of a live collection; returns when every later request is without them.
+        """Deletes documents from a live collection. It returns when no later request sees them.
 
-        `ids` are all strings or all integers. One that the collection does not hold has the outcome "not_found" and is
-        no error. With a `version`, 1 or more, a document of a version that is not older stays ("stale"), and a later
-        upsert with an older one is stale. Retries, `timeout` and errors are those of `upsert`."""
+        `ids` are all strings or all integers. An id that the collection does not hold has the outcome "not_found",
+        which is no error. With a `version` (1 or more), a document whose version is the same or newer stays (outcome
+        "stale"), and a later upsert with an older version is stale. Retries, `timeout` and errors are those of
+        `upsert`."""
 
         def steps() -> Steps[WriteResults]:
             answers = DeleteAnswers(collection, ids, version)
@@ -209,13 +215,14 @@ class ClientMethods(
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> StoredDocumentsT:
-        """Reads documents of a live collection or of any other: payloads, versions and, with return_tokens=True, token
-        vectors as float32 [tokens, dim]. Those of an i8 collection are rotated and quantised, and not the vectors that
-        were written. Ids that the collection does not hold are in `.missing`. `min_sequence` is that of `rerank`.
+        """Reads documents of any collection, live or not: payloads, versions and, with return_tokens=True, token
+        vectors as float32 [tokens, dim]. The vectors of an i8 collection are rotated and quantised, so they differ
+        from those that were written. `.missing` has the ids that the collection does not hold. `min_sequence` is that
+        of `rerank`.
 
         More than 1,000 ids, or documents that are too large for one answer (limits.max_answer_bytes), are read in
-        several requests, each of which may take `timeout`. Other clients may write in between; the result has the
-        oldest `generation` and `sequence` of these requests."""
+        several requests, and `timeout` applies to each of these. Other clients may write between them. The result's
+        `generation` and `sequence` are the oldest of these requests."""
 
         def steps() -> Steps[StoredDocuments]:
             parts = GetParts(collection, ids, return_tokens, min_sequence)
@@ -236,8 +243,8 @@ class ClientMethods(
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> IntT:
-        """Counts the documents of a collection, or those that match `filter`, which is what `rerank` takes: as many as a
-        rerank of the whole collection with it can return. `min_sequence` is that of `rerank`."""
+        """Counts the documents of a collection, or with `filter` those that match it. `filter` and `min_sequence` are
+        those of `rerank`. The count is the number of documents that a rerank of the whole collection can return."""
         return self._ask(
             "documents.Count",
             lambda: make_count_request(collection, filter, min_sequence),
@@ -256,9 +263,9 @@ class ClientMethods(
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> FacetsT:
-        """Counts the documents that match `filter`, None for all, by their values of a keyword or keywords field.
-        Returns the `limit` values with the highest counts, at most 65,536. ResourceExhausted with `retry_after`: other
-        calls of this kind are in progress."""
+        """Counts the documents that match `filter`, or all if it is None, by their values of a keyword or keywords
+        field. Returns the `limit` values with the highest counts; `limit` is at most 65,536. ResourceExhausted, with
+        `retry_after`: the server is busy with other calls of this kind."""
         return self._ask(
             "documents.Facets",
             lambda: make_facets_request(collection, field, filter, limit, min_sequence),
@@ -287,8 +294,9 @@ class ClientMethods(
 
 
 def with_coroutine_functions(client: type[ClientT]) -> type[ClientT]:
-    """Makes the public methods that a class for asyncio inherits, which return coroutines, functions like those that
-    `async def` defines: frameworks ask inspect.iscoroutinefunction. Arguments are checked when one is awaited."""
+    """Turns the inherited public methods of an asyncio class, which return coroutines, into functions that look like
+    those of `async def`, because frameworks ask inspect.iscoroutinefunction. Their arguments are checked when they
+    are awaited."""
     for base in client.__mro__[1:]:
         for name, method in vars(base).items():
             if name.startswith("_") or name in vars(client) or _is_asynchronous(method):

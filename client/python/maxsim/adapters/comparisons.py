@@ -1,4 +1,5 @@
-"""Comparisons of a framework's filter, as trees of maxsim.filters. The translations of filters share this."""
+"""Translates single comparisons of a framework's filter into trees of maxsim.filters. All filter translations use
+it."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ _ORDERED = "a number, a string with a time (RFC 3339) or a datetime with a time 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A field, an operator as the framework spells it, and a value. `place` is where it stands in the filter, for
-    errors. Methods that return trees raise ValueError, with the operator and the field, for a value that they cannot
-    compare with."""
+    """A field, an operator in the framework's spelling, and a value. `place` is the comparison's place in the filter,
+    for errors. The methods that return trees raise ValueError, with the operator and the field, if they cannot
+    compare with the value."""
 
     place: str
     field: str
@@ -44,7 +45,7 @@ class Comparison:
         return {"field": self.field, "in": values} if values else self.nothing()
 
     def all_of(self) -> Tree:
-        """Returns the tree of "the field's list has each of these". With an empty list, that is any value."""
+        """Returns the tree of "the field's list has each of these". An empty list matches any field with a value."""
         values = [self._scalar(value, f"[{i}]") for i, value in enumerate(self.values())]
         return join("and", [{"field": self.field, "equals": value} for value in values] or [self.exists()])
 
@@ -59,7 +60,8 @@ class Comparison:
         return {"field": self.field, "exists": True}
 
     def nothing(self) -> Tree:
-        """Returns a tree that no document matches. It names the field, so that the server still checks the name."""
+        """Returns a tree that no document matches. It names the field, so that the server still checks that the field
+        exists."""
         return {"and": [self.exists(), negate(self.exists())]}
 
     def values(self) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Models that turn texts into token vectors, with one interface for all."""
+"""One interface for all models that turn texts into token vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..vectors import TokenVectors, token_vectors
 
 
 class TextEncoder(Protocol):
-    """What an adapter takes as `encoder`, besides models of sentence-transformers and PyLate."""
+    """An encoder of the user. Adapters take it as `encoder`, besides models of sentence-transformers and PyLate."""
 
     def encode_query(self, inputs: list[str], /) -> Sequence[Any]:
         """Returns the token vectors of each query: arrays or tensors [tokens, dim]."""
@@ -23,13 +23,13 @@ class TextEncoder(Protocol):
 
 
 class LockedEncoder:
-    """Asks a model from one thread at a time: the tokenizers of Transformers refuse a second one while they work."""
+    """Calls a model from one thread at a time, because tokenizers of Transformers fail if two threads use them."""
 
     def __init__(self, model: Any) -> None:
         """`model`: a MultiVectorEncoder of sentence-transformers, a models.ColBERT of PyLate, or a TextEncoder."""
         self._model = model
-        # PyLate's model also has encode_query and encode_document, of sentence-transformers' SentenceTransformer,
-        # which know nothing of queries and documents of late interaction.
+        # PyLate's model also has encode_query and encode_document. It inherits them from SentenceTransformer, and
+        # they do not distinguish queries from documents of late interaction.
         self._is_pylate = _takes(getattr(model, "encode", None), "is_query")
         if not self._is_pylate and not (hasattr(model, "encode_query") and hasattr(model, "encode_document")):
             raise TypeError(
@@ -58,7 +58,7 @@ class LockedEncoder:
                 matrices = self._model.encode(texts, is_query=kind == "query", show_progress_bar=False)
             else:
                 encode = self._model.encode_query if kind == "query" else self._model.encode_document
-                # A progress bar for one query is noise; an encoder of the user's own need not know of any.
+                # A progress bar for one query is noise. A user's encoder may not take the option.
                 options = {"show_progress_bar": False} if _takes(encode, "show_progress_bar") else {}
                 matrices = encode(texts, **options)
         if len(matrices) != len(texts):
@@ -69,5 +69,5 @@ class LockedEncoder:
 def _takes(function: Any, parameter: str) -> bool:
     try:
         return function is not None and parameter in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # what is no function, or says nothing of its parameters
+    except (TypeError, ValueError):  # not a function, or one without a readable signature
         return False

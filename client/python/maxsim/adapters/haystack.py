@@ -1,8 +1,8 @@
-"""Haystack: a retriever over a collection of a maxsimd, and a ranker that asks one."""
+"""Haystack: a retriever over a collection of a maxsimd, and a ranker that scores with a maxsimd."""
 
 # pyright: reportMissingImports=false
 
-# Haystack reads the types of run() as they stand here, so that they must not become strings.
+# Haystack reads the annotations of run() as objects, so this module must not turn them into strings.
 import dataclasses
 from typing import Any
 
@@ -21,7 +21,7 @@ __all__ = ["MaxsimRanker", "MaxsimRetriever", "to_filter"]
 
 
 class _Connected:
-    """The server and the model of a component."""
+    """The connection to the server and the model of a component."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class _Connected:
         self._scorer: Scorer | None = None
 
     def warm_up(self) -> None:
-        """Loads the model and reads the token; the first run does so where it was not called."""
+        """Loads the model and reads the token. If it was not called, the first run does this."""
         if self._scorer is not None:
             return
         encoder = self.encoder
@@ -65,12 +65,12 @@ class _Connected:
         )
 
     def close(self) -> None:
-        """Ends the connection; a later run connects again."""
+        """Closes the connection. A later run connects again."""
         if self._scorer is not None:
             self._scorer.close()
 
     async def close_async(self) -> None:
-        """Ends the connection of this event loop too."""
+        """Also closes the connection of this event loop."""
         if self._scorer is not None:
             await self._scorer.aclose()
 
@@ -98,10 +98,10 @@ class _Connected:
 
 @component
 class MaxsimRanker(_Connected):
-    """Ranks documents by their MaxSim with the query, with the score as the document's. Takes the texts of the
-    documents or, with `id_key` or `own_ids`, the vectors that a collection holds of them.
+    """Ranks documents by their MaxSim with the query, and sets their scores. Scores the documents' texts or, with
+    `id_key` or `own_ids`, their vectors in a collection.
 
-    A document that is given twice, as when several retrievers found it, is ranked once."""
+    A document that occurs twice, for example because several retrievers found it, is ranked once."""
 
     def __init__(
         self,
@@ -119,14 +119,15 @@ class MaxsimRanker(_Connected):
         token: Secret | None = None,
         client_options: dict[str, Any] | None = None,
     ) -> None:
-        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of it, which to_dict
-        writes as they are. `collection`: whose documents ids name; for texts, whose storage type they are scored in
-        ("": float16). `model`: a name or a folder that warm_up loads as a MultiVectorEncoder of sentence-transformers;
-        `encoder`: a loaded one, a PyLate ColBERT or a TextEncoder, which to_dict cannot write; neither: the server's
-        encoder. `id_key`: the key of Document.meta that holds a document's id in the collection; `own_ids`:
-        Document.id is that id. `meta_fields_to_embed`: members of Document.meta that stand before the content, with
-        `embedding_separator` between. `missing_policy`: "fail" raises where the collection lacks an id, "report" leaves
-        the document out."""
+        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client,
+        which to_dict writes unchanged. `collection`: the collection that holds the ids; for texts, the collection
+        whose storage type they are scored in ("": float16). `model`: a name or a folder that warm_up loads as a
+        MultiVectorEncoder of sentence-transformers; `encoder`: a loaded MultiVectorEncoder, a PyLate ColBERT or a
+        TextEncoder, which to_dict cannot write. Without both, the server encodes. `id_key`: the key of Document.meta
+        that holds a document's id in the collection; `own_ids`: Document.id is that id. `meta_fields_to_embed`:
+        members of Document.meta that are encoded before the content, with `embedding_separator` between them.
+        `missing_policy`: if the collection does not hold an id, "fail" raises and "report" leaves the document
+        out."""
         top_k = _limit(top_k)
         check_ids(collection, id_key, own_ids)
         # Not super(): it would look for the class that @component has replaced.
@@ -191,8 +192,8 @@ class MaxsimRanker(_Connected):
 
 @component
 class MaxsimRetriever(_Connected):
-    """Finds the best documents of a whole collection by their MaxSim with the query. A document's content and meta are
-    those of its payload."""
+    """Finds the best documents of a whole collection by their MaxSim with the query. A document's content and meta
+    come from its payload."""
 
     def __init__(
         self,
@@ -208,13 +209,13 @@ class MaxsimRetriever(_Connected):
         token: Secret | None = None,
         client_options: dict[str, Any] | None = None,
     ) -> None:
-        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of it, which to_dict
-        writes as they are. `collection`: whose documents are searched. `filters`: which documents are searched, as
-        Haystack's dictionaries over the collection's fields; `filter_policy`: whether those of a run replace them or
-        are merged with them. `text_key`: the member of payloads that is a document's content; the others are its meta.
-        None: documents have no content. `model`: a name or a folder that warm_up loads as a MultiVectorEncoder of
-        sentence-transformers; `encoder`: a loaded one, a PyLate ColBERT or a TextEncoder, which to_dict cannot write;
-        neither: the server's encoder."""
+        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client,
+        which to_dict writes unchanged. `collection`: the collection to search. `filters`: which documents are
+        searched, as Haystack's dictionaries over the collection's fields; `filter_policy`: whether the filters of a
+        run replace these or are merged with them. `text_key`: the member of payloads that is a document's content;
+        the other members are its meta. If it is None, documents have no content. `model`: a name or a folder that
+        warm_up loads as a MultiVectorEncoder of sentence-transformers; `encoder`: a loaded MultiVectorEncoder, a
+        PyLate ColBERT or a TextEncoder, which to_dict cannot write. Without both, the server encodes."""
         if not collection:
             raise ValueError("collection is empty; it is the name of the collection that is searched")
         _translated(filters)  # So that a wrong filter fails here, before the first run.
@@ -246,8 +247,8 @@ class MaxsimRetriever(_Connected):
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Returns the best `top_k` documents that match the filters, best first. FilterError names what is wrong in a
-        filter."""
+        """Returns the best `top_k` documents that match the filters, best first. A wrong filter raises FilterError,
+        which names the wrong part."""
         filter, limit = self._filter(filters), _limit(self.top_k, top_k)
         return {"documents": self._documents(self._warm_scorer().find(query, limit, filter))}
 
@@ -286,7 +287,7 @@ def _limit(default: int, given: int | None = None) -> int:
 
 
 def _with_secret(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns what to_dict wrote, with the token as a Secret."""
+    """Returns the dictionary of to_dict with the token as a Secret."""
     parameters = dict(data.get("init_parameters", {}))
     if isinstance(parameters.get("token"), dict):
         parameters["token"] = Secret.from_dict(parameters["token"])

@@ -1,4 +1,4 @@
-"""Haystack's filter dictionaries, as filters. Needs no Haystack.
+"""Translates Haystack's filter dictionaries into filters. Does not import Haystack.
 
 https://docs.haystack.deepset.ai/docs/metadata-filtering describes the dictionaries."""
 
@@ -20,10 +20,10 @@ _EXPECTED = "it is a dict with field, operator and value, or with operator (AND,
 
 
 def to_filter(filters: Mapping[str, Any] | None) -> Filter | None:
-    """Returns the filter of a dictionary; None for an empty one, which filters nothing.
+    """Returns the filter of a dictionary, or None if the dictionary is empty, because it excludes nothing.
 
-    The field "meta.lang" is the collection's field "lang"; "lang" is the same. ValueError names the place of what is
-    wrong, such as "filters.conditions[1]", and of a comparison also its operator and field."""
+    "meta.lang" and "lang" both name the collection's field "lang". ValueError names the place of the error, such as
+    "filters.conditions[1]", and for a comparison also its operator and field."""
     if filters is None or (isinstance(filters, Mapping) and not filters):
         return None
     return Filter(_translate(filters, "filters", 1))
@@ -45,7 +45,7 @@ def _translate(given: Any, place: str, depth: int) -> Tree:
     trees = [_translate(one, f"{place}.conditions[{i}]", depth + 1) for i, one in enumerate(conditions)]
     if not trees:
         raise ValueError(f"{place}.conditions is empty; {operator} takes at least one condition")
-    if operator == "NOT":  # Haystack negates the conditions together: not all of them match.
+    if operator == "NOT":  # In Haystack, a document matches unless all conditions match.
         return negate(join("and", trees))
     return join(operator.lower(), trees)
 
@@ -66,7 +66,7 @@ def _comparison(given: Mapping[str, Any], place: str) -> Tree:
     if operator == "not in":
         return negate(_is_in(one))
     if operator in _BOUNDS:
-        # In Haystack, no document is above or below None.
+        # In Haystack, no document is greater or less than None.
         return one.nothing() if one.value is None else one.bounded(_BOUNDS[operator])
     raise one.error(f"is unknown; it is one of {', '.join(_COMPARISONS)}")
 
@@ -76,7 +76,7 @@ def _equals(one: Comparison) -> Tree:
 
 
 def _is_in(one: Comparison) -> Tree:
-    """None in the list stands for documents without a value."""
+    """None in the list matches documents without a value."""
     values = one.values()
     present = Comparison(one.place, one.field, one.operator, [value for value in values if value is not None])
     if len(present.value) == len(values):

@@ -1,4 +1,4 @@
-"""LangChain: a retriever over a collection of a maxsimd, and a document compressor that ranks by one."""
+"""LangChain: a retriever over a collection of a maxsimd, and a document compressor that ranks with a maxsimd."""
 
 # pyright: reportMissingImports=false
 
@@ -23,9 +23,8 @@ from .scorer import Candidates, HasScorer, Scored, Scorer, as_id, check_filter, 
 
 
 class MaxsimRerank(BaseDocumentCompressor, HasScorer):  # type: ignore[misc,unused-ignore]
-    """Ranks documents by their MaxSim with the query and keeps the best `top_n`, with the score in the metadata
-    `relevance_score`. Takes the texts of the documents or, with `id_key` or `own_ids`, the vectors that a collection
-    holds of them."""
+    """Ranks documents by their MaxSim with the query and keeps the best `top_n`. The score is in the metadata
+    `relevance_score`. Scores the documents' texts or, with `id_key` or `own_ids`, their vectors in a collection."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -81,8 +80,8 @@ class MaxsimRerank(BaseDocumentCompressor, HasScorer):  # type: ignore[misc,unus
 
 
 class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ignore]
-    """Finds the best documents of a whole collection by their MaxSim with the query. A document's text and metadata are
-    those of its payload, its score is the metadata `relevance_score`.
+    """Finds the best documents of a whole collection by their MaxSim with the query. A document's text and metadata
+    come from its payload. The score is in the metadata `relevance_score`.
 
     `k` and `filter` may also be given to a single call: `retriever.invoke(question, k=10, filter=F.lang == "en")`."""
 
@@ -139,7 +138,7 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
         return self._documents(await self._scorer.find_async(query, *self._options(k, filter)))
 
     def _options(self, k: int | None, filter: Any) -> tuple[int, Any]:
-        """Returns the options of one call; those that it does not name are the retriever's."""
+        """Returns the options of one call. An option that the call does not set is the retriever's."""
         k = self.k if k is None else k
         if k < 1:
             raise ValueError(f"k is {k}; at least one document is returned")
@@ -160,7 +159,8 @@ def _with_token(client_options: dict[str, Any], token: SecretStr | None) -> dict
 
 
 def _ranked(documents: Sequence[Document], scored: list[Scored]) -> list[Document]:
-    """Copies, since LangChain's caches and retrievers may hand out the same Document twice."""
+    """Returns copies with scores. Copies, because LangChain's caches and retrievers may return the same Document
+    object twice."""
     result = []
     for position, score in scored:
         metadata = {**documents[position].metadata, "relevance_score": score}

@@ -1,4 +1,4 @@
-"""LlamaIndex: a retriever over a collection of a maxsimd, and a node postprocessor that ranks by one."""
+"""LlamaIndex: a retriever over a collection of a maxsimd, and a node postprocessor that ranks with a maxsimd."""
 
 # pyright: reportMissingImports=false
 
@@ -28,8 +28,8 @@ _dispatcher = get_dispatcher(__name__)
 
 
 class MaxsimRerank(BaseNodePostprocessor, HasScorer):  # type: ignore[misc,unused-ignore]
-    """Ranks nodes by their MaxSim with the query and keeps the best `top_n`, with the score as the node's. Takes the
-    texts of the nodes or, with `id_key` or `own_ids`, the vectors that a collection holds of them."""
+    """Ranks nodes by their MaxSim with the query, keeps the best `top_n`, and sets their scores. Scores the nodes'
+    texts or, with `id_key` or `own_ids`, their vectors in a collection."""
 
     target: str | None = Field(default=None, description="The server, as maxsim.Client takes it.")
     collection: str = Field(
@@ -89,7 +89,7 @@ class MaxsimRerank(BaseNodePostprocessor, HasScorer):  # type: ignore[misc,unuse
         return self._end(nodes, await self._scorer.rank_async(query, self._candidates(nodes), self.top_n))
 
     def _begin(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> str:
-        """Returns the question; tells LlamaIndex's instrumentation that ranking begins."""
+        """Returns the question, and tells LlamaIndex's instrumentation that ranking begins."""
         if query is None:
             raise ValueError("query_str or query_bundle is missing: nodes are ranked for a question")
         name = self.collection or "maxsimd"
@@ -112,8 +112,8 @@ class MaxsimRerank(BaseNodePostprocessor, HasScorer):  # type: ignore[misc,unuse
 
 
 class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ignore]
-    """Finds the best nodes of a whole collection by their MaxSim with the query. A node's text and metadata are those
-    of its document's payload, its id is the document's."""
+    """Finds the best nodes of a whole collection by their MaxSim with the query. A node's text and metadata come from
+    the payload of its document, and its id is the document's."""
 
     def __init__(
         self,
@@ -130,12 +130,12 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
         object_map: dict[str, Any] | None = None,
         verbose: bool = False,
     ) -> None:
-        """`target`: the server, as maxsim.Client takes it, with `token` and `client_options`, further arguments of it.
-        `collection`: whose documents are searched. `similarity_top_k`: how many nodes are returned. `filters`: which
-        documents are searched, by the collection's fields: MetadataFilters, or a filter of maxsim (made with maxsim.F,
-        a text, or a dict). `text_key`: the member of payloads that is a node's text; the others are its metadata.
-        None: nodes have no text. `encoder`: a MultiVectorEncoder, a PyLate ColBERT or a TextEncoder; None: the server's
-        own. The rest is LlamaIndex's."""
+        """`target`: the server, as maxsim.Client takes it; `token` and `client_options`: further arguments of
+        maxsim.Client. `collection`: the collection to search. `similarity_top_k`: the number of nodes to return.
+        `filters`: which documents are searched, by the collection's fields: MetadataFilters, or a filter of maxsim
+        (made with maxsim.F, a text, or a dict). `text_key`: the member of payloads that is a node's text; the other
+        members are its metadata. If it is None, nodes have no text. `encoder`: a MultiVectorEncoder, a PyLate ColBERT
+        or a TextEncoder; if it is None, the server encodes. LlamaIndex defines the other arguments."""
         if not collection:
             raise ValueError("collection is empty; it is the name of the collection that is searched")
         self.similarity_top_k = similarity_top_k
@@ -147,7 +147,7 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
 
     @property
     def similarity_top_k(self) -> int:
-        """How many nodes are returned. May be set."""
+        """The number of nodes to return. May be set."""
         return self._similarity_top_k
 
     @similarity_top_k.setter
@@ -158,7 +158,7 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
 
     @property
     def filters(self) -> MetadataFilters | FilterLike | None:
-        """Which documents are searched. May be set."""
+        """The filter that documents must match to be searched. May be set."""
         return self._filters
 
     @filters.setter

@@ -1,4 +1,4 @@
-"""LlamaIndex's MetadataFilters, as filters."""
+"""Translates LlamaIndex's MetadataFilters into filters."""
 
 # pyright: reportMissingImports=false
 
@@ -20,10 +20,10 @@ _BOUNDS = {
 
 
 def to_filter(filters: MetadataFilters | FilterLike | None) -> FilterLike | None:
-    """Returns the filter of MetadataFilters; None for an empty list of them, which filters nothing. Filters of maxsim
-    are returned as they are.
+    """Returns the filter of MetadataFilters, or None if they are empty, because they exclude nothing. A filter of
+    maxsim is returned unchanged.
 
-    ValueError names the place of what is wrong, such as "filters.filters[1]", and of a comparison also its operator and
+    ValueError names the place of the error, such as "filters.filters[1]", and for a comparison also its operator and
     key."""
     given: Any = filters
     if not isinstance(given, MetadataFilters):
@@ -39,7 +39,7 @@ def _translate(given: Any, place: str, depth: int) -> Tree:
     trees = [_translate(one, f"{place}.filters[{i}]", depth + 1) for i, one in enumerate(given.filters)]
     if not trees:
         raise ValueError(f"{place}.filters is empty; at least one filter is expected")
-    if given.condition == FilterCondition.NOT:  # LlamaIndex negates each of the filters: none of them matches.
+    if given.condition == FilterCondition.NOT:  # In LlamaIndex, a document matches if no filter does.
         return negate(join("or", trees))
     return join("or" if given.condition == FilterCondition.OR else "and", trees)
 
@@ -47,7 +47,7 @@ def _translate(given: Any, place: str, depth: int) -> Tree:
 def _comparison(one: Comparison, operator: Any) -> Tree:
     if operator in _BOUNDS:
         return one.bounded(_BOUNDS[operator])
-    # A collection's field has a value, or a list of keywords whose elements are compared.
+    # For EQ and CONTAINS alike: a field has one value, or a list of keywords whose elements are compared.
     if operator in (FilterOperator.EQ, FilterOperator.CONTAINS):
         return one.equals()
     if operator == FilterOperator.NE:

@@ -1,4 +1,4 @@
-"""PyLate: `rerank` in place of pylate.rank.rerank, and `MaxsimIndex` for pylate.retrieve.ColBERT."""
+"""PyLate: `rerank` replaces pylate.rank.rerank, and `MaxsimIndex` replaces pylate.retrieve.ColBERT with its index."""
 
 # pyright: reportMissingImports=false
 
@@ -22,7 +22,8 @@ from .scorer import Candidates, Scorer, as_id, check_filter
 if TYPE_CHECKING:
     from ..collection import CollectionWriter
 
-# So that an answer with vectors of long documents stays below what a message may have.
+# The number of documents per request, so that an answer with vectors of long documents stays below the size limit of
+# messages.
 _VECTORS_AT_A_TIME = 50
 
 # A list of arrays or tensors [tokens, dim], an array or a tensor [count, tokens, dim], or a single one [tokens, dim].
@@ -39,15 +40,17 @@ def rerank(
     collection: str = "",
     client_options: Mapping[str, Any] | None = None,
 ) -> list[list[RerankResult]]:
-    """Ranks each query's documents, as pylate.rank.rerank does, on a maxsimd: `target`, with `client_options`, as
-    maxsim.Client takes it.
+    """Ranks each query's documents with a maxsimd, as pylate.rank.rerank does. `target` and `client_options` are
+    arguments of maxsim.Client.
 
-    With `documents_embeddings`, [query][document] matrices of [tokens, dim], these are scored, as float16 or in the
-    storage type of `collection`. Without it `documents_ids` name documents that `collection` holds; one that it does
-    not hold is an error. `device` is taken for the signature's sake: the server has its own.
+    With `documents_embeddings`, matrices [query][document] of [tokens, dim], scores these matrices, as float16 or in
+    the storage type of `collection`. Without it, scores the documents of `collection` that `documents_ids` name; an
+    id that the collection does not hold is an error. `device` is ignored: it is only there because pylate.rank.rerank
+    has it.
 
-    Scores are MaxSim. PyLate pads the documents of a query to one length with zeros, which count there: a query token
-    whose best similarity with a shorter document is negative adds 0 to its score in PyLate and that similarity here."""
+    Scores are MaxSim. PyLate pads all documents of a query to one length with zeros, and takes these into account: if
+    a query token's best similarity with a shorter document is negative, the token adds 0 to the score in PyLate, and
+    that similarity here."""
     scorer = Scorer(target, collection=collection, client_options=client_options)
     queries = as_list(queries_embeddings)
     if documents_embeddings is None and not collection:
@@ -74,13 +77,13 @@ def rerank(
 
 
 class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
-    """A collection that a maxsimd serves, as an index of PyLate. Every search scores all of its documents, or the
-    `subset`, or those that match `filter`, exactly. The attribute `filter` may be set at any time.
+    """A collection that a maxsimd serves, as an index of PyLate. Every search scores exactly all of its documents, or
+    the `subset`, or those that match `filter`. The attribute `filter` may be set at any time.
 
-    A collection is written whole, or it is live. Without `live`, add_documents collects documents on the disk, and
-    publish(), the first search or leaving a `with` block writes the collection and, with `load`, has the server serve
-    it; after that the index takes no more documents. With live=True documents are written to, and removed from, the
-    live collection of the server, one call at a time, and the next search sees them."""
+    Without `live`, the collection is written as a whole: add_documents gathers documents on the disk. publish(), the
+    first search or the end of a `with` block writes the collection and, with `load`, makes the server serve it; after
+    that the index takes no more documents. With live=True, documents are added to and removed from the server's live
+    collection, one call at a time, and the next search sees the changes."""
 
     is_end_to_end_index = True
 
@@ -99,16 +102,17 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         fields: str | None = None,
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further arguments
-        of it. `filter`: which documents a search scores, by the collection's fields: made with maxsim.F, a text, or a
-        dict. `live`: the collection is live; where the server has none of the name, the first add_documents makes an
-        empty one there, in `storage` ("f16" by default), which the server must permit, and with the ids' type of its
-        documents. `fields`: the fields of a collection that add_documents makes, such as "lang:keyword,year:integer";
-        their values are read from payloads. The rest is for add_documents without `live`: `folder` is where the
-        collection is written; `load` says whether the server is then told to serve it, which it must permit
-        (store.allowed_roots); `server_folder` is the folder's path on the server's machine, where that is another;
-        `storage` is that of CollectionWriter; `override` permits the next generation of a collection that is in the
-        folder."""
+        """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further
+        arguments of maxsim.Client. `filter`: which documents a search scores, by the collection's fields: made with
+        maxsim.F, a text, or a dict. `live`: the collection is live. If the server has no collection of the name, the
+        first add_documents creates an empty one there, in `storage` ("f16" by default) and with the type of its
+        documents' ids; the server must permit this. `fields`: the fields of a collection that add_documents makes,
+        such as "lang:keyword,year:integer"; their values are read from payloads.
+
+        The other arguments are for add_documents without `live`. `folder`: where the collection is written. `load`:
+        whether the server is told to serve it; the server must permit this (store.allowed_roots). `server_folder`:
+        the folder's path on the server's machine, if it differs. `storage`: that of CollectionWriter. `override`:
+        permits to write the next generation of a collection that is already in the folder."""
         check_filter(filter)
         self.filter = filter
         self._fields = fields
@@ -137,7 +141,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         self.close()
 
     def close(self) -> None:
-        """Ends the connection; a later call connects again."""
+        """Closes the connection. A later call connects again."""
         self._scorer.close()
 
     def add_documents(  # type: ignore[override,unused-ignore]
@@ -148,9 +152,9 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         *,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> MaxsimIndex:
-        """Adds documents to the collection that is about to be published, or to the live one, where they replace those
-        of the same ids; see the class. `payloads`: a JSON object for each document, with the values of its fields.
-        `batch_size` is taken for the signature's sake."""
+        """Adds documents to the collection that publish() will write, or upserts them into the live one; see the
+        class. `payloads`: a JSON object for each document, with the values of its fields. `batch_size` is ignored: it
+        is only there because PyLate's method has it."""
         ids = [documents_ids] if isinstance(documents_ids, (str, int)) else list(documents_ids)
         matrices = as_list(documents_embeddings)
         _check_length("documents_embeddings", matrices, len(ids))
@@ -170,8 +174,8 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         return self
 
     def publish(self) -> MaxsimIndex:
-        """Writes the collection of the documents that were added, and has the server serve it. Does nothing where none
-        were added. Where the server refuses, another call asks it again."""
+        """Writes the collection of the added documents, and makes the server serve it. Does nothing if no documents
+        were added. If the server refuses, call it again to repeat the request."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -186,7 +190,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         return self
 
     def remove_documents(self, documents_ids: Sequence[Id]) -> None:
-        """Removes documents from a live collection; ids that it does not hold are passed over."""
+        """Removes documents from a live collection. Ids that it does not hold are ignored."""
         if not self._live:
             raise NotImplementedError(
                 "documents are removed from a live collection alone: give live=True, or write the collection anew "
@@ -203,7 +207,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         *,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> None:
-        """Replaces documents of a live collection, with their payloads; those that it does not hold are added."""
+        """Replaces documents of a live collection, with their payloads. Documents that it does not hold are added."""
         if not self._live:
             raise NotImplementedError(
                 "documents are replaced in a live collection alone: give live=True, or write the collection anew with "
@@ -212,9 +216,9 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         self.add_documents(documents_ids, documents_embeddings, payloads=payloads)
 
     def get_documents_embeddings(self, documents_ids: Sequence[Sequence[Id]]) -> list[list[Any]]:
-        """Returns the vectors of each list's documents, float32 [tokens, dim], as the collection stores them.
-        retrieve.ColBERT does not ask an index for them that ranks by itself. KeyError: the collection does not hold an
-        id. Vectors of an i8 collection are quantised and rotated, and are refused."""
+        """Returns the vectors of each list's documents as the collection stores them, float32 [tokens, dim].
+        retrieve.ColBERT does not call this for an index that ranks by itself. KeyError: the collection does not hold
+        an id. Refuses an i8 collection, whose vectors are quantised and rotated."""
         served = self._served()
         if served is not None and served.storage == pb.DATA_TYPE_I8:
             raise NotImplementedError(
@@ -229,9 +233,9 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         subset: Sequence[Sequence[Id]] | Sequence[Id] | None = None,
         filter: FilterLike | None = None,
     ) -> list[list[RerankResult]]:
-        """Returns the best `k` documents of each query, of all or of `subset`: one list of ids, or a list for each
-        query. Ids of a subset that the collection does not hold are passed over. `filter`: only documents that match it
-        are scored; None: the index's own filter."""
+        """Returns the best `k` documents of each query, among all documents or `subset`. `subset` is one list of ids,
+        or a list for each query; ids that the collection does not hold are ignored. `filter`: only documents that
+        match it are scored; None: the index's own filter."""
         self.publish()
         filter = self.filter if filter is None else filter
         queries = [
@@ -253,7 +257,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         return self._server_folder or str(self._folder.resolve())
 
     def _served(self) -> pb.CollectionInfo | None:
-        """Returns the collection that the server has under the name; None if it has none."""
+        """Returns the server's collection of this name, or None if it has none."""
         return {one.name: one for one in self._client.info().collections}.get(self._collection)
 
     def _served_path(self) -> str | None:
@@ -261,7 +265,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         return None if served is None else served.path
 
     def _make_live(self, dim: int, id: Id) -> None:
-        """Makes the live collection where the server has none of the name."""
+        """Creates the live collection if the server has none of this name."""
         if self._made_live:
             return
         if self._served() is None:
@@ -296,7 +300,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         served = self._served_path() if self._load else None
         if served not in (None, self._path_to_load()):
             raise ValueError(f"the server has the folder {served!r} as {self._collection!r}: choose another name")
-        # Searching needs none of the packages that writing does.
+        # Imported here, because searching does not need the packages that writing needs.
         from ..collection import CollectionWriter
 
         self._writer = CollectionWriter(
@@ -306,14 +310,14 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
 
 
 def as_list(embeddings: Embeddings) -> list[Any]:
-    """Returns the matrices of `Embeddings`, each [tokens, dim]."""
+    """Returns the matrices of `embeddings`, each [tokens, dim]."""
     if getattr(embeddings, "ndim", None) == 2:
         return [embeddings]
     return list(embeddings)
 
 
 def _subsets(subset: Any, num_queries: int) -> list[list[Id]]:
-    """Returns the ids of each query."""
+    """Returns the list of ids for each query."""
     subset = list(subset)
     if subset and not isinstance(subset[0], (str, int)) and hasattr(subset[0], "__len__"):
         _check_length("subset", subset, num_queries)

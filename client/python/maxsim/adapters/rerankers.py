@@ -1,4 +1,4 @@
-"""rerankers: a ranker that asks a maxsimd.
+"""rerankers: a ranker that scores with a maxsimd.
 
 Importing this module lets rerankers.Reranker make one: Reranker("localhost:7070", model_type="MaxsimRanker")."""
 
@@ -22,8 +22,8 @@ Documents: TypeAlias = str | list[str] | Document | list[Document]
 
 
 class MaxsimRanker(BaseRanker, HasScorer):  # type: ignore[misc,unused-ignore]
-    """Ranks documents by their MaxSim with the query. Takes the texts of the documents or, with `id_key` or `own_ids`,
-    the vectors that a collection holds of them."""
+    """Ranks documents by their MaxSim with the query. Scores the documents' texts or, with `id_key` or `own_ids`,
+    their vectors in a collection."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class MaxsimRanker(BaseRanker, HasScorer):  # type: ignore[misc,unused-ignore]
         token: str | None = None,
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of it. `verbose`: taken
-        because Reranker() gives it; there is nothing to say. `collection`: whose documents ids name; for texts, whose
-        storage type they are scored in ("": float16). `encoder`: a MultiVectorEncoder, a PyLate ColBERT or a
-        TextEncoder; None: the server's own. `id_key`: the key of a document's metadata that holds its id in the
-        collection; `own_ids`: doc_id is that id. `missing_policy`: "fail" raises where the collection lacks an id,
-        "report" leaves the document out."""
+        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client.
+        `verbose` is ignored: it is only there because Reranker() passes it. `collection`: the collection that holds
+        the ids; for texts, the collection whose storage type they are scored in ("": float16). `encoder`: a
+        MultiVectorEncoder, a PyLate ColBERT or a TextEncoder; if it is None, the server encodes. `id_key`: the key of
+        a document's metadata that holds its id in the collection; `own_ids`: doc_id is that id. `missing_policy`: if
+        the collection does not hold an id, "fail" raises and "report" leaves the document out."""
         check_ids(collection, id_key, own_ids)
         self.verbose = verbose
         self._id_key = id_key
@@ -79,7 +79,7 @@ class MaxsimRanker(BaseRanker, HasScorer):  # type: ignore[misc,unused-ignore]
         return _results(query, documents, await self._scorer.rank_async(query, self._candidates(documents)))
 
     def score(self, query: str, doc: str) -> float:
-        """Returns the score of a document that is given as text."""
+        """Returns the score of a document's text."""
         return self._scorer.rank(query, Candidates(texts=[doc]))[0].score
 
     def _candidates(self, documents: list[Document]) -> Candidates:

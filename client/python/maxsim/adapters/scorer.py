@@ -1,4 +1,4 @@
-"""What the adapters share: documents of a framework, scored by a maxsimd."""
+"""Scores the documents of a framework with a maxsimd. All adapters use this module."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..v1 import rerank_pb2 as pb
 from ..vectors import TokenVectors
 from .encoders import LockedEncoder
 
-# Bounds of one call, within the defaults of limits.max_inline_documents, limits.max_request_bytes and limits.max_top_k:
-# longer lists are scored in parts, which changes no score.
+# Bounds of one call, within the defaults of limits.max_inline_documents, limits.max_request_bytes and
+# limits.max_top_k. Longer lists are scored in several calls, which does not change any score.
 MAX_INLINE_DOCUMENTS = 1024
 MAX_INLINE_BYTES = 32 << 20
 MAX_IDS = 10000
@@ -29,13 +29,13 @@ MAX_IDS = 10000
 class Scored(NamedTuple):
     """A document of a ranking."""
 
-    position: int  # in the list of documents that was given
+    position: int  # in the caller's list of documents
     score: float  # MaxSim
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What a query is scored against: documents as texts or as token vectors, or ids of documents in the collection."""
+    """The documents to score: texts, token vectors, or ids of documents in the collection."""
 
     texts: Sequence[str] | None = None
     vectors: Sequence[TokenVectors] | None = None
@@ -47,10 +47,10 @@ class Candidates:
 
 
 class Scorer:
-    """Scores the documents that a framework hands over. Thread-safe; connects at its first call.
+    """Scores a framework's documents. Thread-safe. Connects at its first call.
 
-    Texts become vectors by `encoder` (see LockedEncoder), or by the server's where it is None. Copies and pickles of a
-    Scorer have connections of their own."""
+    `encoder` (see LockedEncoder) turns texts into vectors; if it is None, the server does. A copy or a pickle of a
+    Scorer makes its own connections."""
 
     def __init__(
         self,
@@ -61,9 +61,10 @@ class Scorer:
         missing_policy: MissingPolicy = "fail",
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`target` and `client_options`: those of maxsim.Client. `collection`: whose documents ids name, and whose
-        storage type documents are rounded to that are sent; "" scores those as float16. `missing_policy`: "fail"
-        raises where the collection lacks an id, "report" leaves the document out."""
+        """`target` and `client_options`: those of maxsim.Client. `collection`: the collection that holds the ids, and
+        to whose storage type the documents that are sent are rounded; if it is "", these are scored as float16.
+        `missing_policy`: if the collection does not hold an id, "fail" raises and "report" leaves the document
+        out."""
         self._target = target
         self._collection = collection
         self._encoder = None if encoder is None else LockedEncoder(encoder)
@@ -74,7 +75,7 @@ class Scorer:
     def _connect(self) -> None:
         self._lock = threading.Lock()
         self._client: Client | None = None
-        # A channel of grpc.aio belongs to the event loop that it was made in.
+        # A channel of grpc.aio belongs to the event loop that created it.
         self._async_clients: dict[asyncio.AbstractEventLoop, AsyncClient] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,7 +92,7 @@ class Scorer:
 
     @property
     def client(self) -> Client:
-        """The connection for calls that wait."""
+        """The connection for blocking calls."""
         with self._lock:
             if self._client is None:
                 self._client = Client(*self._targets(), **self._client_options)
@@ -99,11 +100,12 @@ class Scorer:
 
     @property
     def async_client(self) -> AsyncClient:
-        """The connection for calls of the running event loop."""
+        """The connection for calls in the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if loop not in self._async_clients:
-                # Programs that call asyncio.run for each question would gather connections of loops that have ended.
+                # Drops clients of loops that have ended. A program that calls asyncio.run for each question would
+                # collect them.
                 self._async_clients = {one: it for one, it in self._async_clients.items() if not one.is_closed()}
                 self._async_clients[loop] = AsyncClient(*self._targets(), **self._client_options)
             return self._async_clients[loop]
@@ -112,14 +114,14 @@ class Scorer:
         return [] if self._target is None else [self._target]
 
     def close(self) -> None:
-        """Ends the connection of calls that wait. A later call connects again."""
+        """Closes the connection for blocking calls. A later call connects again."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
             client.close()
 
     async def aclose(self) -> None:
-        """Ends all connections that this event loop can end."""
+        """Closes every connection that can be closed from this event loop."""
         self.close()
         with self._lock:
             client = self._async_clients.pop(asyncio.get_running_loop(), None)
@@ -127,9 +129,10 @@ class Scorer:
             await client.close()
 
     def rank(self, query: Any, candidates: Candidates, top_k: int | None = None) -> list[Scored]:
-        """Returns the best `top_k` candidates, or all, best first. `query`: a text, or token vectors [tokens, dim].
+        """Returns the best `top_k` candidates, or all if it is None, best first. `query`: a text, or token vectors
+        [tokens, dim].
 
-        A document whose id repeats has the score of the first. Raises maxsim's errors, and ValueError."""
+        If an id repeats, each of its documents has the score of the first. Raises maxsim's errors, and ValueError."""
         if candidates.count() == 0:
             return []
         query, candidates = self._encode(query, candidates)
@@ -140,7 +143,7 @@ class Scorer:
         return merge(parts, candidates, top_k)
 
     async def rank_async(self, query: Any, candidates: Candidates, top_k: int | None = None) -> list[Scored]:
-        """Does what rank does. An encoder of the user's runs in a thread, so that the event loop goes on."""
+        """Does what rank does. A user's encoder runs in another thread, so that it does not block the event loop."""
         if candidates.count() == 0:
             return []
         if self._encoder is not None:
@@ -153,12 +156,12 @@ class Scorer:
         return merge(parts, candidates, top_k)
 
     def find(self, query: Any, top_k: int, filter: FilterLike | None = None) -> list[Document]:
-        """Returns the best documents of the collection, or of those that match `filter`, with payloads, best first.
-        `query`: a text, or token vectors."""
+        """Returns the best documents of the collection with their payloads, best first. With `filter`, only documents
+        that match it. `query`: a text, or token vectors."""
         return self.client.rerank(self._collection, self._encoded(query), **_finding(top_k, filter)).documents
 
     async def find_async(self, query: Any, top_k: int, filter: FilterLike | None = None) -> list[Document]:
-        """Does what find does. An encoder of the user's runs in a thread, so that the event loop goes on."""
+        """Does what find does. A user's encoder runs in another thread, so that it does not block the event loop."""
         if self._encoder is not None:
             query = await asyncio.to_thread(self._encoded, query)
         return (await self.async_client.rerank(self._collection, query, **_finding(top_k, filter))).documents
@@ -171,8 +174,8 @@ class Scorer:
         filter: FilterLike | None = None,
     ) -> list[list[tuple[Id, float]]]:
         """Returns ids and scores of the best documents of the collection for each query, best first. `queries`: texts
-        or token vectors; `subsets`: for each query, the only ids that count; `filter`: only documents that match it
-        count."""
+        or token vectors. `subsets`: for each query, the ids to which the search is restricted. `filter`: restricts
+        the search to documents that match it."""
         queries = [self._encoded(query) for query in queries]
         found: list[list[tuple[Id, float]]] = [[] for _ in queries]
         asked = [i for i in range(len(queries)) if subsets is None or subsets[i]]
@@ -202,7 +205,7 @@ class Scorer:
         return self._encoder.query(query) if self._encoder is not None and isinstance(query, str) else query
 
     def _arguments(self, part: Candidates, top_k: int | None) -> dict[str, Any]:
-        """Returns the arguments of Client.rerank for a part of the candidates."""
+        """Returns the arguments of Client.rerank for one part of the candidates."""
         return {
             "ids": part.ids,
             "documents": part.vectors if part.texts is None else part.texts,
@@ -212,16 +215,16 @@ class Scorer:
 
 
 class HasScorer:
-    """A part of a framework that has a Scorer."""
+    """The base class of a framework's component that has a Scorer."""
 
     _scorer: Scorer
 
     def close(self) -> None:
-        """Ends the connection; a later call connects again."""
+        """Closes the connection. A later call connects again."""
         self._scorer.close()
 
     async def aclose(self) -> None:
-        """Ends the connection of this event loop too."""
+        """Also closes the connection of this event loop."""
         await self._scorer.aclose()
 
 
@@ -231,8 +234,8 @@ def _finding(top_k: int, filter: FilterLike | None) -> dict[str, Any]:
 
 
 def text_and_metadata(found: Document, text_key: str | None) -> tuple[str, dict[str, Any]]:
-    """Returns the text in a document's payload and the payload's other members; with None as `text_key`, no text and
-    all members. ValueError, with the document's id, where the text is not there."""
+    """Returns the text in a document's payload and the payload's other members. If `text_key` is None, returns no
+    text and all members. ValueError, with the document's id, if the payload has no such text."""
     metadata = dict(found.payload or {})
     if text_key is None:
         return "", metadata
@@ -246,13 +249,13 @@ def text_and_metadata(found: Document, text_key: str | None) -> tuple[str, dict[
 
 
 def check_filter(filter: FilterLike | None) -> None:
-    """Raises ValueError for what cannot be sent as a filter."""
+    """Raises ValueError if the value cannot be sent as a filter."""
     fill_filter(pb.RerankRequest(), filter)
 
 
 def split(candidates: Candidates) -> Iterator[tuple[list[int], Candidates]]:
-    """Yields the candidates in parts that one call takes, each with the positions that they have in the whole. An id
-    that repeats is in no second part, nor twice in one."""
+    """Yields parts of the candidates, each small enough for one call, with the positions of its candidates in the
+    whole list. An id that repeats is in one part only, and only once."""
     if candidates.ids is not None:
         first = {id: position for position, id in reversed(list(enumerate(candidates.ids)))}
         positions = sorted(first.values())
@@ -268,8 +271,8 @@ def split(candidates: Candidates) -> Iterator[tuple[list[int], Candidates]]:
 
 
 def _parts(sizes: list[int]) -> Iterator[list[int]]:
-    """Yields the positions of `sizes`, bytes, in parts within MAX_INLINE_DOCUMENTS and MAX_INLINE_BYTES. A document
-    that is larger alone is a part of its own, which the server may refuse."""
+    """Yields the positions of `sizes` (in bytes) in parts within MAX_INLINE_DOCUMENTS and MAX_INLINE_BYTES. A
+    document that exceeds the limit by itself forms its own part, which the server may refuse."""
     part: list[int] = []
     num_bytes = 0
     for position, size in enumerate(sizes):
@@ -283,8 +286,8 @@ def _parts(sizes: list[int]) -> Iterator[list[int]]:
 
 
 def merge(parts: list[tuple[list[int], Ranking]], candidates: Candidates, top_k: int | None) -> list[Scored]:
-    """Returns one ranking of the parts of a query's candidates, in the rank order of a server: score descending, then
-    position ascending, where -0 equals 0."""
+    """Merges the rankings of the parts of a query's candidates into one, in the server's rank order: descending
+    scores, and ascending positions for equal scores. -0 equals 0."""
     scored = [Scored(positions[one.position], one.score) for positions, ranking in parts for one in ranking]
     if candidates.ids is not None:
         same: dict[Id, list[int]] = {}
@@ -296,7 +299,7 @@ def merge(parts: list[tuple[list[int], Ranking]], candidates: Candidates, top_k:
 
 
 def check_ids(collection: str, id_key: str | None, own_ids: bool) -> None:
-    """Raises ValueError if an adapter is told two ways to find ids, or a way and no collection."""
+    """Raises ValueError if the caller names two ways to find ids, or one without a collection."""
     if id_key is not None and own_ids:
         raise ValueError("id_key and own_ids are two ways to find a document's id: give one")
     if (id_key is not None or own_ids) and not collection:
@@ -310,7 +313,7 @@ def id_in(metadata: Mapping[str, Any] | None, key: str, position: int) -> Id:
 
 
 def as_id(value: Any, name: str) -> Id:
-    """Returns an id as maxsimd knows it. ValueError, which begins with `name`, for what is none."""
+    """Returns the value as an id that maxsimd accepts. Otherwise raises a ValueError that begins with `name`."""
     if isinstance(value, str):
         return value
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):

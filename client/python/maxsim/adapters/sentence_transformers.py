@@ -1,4 +1,4 @@
-"""sentence-transformers: a MultiVectorEncoder whose documents a maxsimd ranks."""
+"""sentence-transformers: ranks the documents of a MultiVectorEncoder with a maxsimd."""
 
 # pyright: reportMissingImports=false
 
@@ -16,9 +16,9 @@ from .scorer import Candidates, Scorer, as_id
 
 
 class Hit(TypedDict):
-    """A document of a ranking, as CrossEncoder.rank and util.semantic_search say it."""
+    """A ranked document, in the form that CrossEncoder.rank and util.semantic_search return."""
 
-    corpus_id: Id  # the position in the list of documents; of a collection's document its id
+    corpus_id: Id  # the position in the list of documents; for a document of a collection, its id
     score: float
     text: NotRequired[str]
 
@@ -35,10 +35,11 @@ class MaxsimReranker:
         missing_policy: MissingPolicy = "fail",
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`model` encodes the queries, and the documents of rank(); None: the server's encoder does. `target`: the
-        server, as maxsim.Client takes it; `client_options`: further arguments of it. `collection`: whose documents
-        rank_ids() and search() score; for rank(), whose storage type they are scored in ("": float16).
-        `missing_policy`: "fail" raises where the collection lacks an id, "report" leaves the document out."""
+        """`model` encodes the queries, and the documents of rank(); if it is None, the server's encoder does.
+        `target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client.
+        `collection`: the collection whose documents rank_ids() and search() score; rank() scores texts in its storage
+        type ("": float16). `missing_policy`: if the collection does not hold an id, "fail" raises and "report" leaves
+        the document out."""
         self._scorer = Scorer(
             target,
             collection=collection,
@@ -54,13 +55,13 @@ class MaxsimReranker:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection; a later call connects again."""
+        """Closes the connection. A later call connects again."""
         self._scorer.close()
 
     def rank(
         self, query: str, documents: Sequence[str], top_k: int | None = None, return_documents: bool = False
     ) -> list[Hit]:
-        """Ranks texts as CrossEncoder.rank does, with another model. Returns the best `top_k`, or all, best first."""
+        """Ranks texts, with the signature of CrossEncoder.rank. Returns the best `top_k`, or all, best first."""
         if isinstance(documents, str):
             raise ValueError("documents is one string; it is a list of texts")
         hits: list[Hit] = []
