@@ -1,4 +1,4 @@
-"""Writes collections that maxsimd serves: CollectionWriter. Imports neither grpc nor torch."""
+"""Writes collections that maxsimd serves, with CollectionWriter. Imports neither grpc nor torch."""
 
 from .codebook import Codebook
 from .errors import CollectionError, ShapeError

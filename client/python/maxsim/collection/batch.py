@@ -1,4 +1,4 @@
-"""Documents on their way into a shard, as it stores them."""
+"""Batches of documents in the form in which a shard stores them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class Layout:
-    """What all shards of a collection have in common."""
+    """The properties that all shards of a collection share."""
 
     dim: int
     storage: str
@@ -26,7 +26,7 @@ class Layout:
 
     @property
     def columns(self) -> int:
-        """The elements of a stored row; rows of residual codes are bytes."""
+        """The number of elements of a stored row. For residual codes, the elements are bytes."""
         return self.dim if self.codebook is None else self.codebook.row_bytes
 
     @property
@@ -41,7 +41,8 @@ class Layout:
         return np.dtype(names[self.storage])
 
     def empty_bytes(self, has_payloads: bool) -> int:
-        """Returns the size of a shard file without documents: the header and the first entry of every offsets array."""
+        """Returns the size of a shard file without documents: the header, and the first entry of every array of
+        offsets."""
         num_offsets = 1 + (self.id_type == "string") + has_payloads
         codebook = self.codebook
         codebook_bytes = 0 if codebook is None else codebook.centroids.nbytes + codebook.bucket_weights.nbytes
@@ -61,7 +62,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some documents. Of the two kinds of ids one is there: integers, or the bytes of strings and their sizes."""
+    """Some documents. Their ids are either integers, or strings as bytes with their sizes."""
 
     tokens: NDArray[Any]  # Their shape is [rows, Layout.columns], their type Layout.value_type.
     lengths: NDArray[np.int64]
@@ -76,7 +77,7 @@ class Batch:
         return len(self.lengths)
 
     def part(self, first: int, last: int) -> Batch:
-        """Returns the documents from `first` to `last`, which is not one of them."""
+        """Returns the documents `first` .. `last` - 1."""
         if first == 0 and last == len(self):
             return self
 

@@ -13,13 +13,13 @@ PREFIX = "xxh3-128:"
 
 
 def xxh3_128_digest(data: bytes) -> bytes:
-    """Returns the hash of an id, 16 bytes."""
+    """Returns the hash of an id, in 16 bytes."""
     digest: bytes = xxhash.xxh3_128_digest(data)
     return digest
 
 
 class Checksum:
-    """The checksum of bytes that come one after another."""
+    """Computes the checksum of bytes that arrive in pieces."""
 
     def __init__(self) -> None:
         self._state: Any = xxhash.xxh3_128()
@@ -28,5 +28,5 @@ class Checksum:
         self._state.update(data)
 
     def format(self) -> str:
-        """Returns what a manifest holds: "xxh3-128:" and 32 hexadecimal digits."""
+        """Returns the checksum as manifests write it: "xxh3-128:" and 32 hexadecimal digits."""
         return PREFIX + str(self._state.hexdigest())

@@ -34,11 +34,12 @@ from .stored_shard import StoredShard
 from .workers import Workers
 
 PLANE_NAMES = ("plane0", "plane1", "planes23")
-_BATCH_BYTES = 16 << 20  # of stored rows that a thread encodes at a time
+_BATCH_BYTES = 16 << 20  # bytes of stored rows that a thread encodes in one step
 
 
 def need_factors(folder: Path, layout: Layout, entries: list[ShardEntry]) -> bool:
-    """Returns whether tokens need factors, because their norms differ; the documents that maxsim-shard looks at say."""
+    """Returns whether tokens need factors because their norms differ. It measures the same sample of documents as
+    maxsim-shard."""
     num_documents = sum(entry.num_documents for entry in entries)
     num_sampled = min(num_documents, SAMPLED_DOCUMENTS)
     deviations, num_tokens, sampled, first = 0.0, 0, 0, 0
@@ -59,7 +60,7 @@ def need_factors(folder: Path, layout: Layout, entries: list[ShardEntry]) -> boo
 
 
 class _CodeFile:
-    """One file of codes that is being written: the header, then a plane's rows, then what is shorter."""
+    """A file of codes while it is written: the header, the rows of a plane, and the shorter tensors."""
 
     def __init__(
         self, folder: Path, name: str, index: int, layout: Layout, codes: CodesFormat, entry: ShardEntry
@@ -135,7 +136,7 @@ class _CodeFile:
 
 
 def _batches(offsets: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, int]]:
-    """Cuts documents into runs of some MiB of stored rows, a document at least."""
+    """Splits documents into runs of some MiB of stored rows. Each run has at least one document."""
     first = 0
     while first < len(offsets) - 1:
         last = int(np.searchsorted(offsets, offsets[first] + max(1, _BATCH_BYTES // row_bytes), side="right")) - 1
@@ -147,7 +148,7 @@ def _batches(offsets: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, 
 def encode_shard(
     folder: Path, generation: int, index: int, layout: Layout, codes: CodesFormat, entry: ShardEntry, workers: Workers
 ) -> list[FileEntry]:
-    """Writes the codes of a complete shard and returns their files, which have their names then."""
+    """Writes the codes of a complete shard. Returns their files, which are complete and have their final names."""
     shard = StoredShard(folder / entry.file, layout)
     encoder = CodesEncoder(layout.dim, layout.storage, codes)
 
@@ -182,7 +183,7 @@ def encode_shards(
     rotation_seed: int,
     workers: Workers,
 ) -> tuple[CodesFormat, list[ShardEntry]]:
-    """Writes the codes of all shards, and returns their format and the shards with the files of their codes."""
+    """Writes the codes of all shards. Returns their format, and the shards' entries with the files of codes."""
     codes = CodesFormat(planes, need_factors(folder, layout, entries), rotation_seed)
     return codes, [
         replace(entry, codes=encode_shard(folder, generation, index, layout, codes, entry, workers))

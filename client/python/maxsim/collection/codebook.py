@@ -1,4 +1,4 @@
-"""The codebook that decodes the rows of a collection of residual codes; see kernels/residual_codes.h."""
+"""The codebook that decodes the rows of residual codes (kernels/residual_codes.h)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from .errors import CollectionError
 from .limits import MAX_CENTROIDS, MAX_RESIDUAL_DIM, MAX_RESIDUAL_VALUE, MIN_DIM
 
-# Bytes of a centroid's number, at the end of a row.
+# The number of the centroid takes this many bytes at the end of a row.
 NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Codebook:
-    """centroids: float16 [K, dim]. bucket_weights: float32 [2^nbits], nbits 1, 2, 4 or 8. Raises CollectionError for
-    arrays that are not these, or for values that are not finite or beyond the limit."""
+    """centroids: float16 [K, dim]. bucket_weights: float32 [2^nbits], where nbits is 1, 2, 4 or 8. CollectionError:
+    an array has another type or shape, or a value is not finite or exceeds the limit."""
 
     centroids: NDArray[np.float16]
     bucket_weights: NDArray[np.float32]
@@ -42,7 +42,7 @@ class Codebook:
                 field="codebook.centroids",
             )
         for name, values in (("centroids", centroids), ("bucket_weights", weights)):
-            # Written so that NaN fails it.
+            # `not (... <= ...)` instead of `>`, so that NaN is refused.
             if not bool((np.abs(values) <= MAX_RESIDUAL_VALUE).all()):
                 raise CollectionError(
                     f"a value is not finite, or beyond {MAX_RESIDUAL_VALUE:g}", field=f"codebook.{name}"
@@ -65,7 +65,7 @@ class Codebook:
         return self.dim * self.nbits // 8 + NUMBER_BYTES
 
     def check_options(self, dim: int, storage: Optional[str], codes: Optional[int]) -> None:
-        """Raises CollectionError for options of a collection that this codebook does not go with."""
+        """Raises CollectionError if a collection with these options cannot have this codebook."""
         if self.dim != dim:
             raise CollectionError(f"has {self.dim} columns, and dim is {dim}", field="codebook")
         if storage not in (None, self.storage):
@@ -82,5 +82,5 @@ class Codebook:
         return rows
 
     def numbers(self, rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-        """Returns the centroid numbers of stored rows, [tokens]."""
+        """Returns the centroid numbers of stored rows, as an array [tokens]."""
         return np.ascontiguousarray(rows[:, -NUMBER_BYTES:]).view("<u4").reshape(-1)

@@ -1,8 +1,8 @@
 """Codes of documents: 1, 2 or 4 bits for each value of a stored vector, and bounds of their error.
 
-The results have the same bits as those of maxsim-shard: every FP64 sum and product is the one that
-kernels/codes/encode.cc takes, in its order. Rows are transposed in between, so that sums over columns run over long
-arrays.
+The results have the same bits as those of maxsim-shard: every FP64 sum and product is the one of
+kernels/codes/encode.cc, in the same order. The code works on transposed rows, so that NumPy's sums over columns have
+long inner loops.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .values import aligned_empty, to_float32
 MAX_FACTOR = 255
 MIN_NOMINAL_NORM = 1e-28
 
-# Tokens have factors where the spread of their norms is above this. SAMPLED_DOCUMENTS documents are measured.
+# If the spread of the norms exceeds this, tokens have factors. The spread is measured on SAMPLED_DOCUMENTS documents.
 MAX_NORM_SPREAD = 0.05
 SAMPLED_DOCUMENTS = 1000
 
-# kernels/codes/code_levels.h: the cells, the integers that stand for them, and the value of a level's unit.
+# From kernels/codes/code_levels.h: the bounds of cells, the integer of each cell, and the value of a level's unit.
 _CELL_CUTS = (
     0.25822166467071866,
     0.5224037090113762,
@@ -47,13 +47,13 @@ _BLOCK_VALUES = 1 << 18
 
 
 def num_words(dim: int) -> int:
-    """Returns the 32-bit words of a row of plane 0."""
+    """Returns the number of 32-bit words in a row of plane 0."""
     return -(-dim // 32)
 
 
 @dataclass(frozen=True)
 class CodesFormat:
-    """What the codes of a collection's documents have in common."""
+    """The properties that the codes of all documents of a collection share."""
 
     planes: int
     factors: bool
@@ -66,16 +66,16 @@ class CodesFormat:
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes of some documents: the rows of each file's plane, and what belongs to documents and tokens."""
+    """Codes of some documents: the rows of each plane, and the values per document and per token."""
 
-    planes: list[NDArray[np.uint8]]  # [tokens, bytes of a row], a plane for each file
+    planes: list[NDArray[np.uint8]]  # one for each plane: [tokens, bytes of a row]
     factors: Optional[NDArray[np.uint8]]
     scales: NDArray[np.float32]
     bounds: list[NDArray[np.float16]]  # [documents, 4]
 
 
 def _sum_in_lanes(columns: Any, dim: int, num_rows: int) -> NDArray[np.float64]:
-    """Returns the sums of columns(0), columns(1), ... [num_rows] in four lanes, as the encoder takes them."""
+    """Sums columns(0), columns(1), ... (each [num_rows]) in four lanes, in the order of the encoder in C++."""
     lanes = np.zeros((4, num_rows))
     for column in range(dim):
         lanes[column % 4] += columns(column)
@@ -84,7 +84,7 @@ def _sum_in_lanes(columns: Any, dim: int, num_rows: int) -> NDArray[np.float64]:
 
 
 def _sums_of_squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Returns the sum of the squares of each row; `rows` [dim, n] are transposed."""
+    """Returns the sum of the squares of each row. `rows` is transposed: [dim, n]."""
     dim, count = rows.shape
 
     def square(column: int) -> NDArray[np.float64]:
@@ -96,7 +96,7 @@ def _sums_of_squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _wide_rows(rows: NDArray[Any], storage: str) -> NDArray[np.float32]:
-    """Returns stored rows in F32: the values, or the elements of i8."""
+    """Returns stored rows in F32: the values or, for i8, the elements."""
     if storage == "i8":
         return rows.astype(np.float32)
     wide: NDArray[np.float32] = to_float32(rows, storage)
@@ -148,8 +148,8 @@ def _pack_fields(fields: NDArray[np.uint8], dim: int) -> NDArray[np.uint8]:
 
 
 class _Measures:
-    """What bounds are computed from, for some tokens: norms, and for each number of planes the products of the vectors
-    with their levels and the levels' squared lengths."""
+    """The inputs of the bounds for some tokens: their norms and, for each number of planes, the products of the
+    vectors with their levels and the squared lengths of the levels."""
 
     def __init__(self, num_tokens: int) -> None:
         self.norms = np.empty(num_tokens)
@@ -158,7 +158,7 @@ class _Measures:
 
 
 class CodesEncoder:
-    """Encodes documents as they are stored. Any number of threads may call it."""
+    """Encodes stored documents. Thread-safe."""
 
     def __init__(self, dim: int, storage: str, codes: CodesFormat) -> None:
         self._dim = dim
@@ -170,8 +170,8 @@ class CodesEncoder:
     def encode(
         self, rows: NDArray[Any], lengths: NDArray[np.int64], scales: Optional[NDArray[np.float32]]
     ) -> Codes:
-        """Encodes documents of `lengths` tokens, whose stored rows [tokens, dim] follow one another. With i8, `scales`
-        has one per document."""
+        """Encodes documents of `lengths` tokens. `rows` [tokens, dim] holds the stored rows of all documents, one
+        document after another. With i8, `scales` has one scale per document."""
         originals = np.ones(len(rows)) if scales is None else np.repeat(scales.astype(np.float64), lengths)
         words = num_words(self._dim)
         planes = [
@@ -184,7 +184,7 @@ class CodesEncoder:
         return self._bound(planes, measures, lengths)
 
     def _turn(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns rows as codes see them, transposed: [dim, n]."""
+        """Returns the rows that are encoded, widened and rotated as necessary, and transposed: [dim, n]."""
         wide = _wide_rows(rows, self._storage)
         if self._rotation is None:
             return np.ascontiguousarray(wide.T)
@@ -220,7 +220,7 @@ class CodesEncoder:
 
             products = _sum_in_lanes(product, dim, count)
             measures.products[which, block] = products * originals
-            # Sums of integers, which are exact.
+            # The terms are integers, so the sum is exact.
             measures.squared_lengths[which, block] = (levels * levels)[magnitudes[:dim]].sum(axis=0)
         planes[0][block] = _pack(positive, dim)
         if len(planes) > 1:

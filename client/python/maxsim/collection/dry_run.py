@@ -1,4 +1,4 @@
-"""Checks all that a CollectionWriter would, and writes nothing: DryRunWriter."""
+"""DryRunWriter checks everything that a CollectionWriter checks, and writes nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from .writer import CollectionWriter
 
 
 class DryRunWriter(CollectionWriter):
-    """Raises the errors that a CollectionWriter would for the folder, the options and the documents, where these can be
-    told without writing to the disk: not those of a disk that fills up.
+    """Raises the errors that a CollectionWriter would raise for the folder, the options and the documents, except
+    those that only writing to the disk can show, such as a full disk.
 
-    folder: where the collection would go; None checks the documents alone. `close` returns the Summary of what would be
-    published. Its num_bytes are without the headers of the shards, and it knows of one shard."""
+    folder: where the collection would go. If it is None, only the documents are checked. `close` returns the Summary
+    of the collection that would be published. Its num_bytes do not include the headers of the shards, and it counts
+    one shard."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class DryRunWriter(CollectionWriter):
 
 
 class _UnwrittenFolder(OutputFolder):
-    """An OutputFolder that is neither made nor locked, and in which nothing is published or removed."""
+    """An OutputFolder that is not created or locked, and in which nothing is published or removed."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder
@@ -92,7 +93,7 @@ class _UnwrittenFolder(OutputFolder):
 
 
 class _CountedShards(Shards):
-    """Counts documents in place of storing them."""
+    """Counts documents instead of storing them."""
 
     def __init__(self, layout: Layout) -> None:
         self.has_payloads = False
@@ -117,7 +118,7 @@ class _CountedShards(Shards):
 
 
 def _check_folder(folder: Path) -> None:
-    """Raises what OutputFolder(folder) would."""
+    """Raises the errors that OutputFolder(folder) would raise."""
     try:
         from .folder_lock import LOCK_FILE, check_unlocked
     except ImportError:
@@ -125,7 +126,7 @@ def _check_folder(folder: Path) -> None:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     if missing:
         outermost = missing[-1]
-        if os.path.lexists(outermost):  # a link to what is not there
+        if os.path.lexists(outermost):  # a link to a path that does not exist
             raise _os_error(errno.EEXIST, outermost)
         if not outermost.parent.is_dir():
             raise _os_error(errno.ENOTDIR, folder)
@@ -139,7 +140,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_writable(folder: Path, entry: Path) -> None:
-    """Raises the error of making `entry` in `folder`."""
+    """Raises the error that creating `entry` in `folder` would raise."""
     if os.statvfs(folder).f_flag & os.ST_RDONLY:
         raise _os_error(errno.EROFS, entry)
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):

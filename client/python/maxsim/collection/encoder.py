@@ -1,4 +1,4 @@
-"""Which encoder made token vectors: the block "encoder" of a manifest."""
+"""The identity of the encoder that made token vectors: the block "encoder" of a manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .limits import MAX_DIM, MAX_ENCODER_LENGTH, MAX_ENCODER_TEXT_BYTES
 
 _MAX_FILE_BYTES = 64 << 10
 
-# These are the keys in the order of a manifest, each with what stands for "unknown".
+# The keys in the order of a manifest, each with the value that stands for "unknown".
 _DEFAULTS: dict[str, Union[str, int, bool]] = {
     "model": "",
     "fingerprint": "",
@@ -27,10 +27,10 @@ _DEFAULTS: dict[str, Union[str, int, bool]] = {
 
 
 def encoder_identity(encoder: Union[Mapping[str, Any], str, os.PathLike[str]], dim: int) -> dict[str, Any]:
-    """Returns the whole block for a mapping, or for the path of a JSON file that holds one.
+    """Returns the whole block. `encoder` is a mapping, or the path of a JSON file that holds one.
 
-    `model` and `dim` are required, and `dim` is that of the token vectors; the other keys may be left out. A length is
-    1 or more. CollectionError names the key, its value and the limit.
+    `model` and `dim` are required, and `dim` must be the dimension of the token vectors. Other keys may be left out.
+    A length is at least 1. CollectionError names the key, its value and the limit.
     """
     if not isinstance(encoder, Mapping):
         encoder = _read(encoder)

@@ -1,11 +1,11 @@
-"""The error of a collection that cannot be written."""
+"""Errors of writing a collection."""
 
 
 class CollectionError(ValueError):
     """Says what is wrong with a document, an option or the folder: the field, its value and the limit.
 
-    `field` is the option that is wrong, such as "name", where the error knows it, and otherwise empty. `reason` is what
-    is wrong with it; the message is both. Errors of the disk (no space, no permission) are OSErrors.
+    `field` is the wrong option, such as "name", or "" if the error does not know it. `reason` says what is wrong with
+    it. The message has both. Errors of the disk (no space, no permission) are OSErrors.
     """
 
     def __init__(self, reason: str, *, field: str = "") -> None:
@@ -15,8 +15,9 @@ class CollectionError(ValueError):
 
 
 class ShapeError(CollectionError):
-    """The generation would differ from the one in the folder in what the clients of that one expect. `remedy` is what
-    permits it, as the caller's user writes it; `reason` is the message without it."""
+    """The next generation would differ from the published one in a property that the clients of that one rely on.
+    `remedy` says how to permit this, in terms of the program or function that the user calls. `reason` is the message
+    without the remedy."""
 
     def __init__(self, reason: str, remedy: str = "allow_other_shape") -> None:
         super().__init__(f"{reason}; choose another folder, or {remedy}")
@@ -24,7 +25,7 @@ class ShapeError(CollectionError):
 
 
 def quote(text: str, longest: int = 200) -> str:
-    """Returns `text` in quotation marks, for a message: control characters escaped, and cut when it is long."""
+    """Returns `text` for a message: in quotation marks, with control characters escaped, and cut if it is long."""
     shown = text if len(text) <= longest else text[:longest] + "..."
     if shown.isprintable():
         return f'"{shown}"'
@@ -32,9 +33,10 @@ def quote(text: str, longest: int = 200) -> str:
 
 
 def quote_id(id: object) -> str:
-    """Returns an id, or what was given for one, for a message: a string in quotation marks, an integer as it is."""
+    """Returns an id for a message: a string in quotation marks, an integer as it is. The id may be of a wrong
+    type."""
     if isinstance(id, str):
         return quote(id)
-    # The text of a container may be far longer than what is shown of it.
+    # Cuts the text of a container early: it may be far longer than the part that is shown.
     is_short = id is None or isinstance(id, (int, float, bytes))
     return f"{id!r:.200}" if is_short else f"a {type(id).__name__}"

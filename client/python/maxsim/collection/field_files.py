@@ -23,8 +23,8 @@ _ALIGNMENT = 64
 def write_fields(
     folder: Path, generation: int, index: int, layout: Layout, fields: tuple[Field, ...], entry: ShardEntry
 ) -> FileEntry:
-    """Writes the fields of a complete shard and returns their file, which has its name then. In memory are the values
-    of the shard's documents."""
+    """Writes the fields of a complete shard. Returns their file, which is complete and has its final name. Holds the
+    values of all documents of the shard in memory."""
     reader = FieldReader(fields)
     columns: list[list[Value]] = [[] for _ in fields]
     for document, text in enumerate(StoredShard(folder / entry.file, layout).payloads()):
@@ -65,7 +65,7 @@ def _header(fields: tuple[Field, ...], tensors: Any) -> bytes:
 
 
 def _parts(kind: str, column: list[Value]) -> Any:
-    """Returns the parts of a field's column: the end of the tensor's name, its type, its elements."""
+    """Returns the tensors of a field's column: for each, the end of its name, its type and its elements."""
     if kind in ("keyword", "keywords"):
         return _term_parts(kind, column)
     has_value = [value is not None for value in column]

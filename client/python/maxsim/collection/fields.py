@@ -32,16 +32,17 @@ _EXPECTED = {
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", flags=re.ASCII
 )
-_MIN_TIME = -62_167_219_200_000_000  # microseconds since 1970 of the year 0000
+_MIN_TIME = -62_167_219_200_000_000  # the year 0000, in microseconds since 1970
 _MAX_TIME = 253_402_300_799_999_999
 
-# A document's value of a field: keywords ascend and do not repeat, times are microseconds since 1970. None: no value.
+# A document's value of a field. Keywords are in ascending order without repeats; times are microseconds since 1970.
+# None: no value.
 Value = Union[None, str, "list[str]", int, float, bool]
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field: its name, its kind, and the keys that lead to its value, joined by dots."""
+    """One field: its name, its kind, and its path. The path has the keys that lead to its value, joined by dots."""
 
     name: str
     kind: str
@@ -52,7 +53,7 @@ class Field:
 
 
 def parse_fields(text: str) -> tuple[Field, ...]:
-    """Returns the fields of "NAME:KIND=PATH,NAME:KIND,...": without "=PATH" the path is the name. "" is no field."""
+    """Parses "NAME:KIND=PATH,NAME:KIND,...". Without "=PATH", the path is the name. "" has no fields."""
     if not isinstance(text, str):
         raise CollectionError(
             f"a {type(text).__name__}, a string such as lang:keyword=meta.lang is expected", field="fields"
@@ -77,7 +78,7 @@ def format_fields(fields: tuple[Field, ...]) -> str:
 
 
 def check_fields(fields: list[Field]) -> None:
-    """Raises CollectionError unless the fields can be declared together."""
+    """Raises CollectionError unless a collection can have all these fields."""
     if len(fields) > MAX_FIELDS:
         raise CollectionError(f"{len(fields)} fields, the limit is {MAX_FIELDS}", field="fields")
     for index, field in enumerate(fields):
@@ -125,7 +126,7 @@ def parse_time(text: str) -> Optional[int]:
     if hour > 23 or minute > 59 or second > 60:
         return None
     try:
-        # Python has no year 0. It is a leap year, as the year 400 is, 146,097 days before it.
+        # Python's dates have no year 0. That year is a leap year like the year 400, which is 146,097 days later.
         days = date(year or 400, month, day).toordinal() - date(1970, 1, 1).toordinal() - (0 if year else 146_097)
     except ValueError:
         return None
@@ -135,14 +136,15 @@ def parse_time(text: str) -> Optional[int]:
 
 
 class FieldReader:
-    """Reads the values of fields out of payloads."""
+    """Reads the values of fields from payloads."""
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self.fields = fields
         self._paths = [field.path.split(".") for field in fields]
 
     def read(self, payload: Optional[Mapping[str, Any]]) -> list[Value]:
-        """Returns the values of all fields. CollectionError names the field and the value that does not fit."""
+        """Returns the values of all fields of a payload. CollectionError names the field and the value that does not
+        fit its kind."""
         if not payload:
             return [None] * len(self.fields)
         return [_convert(field, _find(field, path, payload)) for field, path in zip(self.fields, self._paths)]
@@ -178,7 +180,7 @@ def _convert(field: Field, value: Any) -> Value:
         if MIN_INT64 <= value <= MAX_INT64:
             return int(value)
     if kind == "number" and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) + 0.0  # 0 for -0
+        return float(value) + 0.0  # turns -0 into 0
     if kind == "time" and isinstance(value, str):
         time = parse_time(value)
         if time is not None:
@@ -206,7 +208,7 @@ def _keywords(field: Field, values: Any) -> Optional[list[str]]:
                 f"field {quote(field.name)}: an element of the list is {_describe(value)}, a string is expected"
             )
         _keyword(field, value)
-    # Code points and the bytes of UTF-8 have one order.
+    # Sorting by code points is the same as sorting by the bytes of UTF-8.
     return sorted({str(value) for value in values}) or None
 
 

@@ -1,5 +1,5 @@
-"""A collection's folder while a generation is written into it: the lock, what interrupted builds left, and the steps by
-which a generation is published (docs/reference/formats.md)."""
+"""A collection's folder while a generation is written into it: its lock, the leftovers of interrupted builds, and the
+steps that publish a generation (docs/reference/formats.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .errors import CollectionError
 from .manifest import MANIFEST_FILE, Manifest, read_manifest
 
 TEMPORARY_SUFFIX = ".tmp"
-LOG_FOLDER = "log"  # of a live collection
+LOG_FOLDER = "log"  # in the folder of a live collection
 
 _SHARD_NAME = re.compile(r"shard-(\d{6,18})-(\d{5,18})\.safetensors")
 _FIELDS_NAME = re.compile(r"fields-(\d{6,18})-(\d{5,18})\.safetensors")
@@ -34,8 +34,8 @@ def field_file_name(generation: int, index: int) -> str:
 
 
 def generation_of(name: str) -> Optional[int]:
-    """Returns the generation in a name that shard_file_name, field_file_name or code_file_name made, or None for
-    another name."""
+    """Returns the generation in a name that shard_file_name, field_file_name or code_file_name made. Returns None for
+    any other name."""
     match = _SHARD_NAME.fullmatch(name) or _FIELDS_NAME.fullmatch(name) or _CODES_NAME.fullmatch(name)
     if match is None:
         return None
@@ -57,8 +57,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def create_file(path: Path) -> int:
-    """Creates a file under a temporary name and returns its descriptor, for reading and writing. A file that is there
-    already makes room for it; a pipe, a link or a folder is an error."""
+    """Creates a file under a temporary name and returns its descriptor, for reading and writing. An existing file is
+    replaced; a pipe, a link or a folder of this name is an error."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o644)
@@ -72,19 +72,20 @@ def create_file(path: Path) -> int:
 
 
 def write_all(fd: int, data: object) -> None:
-    """Writes all bytes of a buffer at the file's position."""
+    """Writes all bytes of a buffer at the file's current position."""
     rest = memoryview(data).cast("B")  # type: ignore[arg-type]
     while len(rest) > 0:
         rest = rest[os.write(fd, rest[: 1 << 30]) :]
 
 
 def no_locks_error() -> CollectionError:
-    """Returns the error of a system on which folder_lock cannot be imported."""
+    """Returns the error for a system where folder_lock cannot be imported."""
     return CollectionError("collections can be written on POSIX systems only, whose file locks keep writers apart")
 
 
 def check_has_no_log(folder: Path) -> None:
-    """Refuses a live collection, because its log must be read to find out which writes a new generation holds."""
+    """Refuses a live collection. Only its log tells which writes a new generation must hold, and this package does
+    not read logs."""
     if (folder / LOG_FOLDER).is_dir():
         raise CollectionError(
             f"{folder}: is a live collection, with a log of writes that a new generation might lose; write to another "
@@ -93,7 +94,8 @@ def check_has_no_log(folder: Path) -> None:
 
 
 class OutputFolder:
-    """The folder of a collection, locked. Folders that were made for it go with it when it stays empty."""
+    """The folder of a collection, locked. If folders were created for it and it stays empty, `release` removes
+    them."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -111,7 +113,7 @@ class OutputFolder:
             raise
 
     def release(self) -> None:
-        """Gives the lock back, and removes the created folders where they are empty."""
+        """Releases the lock, and removes the created folders if they are empty."""
         try:
             self._lock.release()
         finally:
@@ -125,8 +127,8 @@ class OutputFolder:
                 return
 
     def _remove(self, pick: Callable[[str], bool]) -> None:
-        """Removes the files that `pick` takes by name. One that will not go is no reason to fail: the next build tries
-        again."""
+        """Removes the files whose names `pick` accepts. A file that cannot be removed is not an error: the next build
+        tries again."""
         with contextlib.suppress(OSError):
             with os.scandir(self.path) as entries:
                 names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
@@ -137,8 +139,8 @@ class OutputFolder:
     def remove_leftovers(self) -> Optional[Manifest]:
         """Removes temporary files, and shards of generations that were not published. Returns the manifest.
 
-        The manifest that the folder holds at this moment says what is published, as an interrupt may hide from a writer
-        that its rename was made. Where it cannot be read, that is an error, and only temporary files are removed."""
+        Reads the manifest in the folder again, because a writer that was interrupted may not know that its rename has
+        taken place. If the manifest cannot be read, this is an error, and only temporary files are removed."""
 
         def is_temporary(name: str) -> bool:
             target = name.removesuffix(TEMPORARY_SUFFIX)
@@ -157,8 +159,9 @@ class OutputFolder:
         return published
 
     def remove_old_generations(self, published: Manifest, before: Optional[Manifest]) -> None:
-        """Removes the files of generations before the one before `published`, but none that this one names, `before`:
-        shards to which codes were added have older numbers."""
+        """Removes the files of generations older than the predecessor of `published`. Keeps the files that the
+        predecessor's manifest, `before`, names: adding codes keeps a generation's shards, so these may have older
+        numbers."""
         files = published.files | (before.files if before is not None else set())
 
         def is_old(name: str) -> bool:
@@ -168,10 +171,10 @@ class OutputFolder:
         self._remove(is_old)
 
     def publish(self, manifest: Manifest) -> None:
-        """Puts the manifest in the place of the one before, and its shards into use. An exception, which a signal can
-        raise at any point, does not say that this was not done: the manifest in the folder does."""
+        """Replaces the manifest by `manifest`, which publishes its shards. A signal may raise an exception at any
+        point, so an exception does not mean that nothing was published: only the manifest in the folder tells."""
         for created in self._created:
-            # A parent that may be written to but not read cannot be opened for this.
+            # A parent that permits writing but not reading cannot be opened, and so cannot be synced.
             with contextlib.suppress(PermissionError):
                 sync_folder(created.parent)
         sync_folder(self.path)  # The shards' names must be on the disk before a manifest that names them is.
@@ -186,8 +189,8 @@ class OutputFolder:
         os.rename(temporary, target)
 
     def sync_published(self) -> Optional[OSError]:
-        """Brings what `publish` has done onto the disk. The error, if any, says why a power failure may still bring the
-        generation before back."""
+        """Syncs the result of `publish` to the disk. Returns an error if this fails: after a power failure, the
+        folder may then hold the previous generation."""
         try:
             sync_folder(self.path)
         except OSError as error:

@@ -1,5 +1,5 @@
-"""The lock that keeps builds of one folder apart, which maxsim-shard takes too. Importing this module is an ImportError
-where the system has no such locks."""
+"""The lock that prevents two builds from writing to one folder. maxsim-shard takes it too. On a system without such
+locks, importing this module raises ImportError."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from .errors import CollectionError
 
 LOCK_FILE = ".maxsim-build.lock"
 
-# Each attempt but the last has met another build's end.
+# An attempt fails only if another build ends during it.
 _LOCK_ATTEMPTS = 1000
 
 
 def check_unlocked(folder: Path) -> None:
-    """Raises the error of a folder that another build writes to. Takes the lock for a moment, where its file is there."""
+    """Raises an error if another build is writing to the folder. If the lock's file exists, takes the lock for a
+    moment."""
     try:
         fd = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -30,7 +31,7 @@ def check_unlocked(folder: Path) -> None:
 
 
 class FolderLock:
-    """A folder's lock, held from the constructor to `release`."""
+    """A folder's lock, held from the constructor until `release`."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_FILE
@@ -47,23 +48,26 @@ class FolderLock:
             except BaseException:
                 os.close(fd)
                 raise
-            # Between the two calls the holder before may have removed the file: then the next one locks another.
+            # Between open and flock, the previous holder may have removed the file. This lock is then useless,
+            # because the next process locks a new file.
             if _has_name(fd, self._path):
                 return fd
             os.close(fd)
         raise CollectionError(f"{self._path}: removed as soon as it is there, {_LOCK_ATTEMPTS} times")
 
     def release(self) -> None:
-        """Gives the lock back, and removes its file."""
+        """Releases the lock, and removes its file."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
         try:
-            # Removes the file before the lock is released, so that no other process locks this file and then loses it.
+            # Removes the file before it releases the lock. Otherwise another process could lock this file and then
+            # lose it.
             if _has_name(fd, self._path):
                 os.unlink(self._path)
         finally:
-            # A process that was forked meanwhile has the descriptor too, and closing ours would leave it locked.
+            # Unlocks explicitly: a process that was forked in the meantime shares the descriptor, so closing ours
+            # would not unlock.
             fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)
 
@@ -73,7 +77,7 @@ def _locked_error(folder: Path) -> CollectionError:
 
 
 def _has_name(fd: int, path: Path) -> bool:
-    """Returns whether an open file is the one that has the name."""
+    """Returns whether `path` still names the open file."""
     try:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
     except FileNotFoundError:

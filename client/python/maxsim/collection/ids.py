@@ -1,4 +1,4 @@
-"""Document ids: their checks, and the search for ids that repeat."""
+"""Document ids: their checks, and the search for repeated ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_INT64 = (1 << 63) - 1
 
 
 def encode_id(id: Any) -> Union[bytes, int]:
-    """Returns a string id in UTF-8, or an integer one, after its checks. NumPy's integers are integers."""
+    """Checks an id. Returns a string id in UTF-8, or an integer id as an int. NumPy's integers are accepted."""
     if isinstance(id, str):
         try:
             encoded = id.encode()
@@ -41,12 +41,13 @@ def encode_id(id: Any) -> Union[bytes, int]:
 
 
 def format_id(id: Union[bytes, int]) -> str:
-    """Returns an id for a message."""
+    """Returns an id in the form of messages."""
     return quote(id.decode()) if isinstance(id, bytes) else str(id)
 
 
 class Duplicate(Exception):
-    """Names a document of the batch, counted from 0 in it, and the document of all that has its id already."""
+    """An id repeats. Names the later document, by its number in the batch, and the earlier one, by its number among
+    all documents."""
 
     def __init__(self, index: int, earlier: int) -> None:
         super().__init__(index, earlier)
@@ -55,7 +56,8 @@ class Duplicate(Exception):
 
 
 class _Run:
-    """Keys in order of `high`. Two string ids differ when `high` or `low`, the halves of a hash, do."""
+    """Keys sorted by `high`. `high` and `low` are the halves of a string id's hash; two ids differ if either half
+    does."""
 
     def __init__(
         self, high: NDArray[np.uint64], low: Optional[NDArray[np.uint64]], ordinals: NDArray[np.int64]
@@ -83,14 +85,15 @@ class _Run:
 
 
 class SeenIds:
-    """All ids so far. It keeps 24 bytes of a string id, which are a hash of 128 bits and the document's number, and 16
-    of an integer one, in sorted runs whose sizes grow; a merge holds one run twice."""
+    """All ids so far, in sorted runs of growing sizes. A string id takes 24 bytes: a hash of 128 bits and the
+    document's number. An integer id takes 16. Merging two runs temporarily needs the memory of one more."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
     def add(self, ids: Union[list[bytes], NDArray[np.int64]], first_ordinal: int) -> None:
-        """Takes the ids of the documents from `first_ordinal` on; Duplicate for the first that was there before."""
+        """Adds the ids of documents, whose numbers begin at `first_ordinal`. Raises Duplicate for the first id that
+        is already there."""
         if len(ids) == 0:
             return
         low = None
@@ -113,11 +116,12 @@ class SeenIds:
 
     @staticmethod
     def _inside(run: _Run) -> list[tuple[int, int]]:
-        """Returns pairs of documents of one run, the later one first. Equal keys stand in the order of the
-        documents."""
+        """Returns pairs of documents in one run that have the same id, the later document first. Equal keys are in
+        the order of the documents."""
         found = []
         for position in np.flatnonzero(run.high[1:] == run.high[:-1]) + 1:
-            # Documents with one half of the hash in common stand together: between two equal ids there may be others.
+            # Documents whose `high` is equal are neighbours. Between two equal ids, there may be other ids with this
+            # `high`.
             before = int(position) - 1
             while before >= 0 and run.high[before] == run.high[position]:
                 if run.same(int(position), run, before):
@@ -127,7 +131,7 @@ class SeenIds:
 
     @staticmethod
     def _between(earlier: _Run, run: _Run) -> list[tuple[int, int]]:
-        """Returns pairs of a document of `run` and one of `earlier`."""
+        """Returns pairs of a document of `run` and a document of `earlier` that have the same id."""
         places = np.searchsorted(earlier.high, run.high)
         inside = places < len(earlier.high)
         matches = np.flatnonzero(inside)[earlier.high[places[inside]] == run.high[inside]]

@@ -1,5 +1,5 @@
-"""The limits and names of the formats (docs/reference/formats.md), and the options of a writer checked against them.
-The server's own limits stand in kernels/limits.h."""
+"""The limits and names of the formats (docs/reference/formats.md), and the check of a writer's options against them.
+The server's own limits are in kernels/limits.h."""
 
 from typing import Any, Optional
 
@@ -23,34 +23,35 @@ MAX_ENCODER_TEXT_BYTES = 1024
 MAX_ENCODER_LENGTH = 65536
 MAX_MANIFEST_BYTES = 128 << 20
 
-# A document that is larger than the least has a shard of its own.
+# The smallest max_shard_bytes that a caller may ask for. A document that is larger than max_shard_bytes gets its own
+# shard.
 MIN_MAX_SHARD_BYTES = 8192
 DEFAULT_MAX_SHARD_BYTES = 4 << 30
 
-# These are the bytes of a value of each storage, and what safetensors calls its type.
+# The size of a value of each storage, and the name of its type in safetensors.
 VALUE_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 SAFETENSORS_TYPES = {"f16": "F16", "bf16": "BF16", "f32": "F32", "i8": "I8"}
 
-# Collections of residual codes, which are written with a codebook.
+# Storages of residual codes. Collections of these have a codebook.
 RESIDUAL_STORAGES = ("residual1", "residual2", "residual4", "residual8")
 MAX_RESIDUAL_DIM = 1024
 MAX_RESIDUAL_VALUE = 30000.0
 MAX_CENTROIDS = 1 << 24
 
-# The data section of a shard begins here.
+# The offset in a shard file where the data section begins.
 DATA_BEGIN = 4096
 
-# The largest scale of an i8 document: no value passes MAX_ABS_VALUE.
+# The largest scale of an i8 document. With it, no value exceeds MAX_ABS_VALUE.
 MAX_INT8_SCALE = np.float32(MAX_ABS_VALUE) / np.float32(127)
 
-# Codes have this many planes.
+# The numbers of planes that codes may have.
 PLANE_COUNTS = (1, 2, 4)
 
 
 def check_options(
     dim: Any, storage: Any, max_shard_bytes: Any, codes: Any, rotation_seed: Any, num_threads: Any
 ) -> None:
-    """Raises CollectionError for an option that a writer does not take."""
+    """Raises CollectionError for an option that is not valid."""
     _check_integer("dim", dim, MIN_DIM, MAX_DIM)
     _check_integer("max_shard_bytes", max_shard_bytes, MIN_MAX_SHARD_BYTES, None)
     _check_integer("rotation_seed", rotation_seed, 0, MAX_ROTATION_SEED)
@@ -64,7 +65,7 @@ def check_options(
 
 
 def check_rotation_seed(seed: int, storage: Optional[str], codes: Optional[int]) -> None:
-    """Raises CollectionError for a seed if nothing is rotated. `storage` is None if it is not known yet."""
+    """Raises CollectionError if there is a seed but nothing to rotate. `storage` is None if it is not known yet."""
     if seed != 0 and storage not in (None, "i8") and not codes:
         raise CollectionError(
             f"{seed}: only i8 and codes are rotated, and the storage is {storage}", field="rotation_seed"

@@ -1,5 +1,5 @@
-"""Counts lossy tokens: those that i8 storage represents badly. collection/quantization_loss.h does the same and
-explains it."""
+"""Counts lossy tokens, which i8 storage represents badly. collection/quantization_loss.h does the same, and explains
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""collection.json, which says what a collection is made of."""
+"""The manifest, collection.json, which describes a generation and names its files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,%d}" % MAX_NAME_BYTES)
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file beside a shard as the manifest names it."""
+    """A file that belongs to a shard, as the manifest names it."""
 
     file: str
     num_bytes: int
@@ -31,12 +31,12 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One shard file as the manifest names it, with the files of its codes and of its fields."""
+    """A shard file as the manifest names it, with its files of codes and of fields."""
 
     file: str
     num_documents: int
     num_tokens: int
-    num_bytes: int  # These are the bytes of the whole file.
+    num_bytes: int  # size of the whole file
     checksum: str
     codes: list[FileEntry] = field(default_factory=list)
     fields: Optional[FileEntry] = None
@@ -47,7 +47,7 @@ class ShardEntry:
         return [self.file, *(file.file for file in beside)]
 
     def values(self) -> dict[str, Any]:
-        """Returns what the manifest says of the shard."""
+        """Returns the shard's entry in the manifest's JSON."""
         values = dict(vars(self))
         if self.codes:
             values["codes"] = [vars(code_file) for code_file in self.codes]
@@ -62,22 +62,22 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a manifest holds."""
+    """The content of a manifest."""
 
     name: str
     generation: int
     dim: int
     storage: str
-    rotation_seed: int  # Only a collection of storage i8 is rotated; the others have 0 here.
-    id_type: str  # It is "string" or "int64".
+    rotation_seed: int  # not 0 only for i8, because only i8 vectors are rotated
+    id_type: str  # "string" or "int64"
     has_payloads: bool
     created_by: str
-    created_at: str  # This is a time of RFC 3339 in UTC.
+    created_at: str  # RFC 3339, in UTC
     shards: list[ShardEntry] = field(default_factory=list)
     encoder: Optional[dict[str, Any]] = None
     codes: Optional[CodesFormat] = None
     fields: tuple[Field, ...] = ()
-    num_centroids: int = 0  # Only a collection of residual codes has some.
+    num_centroids: int = 0  # not 0 only for residual codes
 
     @property
     def files(self) -> set[str]:
@@ -92,7 +92,7 @@ class Manifest:
         return sum(shard.num_tokens for shard in self.shards)
 
     def format(self) -> str:
-        """Returns the text of the file, with the keys in the order in which maxsim-shard writes them."""
+        """Returns the text of the file. The keys are in the order in which maxsim-shard writes them."""
         values: dict[str, Any] = {
             "format": "maxsim-collection",
             "format_version": 4 if self.fields else 1 if self.codes is None else 3,
@@ -127,7 +127,7 @@ class Manifest:
 
 
 def check_name(name: str) -> str:
-    """Returns the name of a collection, when it may be one."""
+    """Returns the name of a collection. CollectionError if it is not valid."""
     if not _NAME.fullmatch(name):
         raise CollectionError(f"{quote(name)} is not 1 to {MAX_NAME_BYTES} of A-Z a-z 0-9 . _ -", field="name")
     if not name.strip("."):
@@ -165,7 +165,7 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
 
 
 def _manifest(values: Any) -> Manifest:
-    """Returns the manifest that these values are. Values that are missing or of another type raise Python's errors."""
+    """Builds a manifest from parsed JSON. Missing values, or values of another type, raise Python's own errors."""
     if values["format"] != "maxsim-collection" or values["format_version"] not in (1, 3, 4):
         raise CollectionError("its format is not version 1, 3 or 4 of maxsim-collection")
     if "partition" in values:

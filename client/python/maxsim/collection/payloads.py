@@ -1,4 +1,4 @@
-"""Payloads: JSON objects that are kept beside documents."""
+"""Payloads: JSON objects that are stored with documents."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 from .errors import CollectionError, quote
 from .limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 
-# A larger integer passes the range of a double, which readers of JSON may hold it in.
+# Readers of JSON may hold an integer in a double, and a larger integer exceeds the range of a double.
 _MAX_INTEGER_BITS = 1023
 
-# json.dumps would make an encoder at each call. What is encoded is a copy, in which nothing can hold itself.
+# Kept, because json.dumps would make a new encoder for each call. It need not check for cycles: it encodes a copy,
+# which cannot contain itself.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 
 
 def encode_payload(payload: Optional[Mapping[str, Any]]) -> bytes:
-    """Returns the JSON text of a payload, in UTF-8 without white space; b"" for None and for an empty one.
+    """Returns the JSON text of a payload, in UTF-8 without white space. None and an empty payload give b"".
 
-    Values are what JSON has: None, booleans, numbers, strings, lists and mappings with strings as keys; and NumPy's
-    scalars and arrays. CollectionError names the field that has another.
+    Values may be None, booleans, numbers, strings, lists, mappings whose keys are strings, and NumPy's scalars and
+    arrays. CollectionError names the field that has any other value.
     """
     if payload is None:
         return b""
@@ -55,7 +56,7 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def _plain(value: Any, field: Any, depth: int) -> Any:
-    """Returns a value as json.dumps takes it; `depth` is the level of a list or mapping that it may be."""
+    """Returns a copy of a value that json.dumps accepts. If the value is a list or mapping, `depth` is its level."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, bool) or value is None or isinstance(value, (str, float)):

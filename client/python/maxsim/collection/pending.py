@@ -1,4 +1,4 @@
-"""Collects small documents into batches, which are converted, checked and written as one."""
+"""Collects small documents into batches. Each batch is converted, checked and written as a whole."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .quantize import MAX_INT8, Quantizer
 from .values import SOURCE_TYPES, aligned_empty, convert, describe_unusable, find_unusable, to_float32
 from .workers import Workers
 
-# Batches are large against what a call costs, and small against a cache.
+# Large enough that the costs per call do not matter, and small enough for a cache.
 _BATCH_BYTES = 4 << 20
 _BATCH_DOCUMENTS = 16384
 _BATCH_PAYLOAD_BYTES = 4 << 20
 
 
 def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[slice, slice]]:
-    """Cuts documents whose rows stand one after another into parts of some MiB: the documents and the rows of
-    each."""
+    """Splits documents whose rows follow one another into parts of some MiB. Yields for each part its range of
+    documents and its range of rows."""
     ends = np.cumsum(lengths)
     first = begin = 0
     while first < len(ends):
@@ -73,8 +73,8 @@ def encode_labels(
     fields: FieldReader,
     first_document: int,
 ) -> tuple[list[Union[bytes, int]], list[bytes]]:
-    """Returns the ids and the payloads of packed documents as they are stored. CollectionError names the document,
-    counted from `first_document`."""
+    """Returns the ids and the payloads of packed documents in stored form. CollectionError names the document by its
+    number, which begins at `first_document`."""
     keys: list[Union[bytes, int]] = []
     texts: list[bytes] = [b""] * len(ids)
     for index, id in enumerate(ids):
@@ -94,7 +94,7 @@ def encode_labels(
 
 
 def coded_rows(rows: Any, codebook: Codebook) -> tuple[NDArray[Any], str]:
-    """Returns rows of residual codes and their type. Raises CollectionError if they are not rows of the codebook."""
+    """Returns rows of residual codes and their type. CollectionError if they do not fit the codebook."""
     if type(rows) is not np.ndarray or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != codebook.row_bytes:
         found = f"{rows.dtype} {list(rows.shape)}" if type(rows) is np.ndarray else type(rows).__name__
         raise CollectionError(f"{found}, uint8 [tokens, {codebook.row_bytes}] is expected", field="vectors")
@@ -108,8 +108,8 @@ def coded_rows(rows: Any, codebook: Codebook) -> tuple[NDArray[Any], str]:
 
 
 def token_rows(vectors: Any, dim: int, codebook: Optional[Codebook]) -> tuple[NDArray[Any], str]:
-    """Returns a document's vectors [tokens, dim] and their type: f16, bf16 (as uint16) or f32; or its coded rows and
-    codebook.storage."""
+    """Returns a document's vectors [tokens, dim] and their type: f16, bf16 (as uint16) or f32. With a codebook,
+    returns coded rows and codebook.storage instead."""
     if codebook is not None:
         rows, data_type = coded_rows(vectors, codebook)
         _check_length(rows)
@@ -138,13 +138,13 @@ def _check_length(rows: NDArray[Any]) -> None:
 
 @dataclass
 class Documents:
-    """Documents whose vectors are of one type, on their way from `add` into a shard."""
+    """Documents that `add` has received and that no shard has yet. Their vectors have one type."""
 
     layout: Layout
     first_document: int
     data_type: str = ""
     rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    num_rows: int = 0  # The number of `rows` in use; the others are spare room.
+    num_rows: int = 0  # The number of `rows` in use. The other rows are spare.
     lengths: list[int] = field(default_factory=list)
     ids: list[Any] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
@@ -156,11 +156,11 @@ class Documents:
         return len(self.lengths)
 
     def id_keys(self) -> Union[list[bytes], NDArray[np.int64]]:
-        """Returns the ids: of strings a list, of integers an array."""
+        """Returns the ids: strings as a list, integers as an array."""
         return self.ids if self.layout.id_type == "string" else np.array(self.ids, dtype=np.int64)
 
     def encode(self, workers: Workers, quantizer: Optional[Quantizer]) -> Batch:
-        """Returns the documents as they are stored. CollectionError names a value that cannot be."""
+        """Returns the documents in stored form. CollectionError names a value that cannot be stored."""
         rows = self.rows[: self.num_rows]
         lengths = np.array(self.lengths, dtype=np.int64)
         scales = None
@@ -206,7 +206,7 @@ class Documents:
         )
 
     def _check(self, values: NDArray[Any], data_type: str, rows: NDArray[Any]) -> None:
-        """Looks for values that cannot be stored; `rows` are those that were given."""
+        """Looks for values that cannot be stored. `rows` are the values before conversion."""
         found = find_unusable(values, data_type)
         if found is None:
             return
@@ -233,11 +233,11 @@ class Documents:
 
 
 class PendingDocuments:
-    """Collects documents, whose vectors are copied, into `Documents` of some MiB."""
+    """Collects documents into `Documents` of some MiB. Copies their vectors."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        # Documents are collected in one array while those in the other are stored.
+        # There are two arrays: one collects documents while those in the other are stored.
         self._spare: NDArray[Any] = np.empty((0, layout.columns), dtype=np.float32)
         self._documents = Documents(layout, first_document=0, rows=self._spare)
 
@@ -245,7 +245,7 @@ class PendingDocuments:
         return len(self._documents)
 
     def has_room(self, rows: NDArray[Any], data_type: str) -> bool:
-        """Returns whether a document may join the others. The first always may."""
+        """Returns whether a document can join the collected ones. The first document always can."""
         documents = self._documents
         if not documents.lengths:
             return True
@@ -281,7 +281,8 @@ class PendingDocuments:
             documents.rows = aligned_empty(wanted * columns, element).reshape(wanted, columns)
 
     def take(self) -> Documents:
-        """Returns the documents so far, and starts anew. Their array is used again after the next call."""
+        """Returns the collected documents, and starts to collect new ones. From the next call on, their array holds
+        new documents."""
         taken = self._documents
         self._documents = Documents(self._layout, taken.first_document + len(taken), rows=self._spare)
         self._spare = taken.rows
@@ -290,7 +291,8 @@ class PendingDocuments:
     def pack(
         self, ids: list[Any], rows: NDArray[Any], data_type: str, lengths: list[int], payloads: list[bytes]
     ) -> Documents:
-        """Returns documents whose rows stand one after another, and are not copied. None may be collected."""
+        """Returns documents without copying their rows, which follow one another. No other documents may have been
+        collected."""
         assert not self._documents.lengths
         taken = Documents(
             self._layout, self._documents.first_document, data_type, rows, len(rows), lengths, ids, payloads

@@ -1,4 +1,4 @@
-"""What a collection's next generation takes from the one that is published in its folder, and must share with it."""
+"""The properties that a collection's next generation takes over from the published one, or must share with it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .manifest import Manifest, check_name
 
 
 class Predecessor:
-    """The generation that is published in a folder, or none (`manifest` is None). An option of the next generation that
-    is None becomes that of this one.
+    """The published generation of a folder, or none (`manifest` is None). An option of the next generation that is
+    None takes this generation's value.
 
-    Methods raise CollectionError if the next generation would differ in what the clients of this one rely on:
-    ShapeError, unless `allow_other_shape`, where that may be wanted."""
+    Methods raise CollectionError if the next generation would differ in a property that the clients of this one rely
+    on. For a difference that may be intended, the error is a ShapeError, and `allow_other_shape` permits it."""
 
     def __init__(self, manifest: Optional[Manifest], allow_other_shape: bool) -> None:
         self.manifest = manifest
@@ -25,7 +25,8 @@ class Predecessor:
         self._allow_other_shape = allow_other_shape
 
     def choose_name(self, folder: Path, name: Optional[str]) -> str:
-        """Returns the collection's name. Without a published generation, it is `name` or else the folder's."""
+        """Returns the collection's name. If no generation is published, this is `name` or, if that is None, the
+        folder's name."""
         if self.manifest is not None:
             if name is not None and name != self.manifest.name:
                 raise CollectionError(
@@ -50,7 +51,8 @@ class Predecessor:
         return asked
 
     def choose_storage(self, asked: Optional[str], data_type: str) -> str:
-        """Returns the storage, which follows the type of the first document's vectors if nothing else decides it."""
+        """Returns the storage. If neither the option nor a published generation decides it, it follows the type of
+        the first document's vectors."""
         if asked is not None:
             return asked
         if self.manifest is not None and self.manifest.storage not in RESIDUAL_STORAGES:
@@ -58,7 +60,7 @@ class Predecessor:
         return "bf16" if data_type == "bf16" else "f16"
 
     def choose_codes(self, asked: Optional[int], rotation_seed: int) -> tuple[int, int]:
-        """Returns the planes of the codes (0: there are none) and the seed of their rotation."""
+        """Returns the number of planes of the codes (0 for no codes) and the seed of their rotation."""
         if asked is None and self.manifest is not None and self.manifest.codes is not None:
             return self.manifest.codes.planes, self.manifest.codes.rotation_seed
         return asked or 0, rotation_seed

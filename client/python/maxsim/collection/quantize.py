@@ -1,7 +1,8 @@
-"""i8 storage (docs/reference/formats.md): the rotation of token vectors, and one scale a document.
+"""i8 storage (docs/reference/formats.md): the rotation of token vectors, and one scale per document.
 
-The results have the same bits as those of maxsim-shard: every FP32 sum, difference and product is the one that
-kernels/quantize.cc takes, in its order. Rows are transposed in between, so that the columns' sums run over long arrays.
+The results have the same bits as those of maxsim-shard: every FP32 sum, difference and product is the one of
+kernels/quantize.cc, in the same order. The code works on transposed rows, so that NumPy's sums over columns have long
+inner loops.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ MAX_INT8 = 127
 MIN_QUANTIZED_MAGNITUDE = np.float32(1e-30)
 ROTATION_ROUNDS = 2
 
-# Number of values that are transposed at a time: two arrays of 512 KiB stay in a core's second-level cache. Very long
-# rows take more, because an operation's inner loop runs over rows and needs enough of them.
+# The number of values that are transposed in one step: two arrays of 512 KiB stay in a core's second-level cache.
+# Very long rows take more values, because an operation's inner loop runs over rows and needs enough of them.
 _BLOCK_VALUES = 1024 * 128
 _LEAST_BLOCK_ROWS = 256
 
-# FP32 numbers from 2^23 on are whole, so that adding 1.5 x 2^23 rounds to the nearest even integer, and leaves that in
-# the lowest byte, as two's complement.
+# FP32 numbers from 2^23 on are integers. So adding 1.5 x 2^23 rounds a value to the nearest even integer, and leaves
+# this integer in the lowest byte, in two's complement.
 _ROUNDS = np.float32(12582912.0)
 
 _MASK = (1 << 64) - 1
 
 
 def rotation_signs(seed: int, rotation_round: int, word: int) -> int:
-    """Returns the signs of columns 64 * word to 64 * word + 63: bits of SplitMix64, where a set bit turns a sign."""
+    """Returns the signs of columns 64 * word to 64 * word + 63 as bits of SplitMix64. A set bit means a negative
+    sign."""
     bits = (seed + (rotation_round * 64 + word + 1) * 0x9E3779B97F4A7C15) & _MASK
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _MASK
@@ -44,7 +46,7 @@ def rotation_signs(seed: int, rotation_round: int, word: int) -> int:
 
 
 class Rotation:
-    """The fixed orthogonal matrix of a seed and a dimension, applied to transposed rows."""
+    """The fixed orthogonal matrix that belongs to a seed and a dimension. It is applied to transposed rows."""
 
     def __init__(self, seed: int, dim: int) -> None:
         self.dim = dim
@@ -54,14 +56,14 @@ class Rotation:
         self._signs = [self._round_signs(seed, index) for index in range(ROTATION_ROUNDS)]
 
     def _round_signs(self, seed: int, index: int) -> NDArray[np.float32]:
-        """Returns the factors 1 and -1 of the columns that a round transforms, [span, 1]."""
+        """Returns the factors, 1 or -1, of the columns that one round transforms, [span, 1]."""
         columns = range(self._begins[index], self._begins[index] + self.span)
         turned = [rotation_signs(seed, index, column // 64) >> (column % 64) & 1 for column in columns]
         return np.where(np.array(turned, dtype=bool), np.float32(-1), np.float32(1)).reshape(-1, 1)
 
     def turn(self, rows: NDArray[np.float32], work: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
-        """Writes the rotated `rows` [n, dim], transposed, into the first n columns of `work`, and zeros into its other
-        columns. `spare` is another array like `work`."""
+        """Writes the rotated `rows` [n, dim], transposed, into the first n columns of `work`, and zeros into the
+        remaining columns. `spare` is a scratch array of the same shape."""
         span, count = self.span, len(rows)
         work[:, count:] = 0
         np.multiply(rows[:, :span].T, self._signs[0], out=work[:span, :count])
@@ -88,15 +90,15 @@ class Rotation:
 
 
 def padded_columns(num_rows: int) -> int:
-    """Returns the values from one transposed row to the next: they begin at cache lines, and not all in the same lines
-    of a cache's sets."""
+    """Returns the distance, in values, between transposed rows. Rows begin at cache lines, but not all in the same
+    set of a cache."""
     line = LINE_BYTES // 4
     stride = -(-num_rows // line) * line
     return stride if stride % 512 != 0 else stride + line
 
 
 class _Workspace:
-    """The arrays that one thread works in."""
+    """The arrays that one thread uses."""
 
     def __init__(self, rotation: Rotation) -> None:
         self.num_rows = max(_LEAST_BLOCK_ROWS, _BLOCK_VALUES // rotation.dim)
@@ -108,7 +110,7 @@ class _Workspace:
 
     @contextlib.contextmanager
     def unbuffered(self) -> Iterator[None]:
-        """Keeps NumPy from copying operands into buffers, which it does where an inner loop is shorter than a
+        """Keeps NumPy from copying operands into buffers. By default it does so if an inner loop is shorter than a
         buffer."""
         before = np.setbufsize(max(16, self.num_rows // 2 // 16 * 16))
         try:
@@ -117,8 +119,8 @@ class _Workspace:
             np.setbufsize(before)
 
     def rotate(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns up to `num_rows` rows [n, dim], of F32 or F16 and finite, rotated and transposed: [dim, n], valid
-        until the next call."""
+        """Rotates and transposes up to `num_rows` rows [n, dim], which are F32 or F16 and finite. The result [dim, n]
+        is valid until the next call."""
         count, dim = rows.shape
         if rows.dtype != np.float32:
             rows = widen_f16(rows, self._rows[:count])
@@ -128,7 +130,8 @@ class _Workspace:
         return self._work[:, :count]
 
     def round(self, inverses: Any, elements: NDArray[np.int8]) -> None:
-        """Writes the elements [n, dim] of the n rows that `rotate` was called with; `inverses` is one number or [n]."""
+        """Writes the quantised elements [n, dim] of the rows of the last `rotate`. `inverses` is one number or an
+        array [n]."""
         count = len(elements)
         np.multiply(self._work[:, :count], inverses, out=self._work[:, :count])
         np.add(self._work, _ROUNDS, out=self._work)
@@ -136,20 +139,20 @@ class _Workspace:
 
 
 def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns each row's largest magnitude; `rotated` is transposed."""
+    """Returns each row's largest magnitude. `rotated` is transposed."""
     largest: NDArray[np.float32] = np.maximum(rotated.max(axis=0), -rotated.min(axis=0))
     return largest
 
 
 def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns the factors that a document's values are multiplied by; 0 if they are too small to quantise."""
+    """Returns the factors that documents' values are multiplied by, or 0 if the values are too small to quantise."""
     inverses = np.zeros_like(largest)
     np.divide(np.float32(MAX_INT8), largest, out=inverses, where=largest >= MIN_QUANTIZED_MAGNITUDE)
     return inverses
 
 
 class Quantizer:
-    """Rotates and quantises documents, in the threads of `workers`. One call at a time."""
+    """Rotates and quantises documents, in the threads of `workers`. Only one call may run at a time."""
 
     def __init__(self, dim: int, seed: int, workers: Workers) -> None:
         self._rotation = Rotation(seed, dim)
@@ -159,8 +162,8 @@ class Quantizer:
     def quantize(self, rows: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         """Returns the elements [rows, dim] and a scale for each document.
 
-        `rows` [rows, dim] in F32 or F16 are those of all documents, one after another; their values are finite.
-        `lengths` are the documents' rows, at least 1 each.
+        `rows` [rows, dim], in F32 or F16, holds the rows of all documents, one document after another. The values are
+        finite. `lengths` has the number of rows of each document, at least 1.
         """
         elements = np.empty(rows.shape, dtype=np.int8)
         scales = np.empty(len(lengths), dtype=np.float32)
@@ -212,7 +215,8 @@ class Quantizer:
 
     @staticmethod
     def _quantize_long(workspace: _Workspace, rows: NDArray[Any], elements: NDArray[np.int8]) -> np.float32:
-        """Quantises a document of more rows than a block, rotating it twice rather than holding it rotated."""
+        """Quantises a document of more rows than a block. Rotates it twice, so that it need not hold all rotated
+        rows."""
         step = workspace.num_rows
         largest = np.zeros(1, dtype=np.float32)
         for begin in range(0, len(rows), step):

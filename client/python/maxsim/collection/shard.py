@@ -1,8 +1,9 @@
 """Writes one shard file, front to back and in constant memory.
 
-Token vectors go into the file as they come. The offsets, ids and payloads that follow them are first collected in files
-without a name, and copied to the end of the shard when it is complete. Only then is the header known, which comes first
-and begins the checksum. So the file is read once more for its checksum, out of the page cache where it fits there.
+Token vectors are written to the file as they come. Offsets, ids and payloads follow them in the file, so they are
+first collected in unnamed files, and are copied to the end of the shard when it is complete. The header is the first
+part of the file and of the checksum, but is known only at the end. So the checksum needs a second reading of the
+file, from the page cache if it fits there.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _READ_BYTES = 1 << 20
 
 
 class Section:
-    """Bytes of a part of the file that comes later: in memory up to a MiB, and then in a file without a name."""
+    """A later part of the file. Its bytes are in memory up to a MiB, and then in an unnamed file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,7 +68,7 @@ class Section:
 
 
 class _Offsets(Section):
-    """The running sums of sizes, from 0 on."""
+    """The running sums of sizes. The first is 0."""
 
     def __init__(self, folder: Path, num_zeros: int = 1) -> None:
         super().__init__(folder)
@@ -81,9 +82,9 @@ class _Offsets(Section):
 
 
 class ShardFile:
-    """A shard that is being written.
+    """A shard file while it is written.
 
-    `complete` may run in another thread than earlier calls. After it only `discard` may be called.
+    `complete` may run in another thread than earlier calls. After `complete`, only `discard` may be called.
     """
 
     def __init__(self, folder: Path, generation: int, index: int, layout: Layout) -> None:
@@ -108,7 +109,7 @@ class ShardFile:
         self._payload_bytes = Section(folder)
 
     def begin_payloads(self) -> None:
-        """Gives the documents so far no payload, rather than the shard no payloads."""
+        """Makes the shard one with payloads. The documents so far have none."""
         if self._payload_offsets is None:
             self._payload_offsets = _Offsets(self._folder, num_zeros=self.num_documents + 1)
 
@@ -129,8 +130,8 @@ class ShardFile:
         self.num_tokens += len(batch.tokens)
 
     def _sections(self) -> list[tuple[str, str, list[int], Optional[Section]]]:
-        """Returns name, type, shape and bytes of every tensor in the order of the file: for their alignment the tokens,
-        then what is 8 bytes wide, then 4, then 2, then bytes."""
+        """Returns name, type, shape and bytes of every tensor in the order of the file. For alignment, the tokens
+        come first, followed by tensors of 8, 4, 2 and 1 bytes per element."""
         count, layout = self.num_documents, self._layout
         token_type = "U8" if layout.codebook is not None else SAFETENSORS_TYPES[layout.storage]
         sections: list[tuple[str, str, list[int], Optional[Section]]] = [
@@ -169,7 +170,8 @@ class ShardFile:
         return (DATA_BEGIN - WORD_BYTES).to_bytes(WORD_BYTES, "little") + text.ljust(DATA_BEGIN - WORD_BYTES)
 
     def complete(self) -> ShardEntry:
-        """Writes what comes before and after the token vectors, syncs the file to the disk, and gives it its name."""
+        """Writes the parts before and after the token vectors, syncs the file to the disk, and renames it to its
+        final name."""
         checksum = Checksum()
         header = self._header()
         os.lseek(self._fd, 0, os.SEEK_SET)
@@ -189,7 +191,7 @@ class ShardFile:
         return ShardEntry(self.file, self.num_documents, self.num_tokens, num_bytes, checksum.format())
 
     def _hash_tokens(self, checksum: Checksum, end: int) -> None:
-        """Reads the token vectors, which end at byte `end`, and leaves the file there."""
+        """Adds the token vectors, which end at byte `end`, to the checksum, and leaves the file's position there."""
         block = memoryview(bytearray(_READ_BYTES))
         with io.FileIO(self._fd, "rb", closefd=False) as file:
             at = file.seek(DATA_BEGIN)
@@ -201,7 +203,7 @@ class ShardFile:
                 at += count
 
     def discard(self) -> None:
-        """Closes the file. Its name is the folder's to remove."""
+        """Closes the file. The folder removes it."""
         self._close()
 
     def _close(self) -> None:

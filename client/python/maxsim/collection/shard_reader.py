@@ -1,4 +1,4 @@
-"""Reads the documents of a shard that this writer has completed, for another one that replaces it."""
+"""Reads the documents of a shard that this writer has completed, so that it can write them to another shard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN_BYTES = 4 << 20
 
 
 def read_batches(path: os.PathLike[str], layout: Layout, entry: ShardEntry) -> Iterator[Batch]:
-    """Gives the documents of a shard without payloads, some MiB at a time."""
+    """Yields the documents of a shard without payloads, some MiB at a time."""
     count = entry.num_documents
     with open(path, "rb", buffering=0) as file:
 

@@ -1,4 +1,4 @@
-"""The shards of a generation while documents are stored in them, as a build plans them."""
+"""Stores the documents of a generation in shards, which it divides as maxsim-shard build does."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .workers import make_pool
 
 
 class Shards:
-    """Fills shard files in the order of the documents, each up to `max_shard_bytes`. One thread at a time calls it; it
-    completes a shard in another thread, while the next is filled."""
+    """Fills shard files in the order of the documents, each up to `max_shard_bytes`. Not thread-safe. Completes a
+    shard in another thread, while it fills the next one."""
 
     def __init__(self, folder: Path, generation: int, layout: Layout, max_shard_bytes: int) -> None:
         self.has_payloads = False
@@ -30,12 +30,12 @@ class Shards:
         self._layout = layout
         self._max_shard_bytes = max_shard_bytes
         self._shard: Optional[ShardFile] = None
-        self._shard_bytes = 0  # The size that the present shard's file will have.
+        self._shard_bytes = 0  # The size that the current shard's file will have.
         self._completed: list[Future[ShardEntry]] = []
         self._completer = make_pool(1, "maxsim-shard")
 
     def store(self, batch: Batch) -> None:
-        """Appends documents to the present shard, and to new ones where that is full."""
+        """Appends documents to the current shard. If it is full, goes on with new shards."""
         ends = np.cumsum(self._layout.document_bytes(batch, self.has_payloads))
         first, begin = 0, 0
         while first < len(batch):
@@ -46,7 +46,7 @@ class Shards:
             last = int(np.searchsorted(ends, begin + room, side="right"))
             last = min(last, first + MAX_SHARD_DOCUMENTS - self._shard.num_documents)
             if last <= first and self._shard.num_documents == 0:
-                last = first + 1  # It is larger than a shard by itself.
+                last = first + 1  # The document alone exceeds the limit, and gets its own shard.
             if last > first:
                 self._shard.append(batch.part(first, last))
                 end = int(ends[last - 1])
@@ -66,7 +66,8 @@ class Shards:
             self._shard.begin_payloads()
 
     def _complete_shard(self) -> None:
-        """Completes the present shard in another thread. One shard at a time is: they would share the disk anyway."""
+        """Completes the current shard in another thread. There is only one such thread, because several would share
+        the disk anyway."""
         if self._shard is None:
             return
         if self._completed:
@@ -75,7 +76,8 @@ class Shards:
         self._completed.append(self._completer.submit(shard.complete))
 
     def begin_payloads(self) -> None:
-        """The first payload has come: every shard gets a list of payload sizes, which is part of its size."""
+        """Called with the first payload: from then on every shard has the sizes of its payloads, which count towards
+        its own size."""
         self.has_payloads = True
         if self._shard is None and not self._completed:
             return
@@ -88,11 +90,12 @@ class Shards:
         self._store_again()
 
     def _store_again(self) -> None:
-        """Stores all documents so far anew, as each shard may hold fewer of them than it did."""
+        """Writes all stored documents into new shards, because each shard may now have room for fewer documents than
+        it has."""
         self._complete_shard()
         entries = [future.result() for future in self._completed]
         self._completed = []
-        # These numbers are those of no shard, so that new shards take the names of no old ones.
+        # No shard has these numbers, so that new shards do not take the names of old ones.
         aside = [self._folder / shard_file_name(self._generation, MAX_SHARDS + i) for i in range(len(entries))]
         for entry, path in zip(entries, aside):
             os.rename(self._folder / entry.file, path)
@@ -102,12 +105,12 @@ class Shards:
             os.unlink(path)
 
     def finish(self) -> list[ShardEntry]:
-        """Completes the last shard and returns all of them."""
+        """Completes the last shard, and returns the entries of all shards."""
         self._complete_shard()
         return [future.result() for future in self._completed]
 
     def close(self) -> None:
-        """Ends the thread, and closes a shard that is not complete; its file is the folder's to remove."""
+        """Ends the thread, and closes an incomplete shard. The folder removes its file."""
         try:
             self._completer.shutdown(wait=True, cancel_futures=True)
         finally:

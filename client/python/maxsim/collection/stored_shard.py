@@ -1,4 +1,4 @@
-"""Reads a complete shard, in its file, for what is written beside it."""
+"""Reads a complete shard from its file, to make the files of codes and fields beside it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StoredShard:
         return values
 
     def rows(self, first: int, last: int) -> NDArray[Any]:
-        """Returns the stored rows of the documents from `first` to `last`, which is not one of them."""
+        """Returns the stored rows of the documents `first` .. `last` - 1."""
         columns = self._layout.columns
         begin, end = int(self.offsets[first]), int(self.offsets[last])
         values = self._read("tokens", self._layout.value_type, begin * columns, (end - begin) * columns)
@@ -47,7 +47,7 @@ class StoredShard:
         return self._read("scales", "<f4", first, last - first) if self._layout.storage == "i8" else None
 
     def payloads(self) -> Iterator[bytes]:
-        """Gives the payload of each document, b"" if it has none."""
+        """Yields the payload of each document, or b"" if it has none."""
         count = len(self.offsets) - 1
         for first in range(0, count, _PAYLOAD_DOCUMENTS):
             last = min(first + _PAYLOAD_DOCUMENTS, count)

@@ -1,4 +1,4 @@
-"""Stores documents in another thread while more are added."""
+"""Stores documents in another thread while the caller adds more."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .workers import Workers, make_pool
 
 
 class Storing:
-    """Takes documents and stores them in shards, in a thread of its own.
+    """Receives documents, and stores them in shards in another thread.
 
-    That thread holds this object but not the writer, so that a writer that is lost while documents are stored is ended
-    by the thread that lost it. One thread at a time calls the methods.
+    This thread refers to this object but not to the writer. So if the writer is dropped while documents are stored,
+    the dropping thread ends it. Methods are not thread-safe.
     """
 
     def __init__(
         self, shards: Shards, quantizer: Optional[Quantizer], workers: Workers, refuse_lossy: bool = False
     ) -> None:
         self.shards = shards
-        self.failure: Optional[BaseException] = None  # Nothing can be stored after it.
+        self.failure: Optional[BaseException] = None  # After a failure, nothing more can be stored.
         self.loss = QuantizationLoss()  # of all stored documents
         self._refuse_lossy = refuse_lossy
         self._quantizer = quantizer
@@ -35,12 +35,13 @@ class Storing:
         self._pool = make_pool(1, "maxsim-store")
 
     def store(self, documents: Documents) -> None:
-        """Has documents stored once those before them are, and raises the error of those."""
+        """Waits until the previous documents are stored, and then starts to store these. Raises the error of the
+        previous ones."""
         self.wait()
         self._future = self._pool.submit(self._store, documents)
 
     def wait(self) -> None:
-        """Waits until the documents that were handed over are stored."""
+        """Waits until all documents that `store` received are stored."""
         future, self._future = self._future, None
         if future is None:
             return
@@ -67,7 +68,7 @@ class Storing:
         self.shards.store(batch)
 
     def close(self) -> None:
-        """Ends the threads. Documents that are being stored are waited for."""
+        """Waits for documents that are being stored, and ends the threads."""
         try:
             self._pool.shutdown(wait=True, cancel_futures=True)
         finally:

@@ -1,4 +1,4 @@
-"""What a writer published: Summary."""
+"""Summary describes what a writer has published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .manifest import Manifest
 
 @dataclass(frozen=True)
 class Summary:
-    """What was published."""
+    """Describes a published generation."""
 
     folder: Path
     name: str
@@ -22,9 +22,9 @@ class Summary:
     has_payloads: bool
     num_documents: int
     num_tokens: int
-    num_bytes: int  # The size of all shard files together.
+    num_bytes: int  # the size of all shard files together
     num_shards: int
-    loss: QuantizationLoss = QuantizationLoss()  # The lossy tokens, with "i8".
+    loss: QuantizationLoss = QuantizationLoss()  # the lossy tokens, for "i8"
 
     @classmethod
     def of(cls, folder: Path, manifest: Manifest, loss: QuantizationLoss) -> Summary:

@@ -1,5 +1,5 @@
-"""Token vectors as a shard stores them: conversions, which round as maxsim-shard does, and the search for values that
-no token may have."""
+"""Converts token vectors to stored values, with the same rounding as maxsim-shard, and finds values that no token may
+have."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..bfloat16 import widen_bfloat16
 from .limits import MAX_ABS_VALUE, MAX_F16
 from .workers import Workers
 
-# Bytes of a cache line. Vector instructions take twice as long if they cross the end of a line.
+# The size of a cache line. A vector instruction takes twice as long if it crosses the end of a line.
 LINE_BYTES = 64
 
-# BF16 has no type in NumPy; its values are held as the upper halves of F32 ones.
+# NumPy has no BF16. Its values are held as the upper halves of F32 values.
 SOURCE_TYPES: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(np.uint16),
     "f32": np.dtype(np.float32),
 }
 
-# Number of values that are worked on at a time: they fit into a core's cache, and take long compared with a NumPy call.
+# The number of values per step. They fit into a core's cache, and take long compared with a NumPy call.
 _BLOCK_VALUES = 1 << 16
 
 _MAX_F32_BITS = int(np.float32(MAX_ABS_VALUE).view(np.uint32))
 
 
 def aligned_empty(count: int, dtype: Any) -> NDArray[Any]:
-    """Returns an array of `count` values, with any content, which begins at a cache line."""
+    """Returns an uninitialised array of `count` values that begins at a cache line."""
     dtype = np.dtype(dtype)
     room = np.empty(count * dtype.itemsize + LINE_BYTES, dtype=np.uint8)
     begin = -room.ctypes.data % LINE_BYTES
