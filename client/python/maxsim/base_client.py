@@ -57,19 +57,19 @@ class BaseClient(abc.ABC):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """target: host:port, or any gRPC name. The default port is 7070. If the name has several addresses
-        ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
-        or localhost if that is not set.
+            ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None:
+            $MAXSIM_SERVER, or localhost if that is not set.
         timeout: seconds above 0 that a call may take, retries included. admin_timeout: the same for load and the
-        other calls that add, change or remove collections.
+            other calls that add, change or remove collections.
         retry: how often a call is tried, if it may be repeated.
         token: a token in the server's auth.tokens_file. token_file: a file whose first token is used. If neither is
-        given: $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
+            given: $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
         client_id: the name by which a busy server shares its time among clients. It replaces this machine's address,
-        and is sent as the metadata `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
+            and is sent as the metadata `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
         tls: True speaks TLS, False never. ca_file (PEM): the authorities that may have signed the server's
-        certificate, or None for those of the system. cert_file and key_file: this client's certificate and key. Each
-        of these files turns TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without
-        TLS, the token is sent unencrypted.
+            certificate, or None for those of the system. cert_file and key_file: this client's certificate and key.
+            Each of these files turns TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE,
+            $MAXSIM_CLIENT_KEY_FILE. Without TLS, the token is sent unencrypted.
         server_name: the name in the server's certificate, if it is not the target's host.
         credentials: gRPC credentials, which replace tls and its files.
         options: further channel options, which take precedence over those of this class.

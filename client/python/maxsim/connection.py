@@ -23,7 +23,7 @@ _METADATA_KEY = re.compile("[a-z0-9_.-]+")
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
-    """What a channel of grpc or of grpc.aio is made of. Without `credentials` nothing is encrypted."""
+    """The parameters of a channel of grpc or grpc.aio. Without `credentials`, the connection is not encrypted."""
 
     target: str
     credentials: grpc.ChannelCredentials | None
@@ -46,8 +46,8 @@ def resolve(
     client_key: str,
     options: Mapping[str, Any] | None,
 ) -> Connection:
-    """Completes the arguments of a client with the environment's. Files are read once, here: OSError where one cannot
-    be read, ValueError for what is of a wrong type or contradicts itself."""
+    """Completes a client's arguments from the environment. Reads files once, here. OSError: a file cannot be read.
+    ValueError: an argument has a wrong type, or contradicts another one."""
     _check_types(locals())
     if token is not None and token_file is not None:
         raise ValueError("give token or token_file, not both")
@@ -113,7 +113,7 @@ def _is_printable(token: str) -> bool:
 
 
 def server_target(target: str) -> str:
-    """Returns the name that gRPC takes for an address. Adds a port if the address has none."""
+    """Returns an address in the form that gRPC takes. Adds the port if the address has none."""
     if target.startswith(_SCHEMES):
         return target
     if not target or target.startswith(":") or target.endswith(":") or "/" in target:
@@ -123,7 +123,7 @@ def server_target(target: str) -> str:
 
 
 def read_token(path: Path) -> str:
-    """Returns the first token of a file, in which lines that begin with # are comments."""
+    """Returns the first token in a file. Lines that begin with # are comments."""
     try:
         lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -160,5 +160,5 @@ def _read(path: Path | None) -> bytes | None:
 
 
 def _environment(name: str) -> str | None:
-    """Returns a variable; one that is empty counts as none."""
+    """Returns an environment variable, or None if it is not set or empty."""
     return os.environ.get(name) or None

@@ -1,4 +1,4 @@
-"""Reads arrays of any library through the DLPack protocol, bfloat16 included, which NumPy's own reader refuses."""
+"""Reads arrays of any library through the DLPack protocol. Unlike NumPy's own reader, it accepts bfloat16."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _DataType(ctypes.Structure):
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor, which begins the DLManagedTensor of a capsule."""
+    """DLTensor, the first member of the DLManagedTensor in a capsule."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -41,16 +41,16 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def device_type(array: Any) -> int:
-    """Returns the DLDeviceType of an array; the CPU's for one that does not say."""
+    """Returns the DLDeviceType of an array, or the CPU's if the array does not report one."""
     return int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else 1
 
 
 def read(array: Any) -> tuple[npt.NDArray[Any], bool]:
-    """Returns a copy of an array in the CPU's memory, and whether its elements are bfloat16, which the copy has as
-    uint16. ValueError for another device, or for elements that NumPy has no type for."""
+    """Returns a copy of an array in the CPU's memory, and whether its elements are bfloat16; the copy then has their
+    bits as uint16. ValueError: the array is on another device, or NumPy has no type for its elements."""
     if device_type(array) not in CPU_DEVICES:
         raise ValueError("is not in the CPU's memory")
-    # The capsule is never marked as consumed: its own destructor frees the tensor when this function has copied it.
+    # The capsule is not marked as consumed, so its own destructor frees the tensor after this function has copied it.
     capsule = array.__dlpack__()
     tensor = ctypes.cast(_capsule_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
     kind, bits, lanes = tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes
@@ -71,7 +71,7 @@ def read(array: Any) -> tuple[npt.NDArray[Any], bool]:
 def _copy(
     address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """Copies elements from memory into an array of its own, row-major."""
+    """Copies elements from memory into a new row-major array."""
     if strides is None:
         strides = tuple(int(np.prod(shape[i + 1 :])) * dtype.itemsize for i in range(len(shape)))
     first = sum((size - 1) * stride for size, stride in zip(shape, strides) if stride < 0)

@@ -40,7 +40,7 @@ class BlockingCall(Protocol[AskedT, AnsweredT]):
 
 
 class DocumentMethods(BaseClient):
-    """How a Client makes a call, and what it asks of a server's Documents."""
+    """Makes the calls of a Client, among them those to the server's Documents service."""
 
     documents: documents_pb2_grpc.DocumentsStub
 
@@ -71,29 +71,31 @@ class DocumentMethods(BaseClient):
     def upsert(
         self, collection: str, documents: Iterable[DocumentLike], *, timeout: float | None = None
     ) -> WriteResults:
-        """Adds documents to a live collection, or replaces those of the same ids, whole; returns when they are on the
-        server's disk and every later request sees them.
+        """Adds documents to a live collection. A document replaces the one that has its id, as a whole. Returns when
+        the documents are on the server's disk and every later request sees them.
 
         documents: any iterable of NewDocument, of mappings with the same names ({"id": ..., "tokens": ..., "payload":
-            ..., "version": ...}), or of tuples (id, tokens or text[, payload]). Token vectors are [tokens, dim], what
-            maxsim.token_vectors takes: float16, bfloat16 and float32 travel as they are, and the server rounds them to
-            the collection's storage type.
+            ..., "version": ...}), or of tuples (id, tokens or text[, payload]). Token vectors are [tokens, dim], in
+            any form that maxsim.token_vectors takes. float16, bfloat16 and float32 are sent unchanged, and the server
+            rounds them to the collection's storage type.
         timeout: seconds above 0 that each request may take, retries included; None: the client's.
 
         If the server has `auth.write_tokens_file`, writing needs a token from that file.
 
-        The documents go in requests of 10,000 at most, and of the server's limits.max_request_bytes; each is written
-        whole or not at all, in order. Where one fails, those before it are written.
+        The documents are sent in requests of at most 10,000 documents and the server's limits.max_request_bytes. The
+        server writes the requests in order, each as a whole or not at all. If one fails, those before it have been
+        written.
 
-        A request is retried as a rerank is: a document is replaced whole, so that writing it twice leaves what writing
-        it once does. Where the answer to a first attempt was lost, a document with a version may come back as "stale"
-        though this call wrote it. A document without a version is always written, and may then replace what another
-        client wrote between two attempts: give versions where several write the same ids.
+        Requests are retried like those of `rerank`: writing a document twice has the same effect as writing it once,
+        because it is replaced as a whole. If the answer to a first attempt was lost, a document with a version may be
+        reported as "stale" although this call wrote it. A document without a version is always written, so a retry
+        may replace a document that another client wrote between the attempts. If several clients write the same ids,
+        use versions.
 
-        Returns a result for each document, and the collection's sequence number for `min_sequence`. ValueError names an
-        argument that is wrong (`documents[3].tokens has the shape [48]; ...`); FailedPrecondition: the collection is
-        not live; ResourceExhausted with `retry_after`: the memory for written documents is full until the next
-        compaction; InvalidArgument.field names what the server refuses."""
+        Returns a result for each document, and the collection's sequence number for `min_sequence`. ValueError: an
+        argument is wrong; the message names it (`documents[3].tokens has the shape [48]; ...`). FailedPrecondition:
+        the collection is not live. ResourceExhausted with `retry_after`: the memory for written documents is full
+        until the next compaction. InvalidArgument: the server refuses a part of the request, which `field` names."""
         check_documents(documents)
         batches, answers = UpsertBatches(collection), UpsertAnswers()
         for document in documents:
@@ -120,16 +122,18 @@ class DocumentMethods(BaseClient):
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         timeout: float | None = None,
     ) -> UpsertSummary:
-        """Writes any number of documents, as `upsert` takes them, over one stream; returns when all are written.
+        """Writes any number of documents over one stream, in the forms that `upsert` takes. Returns when all are
+        written.
 
-        They are taken from the iterable, by another thread, as fast as the server writes: one batch of at most
-        `batch_documents` and about `batch_bytes` is in memory here. The server waits a while where its memory is full.
-        Nothing is retried here, since what was taken from the iterable is gone; `upsert` takes an iterable too,
-        retries, and waits for each request's answer. After an error the documents of earlier batches may be written:
-        writing all of them again does no harm.
+        Another thread takes them from the iterable as fast as the server writes, and holds only one batch in memory,
+        of at most `batch_documents` documents and about `batch_bytes`. If the server's memory is full, the server
+        waits a while. Nothing is retried, because a document that was taken from the iterable cannot be taken again;
+        use `upsert`, which also takes an iterable, if you need retries. After an error, the documents of earlier
+        batches may have been written. It does no harm to write all of them again.
 
-        What the iterable raises is raised, and so is the ValueError for a document that is wrong; the documents before
-        it are written. `timeout` bounds the whole stream in seconds above 0; None: nothing does."""
+        An exception of the iterable is raised, and so is a ValueError for a wrong document; the documents before it
+        are written. `timeout` bounds the whole stream, in seconds above 0. If it is None, the stream has no time
+        limit."""
         limit = check_upsert_stream(documents, batch_documents, batch_bytes, timeout)
         batches = UpsertBatches(collection, batch_documents, batch_bytes)
         max_bytes = request_bytes(self._server_limits(timeout))
@@ -137,7 +141,7 @@ class DocumentMethods(BaseClient):
         failures: list[Exception] = []
 
         def messages() -> Iterator[documents_pb2.UpsertRequest]:
-            """Runs in a thread of gRPC's."""
+            """Runs in a thread of gRPC."""
             try:
                 for document in documents:
                     full = batches.put(batches.convert(document), max_bytes)
@@ -146,7 +150,8 @@ class DocumentMethods(BaseClient):
                     if full is not None:
                         yield full
             except Exception as failure:
-                # gRPC would print it and tell the caller nothing. The stream ends with what came before.
+                # gRPC would only print this exception. Keep it for the caller, and end the stream after the documents
+                # so far.
                 failures.append(failure)
             rest = batches.rest()
             if rest is not None:

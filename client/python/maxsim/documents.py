@@ -1,4 +1,4 @@
-"""Documents that are written to a live collection and read back from one, and what became of them."""
+"""Documents that are written to live collections or read from collections, and the results of writes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _OUTCOMES: dict[int, Outcome] = {
 
 @dataclasses.dataclass(frozen=True)
 class NewDocument:
-    """A document to be written: new, or in place of the one that has its id.
+    """A document to write. It replaces the document that has its id, if there is one.
 
-    `id` is a string of 1 to 512 bytes, or an integer of 64 bits, as the collection has them. Either `tokens` are its
-    token vectors, [tokens, dim] (what maxsim.token_vectors takes), or `text` is what the server's encoder turns into
-    them. `payload` is a JSON object of at most 1 MiB, as a mapping or as text. `version`, of 1 or more, say a time or
-    the number of a change, keeps an older write from replacing a newer one."""
+    `id` is a string of 1 to 512 bytes or a 64-bit integer, depending on the collection. Give either `tokens`, the
+    token vectors [tokens, dim] (in any form that maxsim.token_vectors takes), or `text`, which the server's encoder
+    turns into token vectors. `payload` is a JSON object of at most 1 MiB, as a mapping or as text. `version`, at
+    least 1, for example a time or the number of a change, prevents an older write from replacing a newer one."""
 
     id: Id
     tokens: VectorsLike | None = None
@@ -52,10 +52,10 @@ DocumentLike: TypeAlias = (
 
 @dataclasses.dataclass(frozen=True)
 class WriteResult:
-    """What became of one document or id. `outcome` is "applied": it is written, and requests see it; "stale": a version
-    that is not older was there, and nothing changed; or, of a delete, "not_found": the collection does not hold the id.
-    `sequence` is the number of the write, 0 if nothing was written. `truncated`: the server's encoder cut the end of
-    the document's text. Not all encoders report this."""
+    """The result of writing or deleting one document. `outcome` is "applied": the write is done, and requests see it;
+    "stale": the collection holds the same or a newer version, and nothing changed; or, for a delete, "not_found": the
+    collection does not hold the id. `sequence` is the number of the write, or 0 if nothing was written. `truncated`:
+    the server's encoder cut off the end of the document's text. Not all encoders report this."""
 
     outcome: Outcome
     sequence: int
@@ -64,10 +64,10 @@ class WriteResult:
 
 @dataclasses.dataclass(frozen=True)
 class WriteResults(Sequence[WriteResult]):
-    """The results of a call, one a document or id, in order.
+    """The results of a call, one per document or id, in order.
 
-    `sequence` is the number of the collection's last write with these: a request with min_sequence=sequence sees them.
-    `encoded_tokens` counts the token vectors that the server's encoder made of texts."""
+    `sequence` is the collection's last write when all of these were done: a request with min_sequence=sequence sees
+    them. `encoded_tokens` is the number of token vectors that the server's encoder made from texts."""
 
     results: list[WriteResult]
     sequence: int
@@ -90,8 +90,8 @@ class WriteResults(Sequence[WriteResult]):
 
 @dataclasses.dataclass(frozen=True)
 class UpsertSummary:
-    """What became of the documents of a stream: how many were applied, how many were stale; `sequence` and
-    `encoded_tokens` are those of WriteResults, `num_requests` the requests that the stream was cut into."""
+    """The result of a stream: how many documents were applied and how many were stale. `sequence` and
+    `encoded_tokens` are as in WriteResults. `num_requests` is the number of requests in the stream."""
 
     num_applied: int
     num_stale: int
@@ -102,12 +102,12 @@ class UpsertSummary:
 
 @dataclasses.dataclass(frozen=True)
 class StoredDocument:
-    """A document as the collection holds it.
+    """A document that the collection holds.
 
-    `tokens`, where they were asked for, are float32 [num_tokens, dim]. Those of an i8 collection are what scores are
-    computed of: quantised, and rotated by the collection's own rotation, so that they are not the vectors that were
-    written. `version` is 0 if the document has none, `sequence` the number of the write that brought it, 0 for one
-    that came with the generation."""
+    `tokens` is float32 [num_tokens, dim], or None if the caller did not ask for vectors. In an i8 collection they are
+    the vectors from which scores are computed, quantised and rotated, and not those that were written. `version` is 0
+    if the document has none. `sequence` is the number of the write that brought the document, or 0 if it came with
+    the generation."""
 
     id: Id
     num_tokens: int
@@ -119,8 +119,8 @@ class StoredDocument:
 
 @dataclasses.dataclass(frozen=True)
 class StoredDocuments(Sequence[StoredDocument]):
-    """The documents that were found, in the order of the ids. `missing` are the ids that the collection does not hold;
-    `generation` and `sequence` are those of the collection as it was read."""
+    """The documents that were found, in the order of the ids. `missing` has the ids that the collection does not
+    hold. `generation` and `sequence` say which state of the collection was read."""
 
     documents: list[StoredDocument]
     missing: list[Id] = dataclasses.field(default_factory=list)
@@ -140,7 +140,7 @@ class StoredDocuments(Sequence[StoredDocument]):
 
 @dataclasses.dataclass(frozen=True)
 class FacetValue:
-    """A value of a field, and how many documents have it."""
+    """A value of a field, and the number of documents that have it."""
 
     value: str
     count: int
@@ -148,11 +148,12 @@ class FacetValue:
 
 @dataclasses.dataclass(frozen=True)
 class Facets(Sequence[FacetValue]):
-    """The values of a field by their counts, the highest first; values of equal counts in the order of their UTF-8.
+    """The values of a field, those with the highest counts first. Values of equal counts are in the order of their
+    UTF-8 bytes.
 
-    `num_values` counts all values that the matching documents have, those beyond the limit included, and
-    `num_documents` the documents that match, with a value or without. `generation` and `sequence` are those of the
-    collection as it was counted."""
+    `num_values` is the number of all values that the matching documents have, including those beyond the limit.
+    `num_documents` is the number of matching documents, with or without a value. `generation` and `sequence` say
+    which state of the collection was counted."""
 
     values: list[FacetValue]
     num_values: int = 0
@@ -172,7 +173,7 @@ class Facets(Sequence[FacetValue]):
 
 
 def read_facets(response: documents_pb2.FacetsResponse) -> Facets:
-    """Returns the values of an answer."""
+    """Reads the facets from an answer."""
     return Facets(
         [FacetValue(value.value, value.count) for value in response.values],
         response.num_values,
@@ -189,7 +190,7 @@ def read_documents(response: documents_pb2.GetResponse) -> StoredDocuments:
 
 
 def read_summary(response: documents_pb2.UpsertStreamResponse) -> UpsertSummary:
-    """Returns the answer to a stream."""
+    """Reads the answer to a stream."""
     return UpsertSummary(
         response.num_applied, response.num_stale, response.sequence, response.encoded_tokens, response.num_requests
     )

@@ -1,4 +1,4 @@
-"""What a failed call raises: one class a status code, all of them MaxsimError and grpc.RpcError."""
+"""The exceptions of failed calls: one class per status code. All are subclasses of MaxsimError and grpc.RpcError."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class MaxsimError(grpc.RpcError):
 
     `message` is the server's. If the server was not reached or did not answer in time, `message` says so, with the
     server's address and advice or the timeout, and gRPC's own error is the `__cause__`. `field` is the path of the
-    field at fault in the request ("queries[3].weights"), if the server names one. `reason` says in a word what
-    happened ("LIMIT_EXCEEDED"), `limit` is the largest value that the server accepts, and `limit_key` the key of its
-    configuration that sets the limit ("limits.max_top_k"); each is None if the server does not say it.
-    `retry_after` is the number of seconds after which the server suggests another attempt, if it does. `code()` and
+    wrong field in the request ("queries[3].weights"). `reason` is a fixed word for the kind of error
+    ("LIMIT_EXCEEDED"). `limit` is the largest value that the server accepts, and `limit_key` the key of its
+    configuration that sets the limit ("limits.max_top_k"). Each of these four is None if the server does not send it.
+    `retry_after` is the number of seconds after which the server suggests another attempt, or None. `code()` and
     `details()` are as in gRPC's errors. `pushback_ms` is the value of gRPC's trailer that limits retries, as text."""
 
     status_code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
@@ -40,7 +40,7 @@ class MaxsimError(grpc.RpcError):
         limit: int | None = None,
         limit_key: str | None = None,
     ) -> None:
-        """`problem` is the part of the message after "FIELD: "."""
+        """`problem` is the part of the message that follows "FIELD: "."""
         super().__init__(message)
         self.message = message
         self.field = field
@@ -71,8 +71,8 @@ class MaxsimError(grpc.RpcError):
         return {**{name: getattr(self, name) for name in names}, "problem": self._problem}
 
     def with_field(self, field: str) -> MaxsimError:
-        """Returns a copy of the error about another field. Its message names that field too, if the server sent the
-        problem by itself."""
+        """Returns a copy of the error with another field. If the server sent the problem separately from the message,
+        the message names the new field too."""
         message = self.message if self._problem is None else f"{field}: {self._problem}"
         return _restore(type(self), message, {**self._details(), "field": field})
 
@@ -94,14 +94,14 @@ class NotFound(MaxsimError):
 
 
 class AlreadyExists(MaxsimError):
-    """A collection of this name is already loaded, or the folder that is to be created exists already."""
+    """A collection of this name is already loaded, or the folder to create already exists."""
 
     status_code = grpc.StatusCode.ALREADY_EXISTS
 
 
 class PermissionDenied(MaxsimError):
-    """The token may not do this (a token for searching alone, say, may not write), or the path is under none of the
-    server's roots."""
+    """The token does not permit the call (for example, a token for searching only does not permit writing), or the
+    path is under none of the server's roots."""
 
     status_code = grpc.StatusCode.PERMISSION_DENIED
 
@@ -113,15 +113,15 @@ class Unauthenticated(MaxsimError):
 
 
 class ResourceExhausted(MaxsimError):
-    """The server is busy, or its memory for written documents is full, and `retry_after` says for how long; without it,
-    the request is too large for this server."""
+    """With `retry_after`, the server is busy, or its memory for written documents is full; try again after that time.
+    Without it, the request is too large for this server."""
 
     status_code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 class FailedPrecondition(MaxsimError):
-    """The server has no encoder for a text, or not the one that made the collection; or the collection that is to be
-    written is not live."""
+    """The server has no encoder for a text, or another one than made the collection. Or the call writes to a
+    collection that is not live."""
 
     status_code = grpc.StatusCode.FAILED_PRECONDITION
 
@@ -179,7 +179,7 @@ def make_error(
     metadata: Iterable[tuple[str, str | bytes]] | None = None,
     retry_after: float | None = None,
 ) -> MaxsimError:
-    """Returns the error of a code, with what its trailing metadata says."""
+    """Returns the error for a status code, with the details in the call's trailing metadata."""
     details = status_details.read_metadata(metadata)
     if retry_after is not None:
         details = dataclasses.replace(details, retry_after=retry_after)

@@ -1,9 +1,9 @@
-"""Filters: which candidates of a request are scored, by the fields that their collection declares.
+"""Filters decide which candidates of a request are scored, by the fields that the collection declares.
 
     from maxsim import F
     client.rerank("docs", query, filter=(F.lang == "en") & (F.year >= 2020) & ~F.tags.is_in(["draft", "old"]))
 
-A filter may also be a text (`'lang = "en" and year >= 2020'`) or the same as a dict, as HTTP takes it."""
+A filter may also be a text (`'lang = "en" and year >= 2020'`), or a dict in the JSON form of the HTTP API."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from .v1 import rerank_pb2 as pb
 # A time is a datetime with a time zone, or a string of RFC 3339.
 Value: TypeAlias = "str | int | float | bool | datetime.datetime"
 
-MAX_DEPTH = 32  # levels of a filter, as the server takes them
+MAX_DEPTH = 32  # levels of a filter, the server's limit
 
 _BOUNDS = {"gt": ("low", True), "gte": ("low", False), "lt": ("high", True), "lte": ("high", False)}
 _KINDS = "and, or, not, or field with equals, in, gt, gte, lt, lte or exists"
 
 
 class Filter:
-    """A filter, as F builds it. `&` is and, `|` is or, `~` is not; these bind closer than comparisons, so that
-    comparisons need parentheses. Filters do not change."""
+    """A filter, made with F. `&` means and, `|` or, `~` not. Python gives these operators precedence over
+    comparisons, so put comparisons into parentheses. Filters are immutable."""
 
     __slots__ = ("_tree",)
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
-        """Takes the JSON form. ValueError names the place of what is wrong."""
+        """Takes the JSON form. ValueError names the place of the error."""
         _fill(pb.Filter(), tree, "filter", 1)
         self._tree: dict[str, Any] = copy.deepcopy(dict(tree))
 
@@ -61,7 +61,7 @@ class Filter:
     def _joined(self, how: str, other: Filter) -> Filter:
         if not isinstance(other, Filter):
             return NotImplemented
-        # A chain of one kind is one list, however long it is.
+        # A chain of one operator becomes one list, however long the chain is.
         children: list[Any] = []
         for one in (self, other):
             children.extend(one._tree[how] if how in one._tree else [one._tree])
@@ -69,7 +69,7 @@ class Filter:
 
 
 class FieldName:
-    """A field, whose comparisons are filters: F.lang == "en". F["lang"] is the same field."""
+    """A field. Its comparisons return filters: F.lang == "en". F["lang"] is the same field."""
 
     __slots__ = ("_name",)
 
@@ -97,7 +97,7 @@ class FieldName:
     __hash__ = None  # type: ignore[assignment]
 
     def is_in(self, values: Iterable[Value]) -> Filter:
-        """Matches documents whose value is one of these; of a list of keywords, one is."""
+        """Matches documents whose value is one of `values`. For a list of keywords, one of its keywords must be."""
         return self._compared("in", list(arguments.items(values, f"the values of {self._name}", "a list of values")))
 
     def exists(self) -> Filter:
@@ -115,7 +115,7 @@ class FieldName:
 
 
 class Fields:
-    """F, whose attributes and items are fields."""
+    """The type of F. Its attributes and items are fields."""
 
     def __getattr__(self, name: str) -> FieldName:
         if name.startswith("__"):
@@ -138,7 +138,7 @@ def fill_filter(
     | documents_pb2.ScrollRequest,
     given: FilterLike | None,
 ) -> None:
-    """Sets the request's filter; with None it gets none. ValueError names the part of the filter that is wrong."""
+    """Sets the request's filter, unless it is None. ValueError names the wrong part of the filter."""
     if given is None:
         return
     if isinstance(given, str):
@@ -152,7 +152,7 @@ def fill_filter(
 
 
 def _fill(message: pb.Filter, tree: Any, name: str, depth: int) -> None:
-    """Fills a message from the JSON form. `name` is the place of the tree."""
+    """Fills a message from the JSON form. `name` is the place of `tree` in the filter, for errors."""
     if isinstance(tree, Filter):
         tree = tree.to_dict()
     if not isinstance(tree, Mapping):

@@ -46,19 +46,19 @@ def to_float32(values: NDArray[Any], data_type: str) -> NDArray[Any]:
 
 
 def widen_f16(values: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
-    """Writes finite F16 values into `target`, F32 of their shape, and returns it. It takes half the time of NumPy's
-    conversion, which is not vectorised everywhere."""
+    """Writes finite F16 values into `target`, an F32 array of their shape, and returns it. Takes half the time of
+    NumPy's conversion, which is not vectorised on every machine."""
     bits = target.view(np.int32)
     np.copyto(bits, values.view(np.int16))
     np.left_shift(bits, 13, out=bits)
-    # This leaves the sign, 5 bits of exponent and 10 of fraction.
+    # Keeps the sign, 5 bits of exponent and 10 of fraction.
     np.bitwise_and(bits, np.int32(-0x70002000), out=bits)
     np.multiply(target, np.float32(2.0**112), out=target)  # The exponents' biases differ by 112.
     return target
 
 
 def _to_bf16(values: NDArray[Any]) -> NDArray[Any]:
-    """Rounds F32 values to nearest, ties to even; a NaN stays one."""
+    """Rounds F32 values to the nearest BF16 ones, ties to even. A NaN stays a NaN."""
     bits = values.view(np.uint32)
     rounded = bits + ((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF)
     narrowed = (rounded >> np.uint32(16)).astype(np.uint16)
@@ -78,8 +78,8 @@ def _narrow(values: NDArray[Any], storage: str) -> NDArray[Any]:
 
 
 def convert(values: NDArray[Any], data_type: str, storage: str, workers: Workers) -> NDArray[Any]:
-    """Returns rows of type f16, bf16 or f32, contiguous, as another of these; narrowing rounds to nearest, ties to
-    even."""
+    """Converts contiguous rows from one of the types f16, bf16 and f32 to another. Narrowing rounds to nearest, ties
+    to even."""
     if data_type == storage:
         return values
     converted = np.empty(values.shape, dtype=SOURCE_TYPES[storage])
@@ -94,7 +94,8 @@ def convert(values: NDArray[Any], data_type: str, storage: str, workers: Workers
 
 
 def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
-    """Returns the unsigned type of a value's bits, the mask of its magnitude, and the largest magnitude's bits."""
+    """Returns the unsigned type of a value's bits, the mask that keeps its magnitude, and the bits of the largest
+    magnitude."""
     if data_type == "f32":
         return np.uint32, 0x7FFFFFFF, _MAX_F32_BITS
     if data_type == "bf16":
@@ -104,14 +105,14 @@ def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
 
 
 def find_unusable(values: NDArray[Any], data_type: str) -> Optional[int]:
-    """Returns the flat index of the first value that is not finite or beyond the limit of magnitudes. `values` are
-    contiguous."""
+    """Returns the flat index of the first value that is not finite or exceeds the largest magnitude. None if all are
+    valid. `values` must be contiguous."""
     kind, mask, limit = _magnitude_limit(data_type)
     bits = values.reshape(-1).view(kind)
     magnitudes = aligned_empty(min(_BLOCK_VALUES, len(bits)), kind)
     for begin in range(0, len(bits), _BLOCK_VALUES):
         block = bits[begin : begin + _BLOCK_VALUES]
-        # Positive numbers are ordered as their bits are, infinities and NaNs last.
+        # For values without sign, the order of the numbers is the order of their bits, with infinities and NaNs last.
         found = np.bitwise_and(block, kind(mask), out=magnitudes[: len(block)])
         if int(found.max()) > limit:
             return begin + int(np.argmax(found > kind(limit)))
@@ -119,7 +120,7 @@ def find_unusable(values: NDArray[Any], data_type: str) -> Optional[int]:
 
 
 def describe_unusable(value: float, storage: str) -> str:
-    """Says why a value, as it was given, cannot be stored."""
+    """Says why a value cannot be stored. `value` is as the caller gave it."""
     if not math.isfinite(value):
         return f"{value:g} is not finite"
     if abs(value) <= MAX_ABS_VALUE and storage == "f16":

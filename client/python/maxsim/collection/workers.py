@@ -1,4 +1,4 @@
-"""The threads of a writer. NumPy lets go of the interpreter's lock while it computes."""
+"""The threads of a writer. They compute in parallel, because NumPy releases the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _local = threading.local()
 
 
 def num_cores() -> int:
-    """Returns the cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -26,19 +26,20 @@ def make_pool(num_threads: int, name: str) -> ThreadPoolExecutor:
 
 
 def in_pool() -> bool:
-    """Returns whether the calling thread is of a pool that make_pool made, and so cannot wait for that pool's end."""
+    """Returns whether the calling thread belongs to a pool of make_pool. Such a thread cannot wait for its pool to
+    end."""
     return getattr(_local, "is_of_pool", False)
 
 
 class Workers:
-    """Runs calls that convert and quantise in a number of threads. The caller's thread is one of them."""
+    """Runs calls that convert and quantise in several threads, including the caller's."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
         self._pool = make_pool(num_threads - 1, "maxsim-encode") if num_threads > 1 else None
 
     def run(self, calls: Sequence[Callable[[], None]]) -> None:
-        """Returns when all calls have, or raises the first error among them."""
+        """Returns when all calls have returned, or raises the first error."""
         if self._pool is None:
             for call in calls:
                 call()

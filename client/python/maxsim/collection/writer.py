@@ -1,4 +1,4 @@
-"""Writes a collection's next generation, a document at a time."""
+"""Writes a collection's next generation, one document after another."""
 
 from __future__ import annotations
 
@@ -49,37 +49,36 @@ class CollectionWriter:
         with CollectionWriter("docs", dim=128, storage="i8") as writer:
             writer.add("doc-1", vectors, {"title": "..."})  # vectors: [tokens, dim]
 
-    The files are those that `maxsim-shard build` writes for the same documents, byte for byte but for who made them and
-    when. Documents are written as they come: in memory are some MiB, and 24 bytes of each document for finding ids that
-    repeat. Nothing can be seen of a generation before `close` publishes it in one step; a writer that is left by an
-    exception removes its files, and those of one whose process was killed are removed by the next writer, or build, of
-    the folder. One writer at a time writes to a folder, and one thread at a time uses a writer.
+    The files are byte for byte those that `maxsim-shard build` writes for the same documents, except for the
+    manifest's program and time. Documents are written as they come: the writer holds some MiB in memory, and 24 bytes
+    per document to find repeated ids. A generation becomes visible only when `close` publishes it, in one step. If an
+    exception leaves the `with` block, the writer removes its files; if the process is killed, the next writer or build
+    in the folder does. Only one writer at a time can write to a folder, and a writer is not thread-safe.
 
     Arguments:
-        folder: of the collection. It is created, or given the next generation when it holds a collection.
+        folder: of the collection. A new folder is created. A collection in it gets its next generation.
         dim: columns of a token vector, 8 to 4096.
-        storage: "f32", "f16", "bf16" or "i8". None takes that of the collection in the folder; else "bf16" where the
-            first document is bfloat16, and "f16" where it is not.
-        codebook: writes a collection of residual codes (maxsim.collection.Codebook): vectors of documents are then its
-            rows, uint8, and the storage is the codebook's.
+        storage: "f32", "f16", "bf16" or "i8". None takes that of the collection in the folder. Without one, it is
+            "bf16" if the first document is bfloat16, and otherwise "f16".
+        codebook: writes a collection of residual codes (maxsim.collection.Codebook). The vectors of documents are
+            then rows of codes, uint8, and the codebook decides the storage.
         name: of the collection. None takes that of the collection in the folder, or the folder's own name.
-        encoder: what made the vectors, a mapping of "model", "dim" and more, or the path of a JSON file that holds one.
-        max_shard_bytes: the largest shard file; a document that is larger has one of its own.
-        codes: planes of the codes that are stored beside the vectors (docs/reference/formats.md): 1, 2 or 4; 0 for
-            none. None takes as many as the collection in the folder has.
-        fields: what requests can filter by, "NAME:KIND=PATH,NAME:KIND,...", for example
-            "lang:keyword=meta.lang,year:integer": values that are read from the payloads (docs/reference/formats.md);
-            "" for none. None takes those of the collection in the folder.
+        encoder: what made the vectors: a mapping of "model", "dim" and more, or the path of a JSON file with one.
+        max_shard_bytes: the largest size of a shard file. A document that is larger gets its own shard.
+        codes: the number of planes of the codes that are stored beside the vectors (docs/reference/formats.md): 1, 2
+            or 4, or 0 for no codes. None takes that of the collection in the folder.
+        fields: values of the payloads that requests can filter by (docs/reference/formats.md), for example
+            "lang:keyword=meta.lang,year:integer"; "" for no fields. None takes those of the collection in the folder.
         rotation_seed: with "i8" or codes, the seed of the rotation, 0 to 2^53 - 1.
-        num_threads: that convert, quantise and encode. None: one for each core.
-        allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
-            ids, or lack the payloads or a field of that one. Requests that rely on these will then fail.
-        refuse_lossy: with "i8", raises an error for a document in which a token vector becomes all zeros, or loses more than
-            a quarter of its length to rounding, because another token of the document is far longer. Without it, such
-            tokens are only counted in Summary.loss.
-        created_by: the program that the manifest names. None: this package and its version.
+        num_threads: the number of threads that convert, quantise and encode. None: one per core.
+        allow_other_shape: permits the generation to have another dimension or type of ids than the one in the folder,
+            or to lack its payloads or one of its fields. Requests that rely on these will then fail.
+        refuse_lossy: with "i8", raises an error for a document in which a token vector becomes all zeros, or loses
+            more than a quarter of its length to rounding, because another token of the document is far longer.
+            Without it, such tokens are only counted in Summary.loss.
+        created_by: the program's name in the manifest. None: this package and its version.
 
-    Raises CollectionError for what the folder, an option or a document has wrong, and OSError for what the disk has.
+    CollectionError: the folder, an option or a document is wrong. OSError: the disk failed.
     """
 
     def __init__(
@@ -118,15 +117,15 @@ class CollectionWriter:
         self._refuse_lossy = refuse_lossy
         self._created_by = created_by or f"maxsim {maxsim.__version__} (Python)"
 
-        # This is what was published, also where an exception ended `close` afterwards.
+        # The summary of the published generation. It is set even if an exception ended `close` after publishing.
         self.summary: Optional[Summary] = None
         self._closed = False
         self._num_added = 0
-        # The first document decides what these are.
+        # Set by the first document.
         self._layout: Optional[Layout] = None
         self._pending: Optional[PendingDocuments] = None
         self._storing: Optional[Storing] = None
-        self._publishing: Optional[Summary] = None  # It becomes the summary once the manifest is in its place.
+        self._publishing: Optional[Summary] = None  # becomes `summary` when the manifest has been renamed
         self._folder = self._open_folder(Path(os.path.abspath(os.fspath(folder))))
         try:
             self._before = Predecessor(self._read_published(), allow_other_shape)
@@ -138,7 +137,7 @@ class CollectionWriter:
             self.abort()
             raise
 
-    # A dry run overrides these methods.
+    # DryRunWriter overrides these methods.
 
     def _open_folder(self, folder: Path) -> OutputFolder:
         return OutputFolder(folder)
@@ -167,12 +166,12 @@ class CollectionWriter:
             self.close()
 
     def __del__(self) -> None:
-        # Half-made objects have no folder, and their constructor has said why.
+        # If the constructor has raised, there is no folder to clean up.
         if getattr(self, "_folder", None) is not None and not getattr(self, "_closed", True):
             if self._process == os.getpid():
                 warnings.warn(f"{self!r} was never closed: nothing is published", ResourceWarning, stacklevel=2)
                 if in_pool():
-                    # The garbage collector runs in any thread, and one of the writer's cannot wait for its own end.
+                    # The garbage collector may run in a thread of the writer, which cannot wait for its own end.
                     threading.Thread(target=self.abort, name="maxsim-abort").start()
                 else:
                     self.abort()
@@ -183,19 +182,19 @@ class CollectionWriter:
 
     @property
     def num_documents(self) -> int:
-        """The documents that were added."""
+        """The number of documents added so far."""
         return self._num_added
 
     def add(self, id: Id, vectors: Any, payload: Optional[Mapping[str, Any]] = None) -> None:
         """Adds a document.
 
-        `id` is a string (1 to 512 bytes as UTF-8) or a 64-bit integer, all of one kind. `vectors` [tokens, dim], at
-        most 65,536 tokens, are an array of NumPy or torch, or whatever maxsim.token_vectors takes; they are copied.
-        `payload` is a mapping that JSON can hold, at most 1 MiB of it; an empty one is none.
+        `id` is a string (1 to 512 bytes in UTF-8) or a 64-bit integer; all ids are of the same kind. `vectors`
+        [tokens, dim], with at most 65,536 tokens, is an array of NumPy or torch, or anything else that
+        maxsim.token_vectors takes. It is copied. `payload` is a mapping that JSON can hold, in at most 1 MiB.
 
-        CollectionError says what is wrong with this document, which is then not added, and the writer can go on. Values
-        that are not finite or do not fit, and ids that repeat, are found for many documents at a time: that error,
-        which names the document, may come with a later one or with `close`, and the writer cannot go on.
+        CollectionError: the document is wrong. It was not added, and the writer can go on. But values that are not
+        finite or do not fit, and repeated ids, are found for many documents together: this error names the document,
+        may come from a later call or from `close`, and ends the writer.
         """
         self._check_open()
         key = None
@@ -210,7 +209,7 @@ class CollectionWriter:
                 pending = self._pending
                 self._check_id_type(key)
         except ShapeError:
-            raise  # The document is as good as all others.
+            raise  # The document itself is valid.
         except CollectionError as error:
             where = f"document {self._num_added}" + ("" if key is None else f", id {format_id(key)}")
             raise CollectionError(f"{where}: {error}") from None
@@ -226,11 +225,11 @@ class CollectionWriter:
         lengths: Any,
         payloads: Optional[Sequence[Optional[Mapping[str, Any]]]] = None,
     ) -> None:
-        """Adds documents whose vectors stand one after another in `vectors` [sum of lengths, dim], float16 or
-        float32: `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
+        """Adds documents whose vectors follow one another in `vectors` [sum of lengths, dim], float16 or float32.
+        `lengths` [documents] are their numbers of tokens. Does the same as `add` for each document, in less time.
 
-        `vectors` is not copied, and must not be written to before the writer is closed. Raises CollectionError and adds
-        no document if an argument does not have that shape, or if `add` would refuse an id or payload.
+        `vectors` is not copied, so do not change it before the writer is closed. CollectionError: an argument has
+        another shape, or `add` would refuse an id or a payload. No document was added.
         """
         self._check_open()
         num_payloads = len(ids) if payloads is None else len(payloads)
@@ -256,8 +255,8 @@ class CollectionWriter:
             self.add(*document)
 
     def close(self) -> Summary:
-        """Publishes the documents as the folder's next generation. If that fails, nothing is published and no file is
-        left. If an interrupt, or a warning that is raised as an error, comes after publishing, `summary` is set."""
+        """Publishes the documents as the folder's next generation. If this fails, nothing is published and no file
+        remains. If an interrupt or a warning that raises comes after publishing, `summary` is set."""
         try:
             self._check_open()
             return self._publish()
@@ -265,11 +264,11 @@ class CollectionWriter:
             self.abort()
 
     def abort(self) -> None:
-        """Ends without publishing, and removes what was written. Does nothing after `close`."""
+        """Ends without publishing, and removes the files. Does nothing after `close`."""
         if self._closed or self._process != os.getpid():
             return
         self._closed = True
-        # The last callback is called first, and each is, whatever those before it raise.
+        # Runs every callback, the last one first, even if others raise.
         with contextlib.ExitStack() as stack:
             if self._folder is not None:
                 stack.callback(self._folder.release)
@@ -283,7 +282,7 @@ class CollectionWriter:
         if self.summary is not None:
             return
         assert self._folder is not None
-        # Shards that a manifest which cannot be read may name are left.
+        # If the manifest cannot be read, shards stay, because it may name them.
         with contextlib.suppress(CollectionError, OSError):
             published = self._folder.remove_leftovers()
             if published is not None and self._publishing is not None:
@@ -299,7 +298,7 @@ class CollectionWriter:
             raise CollectionError(f"the writer belongs to process {self._process}, and this is {os.getpid()}")
 
     def _begin(self, key: Union[bytes, int], data_type: str) -> PendingDocuments:
-        """Decides what the first document decides."""
+        """Sets what depends on the first document: storage, layout and type of ids."""
         id_type = "string" if isinstance(key, bytes) else "int64"
         self._before.check_id_type(id_type)
         storage = self._before.choose_storage(self._storage, data_type)
@@ -318,7 +317,7 @@ class CollectionWriter:
             raise CollectionError(f"the id is {kind}, unlike those before it")
 
     def _flush(self) -> None:
-        """Has the pending documents stored, in another thread, once those before them are."""
+        """Stores the pending documents in another thread, after the previous ones are stored."""
         if self._pending is None or len(self._pending) == 0:
             return
         assert self._storing is not None
@@ -335,7 +334,7 @@ class CollectionWriter:
         if unsynchronised is None:
             self._folder.remove_old_generations(manifest, self._before.manifest)
         else:
-            # The removal may reach the disk before the rename does: then the generation before it would need its files.
+            # The removal may reach the disk before the rename: after a power failure the old generation lacks files.
             warnings.warn(
                 "the new generation is published, but a power failure now may bring back the one before: "
                 f"{unsynchronised}",
@@ -385,7 +384,7 @@ class CollectionWriter:
         ]
 
     def _encode(self, layout: Layout, entries: list[ShardEntry]) -> tuple[Optional[CodesFormat], list[ShardEntry]]:
-        """Writes the codes of the shards, which are made of the vectors as they are stored."""
+        """Writes the codes of the shards. They are computed from the stored vectors."""
         assert self._folder is not None
         if layout.codebook is not None:
             return None, entries

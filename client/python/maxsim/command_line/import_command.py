@@ -1,4 +1,4 @@
-"""`maxsim import`: a collection of what another library wrote."""
+"""`maxsim import`: makes a collection from another library's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ command ends with 0, and nothing is otherwise. See docs/use/import.md.
 
 
 def _columns(text: str) -> Tuple[str, ...]:
-    """A type of argparse: names with commas between them, or * for all."""
+    """An argparse type: names separated by commas, or * for all."""
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise argparse.ArgumentTypeError(f"must be names with commas between them, is {text!r}")
@@ -31,7 +31,7 @@ def _columns(text: str) -> Tuple[str, ...]:
 
 
 def _name(text: str) -> str:
-    """A type of argparse: the name of a collection."""
+    """An argparse type: the name of a collection."""
     try:
         return check_name(text)
     except CollectionError as error:
@@ -120,7 +120,7 @@ def add_parser(commands: _Commands) -> None:
         default=None,
         help="each byte of a vector holds eight columns of 0 or 1, the first one in the highest bit",
     )
-    # The message of an interrupt ends with the outcome, which run() replaces once the collection is published.
+    # `outcome` ends the message of an interrupt. run() replaces it when the collection is published.
     parser.set_defaults(run=run, parser=parser, outcome="nothing was written")
 
 
@@ -165,7 +165,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(report: ImportReport) -> List[str]:
-    """The lines that tell a user what was imported, or with a dry run what would be."""
+    """Returns the lines that tell the user what was imported or, for a dry run, what would be imported."""
     lines = [
         f"{'found     ' if report.output is None else 'imported  '} {report.kind}",
         f"documents  {report.num_documents:,}",

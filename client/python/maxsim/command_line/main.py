@@ -1,7 +1,7 @@
 """Parses the command line of `maxsim` and runs the command that it names.
 
-Exit codes: 0 done; 1 the command failed, which one line on standard error explains; 2 the command line is wrong; 128 +
-N ended by the signal N (130 for Ctrl-C)."""
+Exit codes: 0: done. 1: the command failed, and one line on standard error says why. 2: the command line is wrong. 128
++ N: ended by signal N (130 for Ctrl-C)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxsim.command_line.printable import printable
 
 
 class _Terminated(BaseException):
-    """SIGTERM came. It unwinds as KeyboardInterrupt does, so that what a command began is taken back."""
+    """Raised by SIGTERM. Like KeyboardInterrupt it unwinds the stack, so that a command cleans up."""
 
 
 def _terminate(signum: int, frame: Optional[FrameType]) -> NoReturn:
@@ -33,7 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs the program with `arguments` (default: those of the process); returns its exit code."""
+    """Runs the program with `arguments` (default: those of the process). Returns its exit code."""
     parsed = make_parser().parse_args(arguments)
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -50,7 +50,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """What `error` says, in one line."""
+    """Returns the message of `error` in one line."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Says how far a command is: a bar on a terminal, a line every ten seconds elsewhere."""
+"""Shows the progress of a command: as a bar on a terminal, and otherwise as a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 import time
 from typing import Optional, TextIO
 
-# A terminal is written to this often, a log that often; seconds.
+# Seconds between updates on a terminal, and between lines in a log.
 _BAR_INTERVAL = 0.2
 _LINE_INTERVAL = 10.0
 _BAR_COLUMNS = 30
 
 
 class ProgressLine:
-    """Shows documents and tokens of an import on standard error. Call it after each document, and finish() at the
-    end."""
+    """Shows the documents and tokens of an import on standard error. Call it after each document, and call finish()
+    at the end."""
 
     def __init__(self, stream: Optional[TextIO] = None) -> None:
         self._stream = stream if stream is not None else sys.stderr

@@ -1,4 +1,4 @@
-"""Imports what other libraries wrote as collections of maxsimd: `maxsim import`, docs/use/import.md."""
+"""Imports other libraries' files as collections of maxsimd: `maxsim import`, docs/use/import.md."""
 
 from __future__ import annotations
 

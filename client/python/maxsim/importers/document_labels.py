@@ -1,5 +1,5 @@
-"""Ids and payloads of documents whose vectors are an array: from a file of one line a document, from arrays beside the
-vectors, or numbers."""
+"""Ids and payloads of documents whose vectors are an array. They come from a file with one line per document, or from
+arrays beside the vectors. Without either, ids are numbers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Payload = Optional[Mapping[str, object]]
 Label = Tuple[DocumentId, Payload]
 
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
-# Rows of a column that are read at once.
+# Rows of a column that are read in one step.
 _ROWS = 4096
 
 
 class Labels(Protocol):
-    """The id and the payload of each document, in order. It can be iterated more than once."""
+    """The id and the payload of each document, in order. May be iterated more than once."""
 
     def __iter__(self) -> Iterator[Label]: ...
 
 
 def column_values(column: RowArray) -> Iterator[Any]:
-    """The rows of an array as Python values: numbers, strings (bytes are UTF-8), lists."""
+    """Yields the rows of an array as Python values: numbers, strings (bytes are decoded as UTF-8), lists."""
     row = 0
     for block in column.blocks(_ROWS):
         for value in block.tolist():
@@ -53,7 +53,7 @@ def column_values(column: RowArray) -> Iterator[Any]:
 
 
 class NumberLabels:
-    """Numbers from 0 on, for `num_documents` documents."""
+    """Numbers the documents from 0 to num_documents - 1, without payloads."""
 
     def __init__(self, num_documents: int) -> None:
         self._num_documents = num_documents
@@ -92,11 +92,12 @@ class ColumnLabels:
 
 
 class FileLabels:
-    """Ids from a file of one line a document, in the order of the vectors, as `maxsim-shard build --ids` takes them.
+    """Ids from a file with one line per document, in the order of the vectors. `maxsim-shard build --ids` takes such
+    files too.
 
-    A name that ends in .jsonl, .ndjson or .json, or a first line that begins with {, makes it JSON Lines: objects with
-    "id", whose other fields are the payload. Every other file is plain text, each line an id. Empty lines may stand at
-    the end only, and a byte order mark at the beginning is left out."""
+    The file is JSON Lines if its name ends in .jsonl, .ndjson or .json, or its first line begins with {. Each line is
+    then an object with "id", and its other fields are the payload. In any other file, each line is an id. Empty lines
+    are allowed only at the end. A byte order mark at the beginning is ignored."""
 
     def __init__(self, path: str, num_documents: int) -> None:
         self._path = path
@@ -107,7 +108,7 @@ class FileLabels:
 
     def __iter__(self) -> Iterator[Label]:
         count = 0
-        empty = 0  # the first empty line, from 1 on
+        empty = 0  # number of the first empty line, from 1 on
         with open_regular(self._path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
@@ -151,7 +152,7 @@ class FileLabels:
 
 
 def _count_lines(path: str) -> int:
-    """Returns the lines up to the last one that is not empty."""
+    """Returns the number of lines up to the last one that is not empty."""
     with open_regular(path, "rb") as file:
         lines = (number for number, line in enumerate(file, 1) if line.removeprefix(codecs.BOM_UTF8).strip())
         return max(lines, default=0)
@@ -178,7 +179,8 @@ def with_fields(payload: Payload, fields: Payload) -> Payload:
 def find_member(
     members: Mapping[str, RowArray], name: Optional[str], guesses: Tuple[str, ...], where: str
 ) -> Optional[str]:
-    """The member `name`, which must be there, or else the first of `guesses`, in any case, that is."""
+    """Returns the member `name`, which must exist. Without a name, returns the first member of `guesses`, ignoring
+    case, or None."""
     if name is not None:
         if name not in members:
             raise SourceError(f"{where}: has no {name!r}; it has {', '.join(list(members)[:20]) or 'nothing'}")
@@ -187,7 +189,7 @@ def find_member(
 
 
 def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: str) -> Optional[int]:
-    """The number of ids that `options` and the members of a source give, or None if they give none."""
+    """Returns the number of ids that `options` and the members of a source give, or None if they give none."""
     if options.ids is not None:
         return _count_lines(options.ids)
     name = find_member(members, options.id_column, ID_NAMES, where)
@@ -197,8 +199,8 @@ def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: st
 def open_labels(
     members: Mapping[str, RowArray], taken: List[str], num_documents: int, options: ImportOptions, where: str
 ) -> Tuple[Labels, List[str]]:
-    """The labels that `options` and the members of a source give, and what a dry run says of them. `taken` are members
-    that hold vectors and the like, which `*` does not mean."""
+    """Returns the labels that `options` and the members of a source give, and a dry run's description of them.
+    `taken` are the members that hold vectors and other data, so that `*` does not include them."""
     if options.ids is not None:
         if options.id_column is not None or options.payload_columns:
             raise OptionError("--ids: the file has ids and payloads; leave out --id-column and --payload-columns")
@@ -220,7 +222,7 @@ def open_labels(
 
 
 def zip_documents(labels: Labels, vectors: Iterator[np.ndarray]) -> Iterator[Tuple[Label, np.ndarray]]:
-    """Labels and vectors side by side; labels come first, so that a missing or spare one is noticed."""
+    """Yields labels and vectors together. Labels are read first, so that a missing or surplus label is noticed."""
     iterator = iter(labels)
     for array in vectors:
         label = next(iterator, None)

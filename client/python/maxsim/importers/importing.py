@@ -1,4 +1,4 @@
-"""Writes the documents of a source into a collection, or says what there is of them."""
+"""Writes the documents of a source into a collection or, for a dry run, only describes them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from maxsim.importers.source import (
 
 STORAGES = ("f16", "bf16", "f32", "i8", "residual")
 
-# It is called once with the folder and the number of the generation that was published.
+# Called once, with the folder and the number of the published generation.
 OnPublished = Callable[[str, int], None]
 
-# Called after each document: documents so far, of how many or None, tokens so far.
+# Called after each document, with the number of documents so far, the number of all documents or None, and the tokens
+# so far.
 Progress = Callable[[int, Optional[int], int], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class ImportReport:
-    """What an import wrote, or what a dry run would.
+    """What an import wrote, or what a dry run would write.
 
-    id_type is "string" or "int64". num_payloads: documents with a payload; payload_fields: for each field, how many
-    documents have it. num_skipped: documents without a token, which were left out. num_bytes: size of the shards; for a
-    dry run without their headers, a few KiB each. loss: the lossy tokens of i8 storage."""
+    id_type is "string" or "int64". num_payloads: documents with a payload. payload_fields: for each field, the number
+    of documents that have it. num_skipped: documents without tokens, which were left out. num_bytes: the size of the
+    shards; a dry run does not count their headers, a few KiB each. loss: the lossy tokens of i8 storage."""
 
     kind: str
     output: Optional[str]
@@ -60,7 +61,7 @@ class ImportReport:
 
 
 class _Counter:
-    """Checks each document of a source, hands it to a writer, and keeps the report's numbers."""
+    """Checks each document of a source, passes it to a writer, and counts for the report."""
 
     def __init__(self, source: Source, columns: int, skip_empty: bool) -> None:
         self._columns = columns  # of the source's vectors, or of its rows of residual codes
@@ -95,7 +96,7 @@ class _Counter:
         self.num_tokens += vectors.shape[0]
 
     def add_packed(self, documents: PackedDocuments, writer: CollectionWriter) -> None:
-        """Adds documents as add() does one by one. Those that need a note or an error are left to add()."""
+        """Adds documents as add() would one by one. Leaves those that need a note or an error to add()."""
         types = set(map(type, documents.ids))
         id_type = "string" if types == {str} else "int64" if types == {int} else ""
         is_usual = (
@@ -124,7 +125,7 @@ class _Counter:
         self.num_tokens += len(documents.vectors)
 
     def _check_id(self, id: object, index: int) -> DocumentId:
-        if type(id) is str and self.id_type == "string":  # as nearly all are
+        if type(id) is str and self.id_type == "string":  # true for nearly all documents
             return id
         if isinstance(id, np.generic):
             id = id.item()
@@ -190,15 +191,15 @@ def import_collection(
     dry_run: bool = False,
     on_published: Optional[OnPublished] = None,
 ) -> ImportReport:
-    """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it, checks what an import
-    would (of `output` too, where it is given), and writes nothing.
+    """Imports the source at `path` as the collection `output`. With dry_run, reads the whole source and makes the
+    same checks (also of `output`, if it is given), but writes nothing.
 
-    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8, or residual, which
-    keeps the residual codes of an index (kinds plaid and colbert) as they are; None means the storage of the existing
-    collection, or f16 for a new one. codes, fields, name, allow_other_shape and refuse_lossy: as in CollectionWriter.
-    skip_empty: leaves out and counts documents without a token, instead of raising an error. on_published: called as
-    soon as the generation is published, even if an interrupt then ends the import. Raises SourceError, or another
-    ValueError, if the source or one of its documents cannot be imported; then no generation is left behind."""
+    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32, i8, or residual, which keeps the residual codes of
+    an index (kinds plaid and colbert) unchanged. None means the storage of the existing collection, or f16 for a new
+    one. codes, fields, name, allow_other_shape and refuse_lossy: as in CollectionWriter. skip_empty: leaves out and
+    counts documents without tokens, instead of raising an error. on_published: called immediately after the
+    generation is published, even if an interrupt then ends the import. SourceError or another ValueError: the source
+    or one of its documents cannot be imported, and no generation is left behind."""
     if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
     if output is None and not dry_run:
@@ -227,7 +228,7 @@ def import_collection(
         with writer:
             _copy(source, counter, writer, progress)
     finally:
-        writer.abort()  # It does nothing but where an interrupt came before the writer's own end.
+        writer.abort()  # Has an effect only if an interrupt came before the writer's own clean-up.
         if writer.summary is not None and on_published is not None and output is not None and not dry_run:
             on_published(os.fspath(output), writer.summary.generation)
     assert writer.summary is not None

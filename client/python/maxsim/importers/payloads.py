@@ -1,4 +1,4 @@
-"""Turns the payload that a source has for a document into the JSON object that a collection stores."""
+"""Converts a source's payload of a document into the JSON object that a collection stores."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from maxsim.collection.limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 from maxsim.importers.readers.describing import describe
 from maxsim.importers.source import SourceError
 
-# JSON has these as they are.
+# Types that JSON has, so that their values need no conversion.
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def json_payload(payload: Mapping[str, object], where: str) -> Dict[str, object]:
-    """`payload` with values that JSON has: numbers and arrays of NumPy as numbers and lists, times as ISO 8601, UUIDs
-    and decimals as text. SourceError, which begins with `where`, for a value that JSON cannot hold, and for more values
-    or levels than a payload may have."""
+    """Returns `payload` with values that JSON has: NumPy's numbers and arrays become numbers and lists, times become
+    ISO 8601, UUIDs and decimals become text. SourceError, which begins with `where`: JSON cannot hold a value, or the
+    payload has too many values or levels."""
     if _PLAIN.issuperset(map(type, payload.values())) and all(type(name) is str for name in payload):
         return dict(payload)
     values = _Values()
@@ -29,14 +29,14 @@ def json_payload(payload: Mapping[str, object], where: str) -> Dict[str, object]
 
 
 class _Values:
-    """Converts the values of one payload, which a pickle may share in such a way that they are more than memory holds.
-    Each takes a byte of JSON at least, and each character of a string one."""
+    """Converts the values of one payload. A pickle may share values so often that the converted payload exceeds any
+    memory. So each value counts as at least one byte of JSON, and each character of a string as one."""
 
     def __init__(self) -> None:
         self._bytes_left = MAX_PAYLOAD_BYTES
 
     def convert(self, value: object, where: str, depth: int) -> object:
-        """`value` as JSON has it; `depth` is the level of a list or mapping that it may be."""
+        """Returns `value` in a form that JSON has. If it is a list or mapping, `depth` is its level."""
         self._count(len(value) if isinstance(value, str) else 1, where)
         if value is None or isinstance(value, (str, bool, int)):
             return value
@@ -52,7 +52,7 @@ class _Values:
             return [self.convert(inner, where, depth + 1) for inner in value]
         if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind not in "mMV":
             self._count(value.size, where)
-            self._bytes_left += value.size  # which converting them counts
+            self._bytes_left += value.size  # converting the elements subtracts their sizes again
             return self.convert(value.tolist(), where, depth)
         if isinstance(value, (np.datetime64, np.timedelta64, uuid.UUID, decimal.Decimal)):
             return str(value)

@@ -1,4 +1,5 @@
-"""Arrays in .npy, .npz and safetensors files, read in blocks without mapping them: memory stays that of a block."""
+"""Reads arrays in .npy, .npz and safetensors files in blocks, without mapping them. Only one block is in memory at a
+time."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from maxsim.importers.readers.rows import block_rows
 from maxsim.importers.source import SourceError
 from maxsim.unique_json import parse_json
 
-# A header of a safetensors file is at most this long; bytes.
+# The longest header of a safetensors file, in bytes.
 _MAX_HEADER = 100_000_000
-# A deflated byte stands for 1,032 bytes at most.
+# One deflated byte represents at most 1,032 bytes.
 _MAX_DEFLATION = 1032
 
 _SAFETENSORS_TYPES = {
@@ -42,7 +43,7 @@ _SAFETENSORS_TYPES = {
 
 
 class FileRows:
-    """An array in C order that begins where `open_data` leaves a file."""
+    """An array in C order. Its data begin at the position at which `open_data` returns the file."""
 
     def __init__(
         self, where: str, shape: Tuple[int, ...], dtype: np.dtype[Any], open_data: Callable[[], IO[bytes]]
@@ -58,7 +59,7 @@ class FileRows:
         with self._open_data() as file:
             for first in range(0, self.shape[0], rows):
                 count = min(rows, self.shape[0] - first)
-                # Every block has memory of its own, since documents are views of it.
+                # Each block has new memory, because documents are views of it.
                 block = np.empty((count, *self.shape[1:]), self.dtype)
                 if block.nbytes:
                     self._fill(file, block.reshape(-1).view(np.uint8).data, first * row_bytes)
@@ -81,7 +82,7 @@ class FileRows:
 
 
 class Bfloat16Rows:
-    """An array of bfloat16, as float32."""
+    """An array of bfloat16, read as float32."""
 
     def __init__(self, bits: FileRows) -> None:
         self._bits = bits
@@ -97,7 +98,7 @@ class Bfloat16Rows:
 
 
 def _read_header(file: IO[bytes], where: str) -> NpyHeader:
-    """The header of an array that can be read in blocks of rows, with `file` left where its data begins."""
+    """Reads the header of an array that can be read in blocks of rows, and leaves `file` where the data begin."""
     header = read_npy_header(file, where)
     if header.dtype.hasobject:
         raise SourceError(f"{where}: is an array of Python objects, which pickle keeps; save numbers or strings")
@@ -114,7 +115,7 @@ def _check_size(where: str, header: NpyHeader, num_bytes: int) -> None:
 
 
 def open_npy(path: str) -> FileRows:
-    """The array of a .npy file."""
+    """Opens the array of a .npy file."""
 
     def open_data() -> IO[bytes]:
         file = open_regular(path, "rb")
@@ -133,7 +134,7 @@ def open_npy(path: str) -> FileRows:
 
 @contextlib.contextmanager
 def _archive_errors(where: str, what: str = "cannot be read") -> Iterator[None]:
-    """Names the member of an archive whose reading fails: zipfile has an exception for each way of it."""
+    """Turns errors of reading an archive's member into one that names it. zipfile raises many kinds of exceptions."""
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error) as error:
@@ -141,7 +142,7 @@ def _archive_errors(where: str, what: str = "cannot be read") -> Iterator[None]:
 
 
 def open_npz(path: str) -> Mapping[str, FileRows]:
-    """The arrays of a .npz file, stored or deflated."""
+    """Opens the arrays of a .npz file. Members may be stored or deflated."""
     members: Dict[str, FileRows] = {}
     check_regular(path)
     with _archive_errors(path, "is not a .npz archive"):
@@ -157,7 +158,8 @@ def open_npz(path: str) -> Mapping[str, FileRows]:
                 raise SourceError(f"{where}: is compressed in a way that numpy.savez_compressed does not")
             with _archive_errors(where), archive.open(info) as member:
                 header = _read_header(member, where)
-                # The archive's own word on the size of a member cannot be more than deflating makes of all its bytes.
+                # Do not trust the archive's size of a member beyond what deflating can produce from all of the
+                # archive's bytes.
                 most = min(info.file_size, archive_bytes * _MAX_DEFLATION)
                 _check_size(where, header, most - member.tell())
             open_data = functools.partial(_open_npz_member, path, info.filename)
@@ -172,13 +174,13 @@ def _open_npz_member(path: str, name: str) -> IO[bytes]:
             member = archive.open(name)
             _read_header(member, f"{path}: {name}")
         finally:
-            # The member keeps the file open until it is closed itself.
+            # The member keeps the file open until the member is closed.
             archive.close()
     return member
 
 
 def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
-    """The tensors of a safetensors file; those of a type that NumPy lacks (F8) are left out."""
+    """Opens the tensors of a safetensors file. Leaves out those whose type NumPy lacks (F8)."""
     with open_regular(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         header_bytes = int.from_bytes(file.read(8), "little")

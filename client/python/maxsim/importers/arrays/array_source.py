@@ -1,5 +1,6 @@
-"""Sources whose vectors are arrays: packed with lengths, padded with a mask or lengths, ragged rows, or an array a
-document. HDF5, Zarr, npz and padded files are all named arrays (members), and what they hold is decided here."""
+"""Sources whose vectors are arrays: packed with lengths, padded with a mask or lengths, ragged rows, or one array per
+document. HDF5, Zarr, npz and padded files all give named arrays (members). This module decides what the arrays
+hold."""
 
 from __future__ import annotations
 
@@ -33,17 +34,17 @@ from maxsim.importers.source import (
 VECTOR_NAMES = ("tokens", "vectors", "embeddings", "token_embeddings", "token_vectors", "data")
 LENGTH_NAMES = ("lengths", "offsets", "num_tokens", "doclens")
 MASK_NAMES = ("mask", "attention_mask")
-# The array that int8 token vectors are multiplied by.
+# The name of the array with the factors of int8 token vectors.
 SCALES_NAME = "scales"
-# --lengths all: nothing in a padded array is padding.
+# The value of --lengths that says that a padded array has no padding.
 ALL_TOKENS = "all"
 
-# The import options of a kind whose members are arrays.
+# The import options of kinds whose members are arrays.
 ARRAY_OPTIONS = ("vectors_column", "lengths", "mask", "id_column", "ids", "payload_columns", "dim")
 
 
 class ArraySource:
-    """Documents whose vectors come from `open_vectors`, with labels beside them."""
+    """Documents whose vectors come from `open_vectors`, and their labels from `labels`."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class ArraySource:
 
 
 class PackedArraySource(PackedSource):
-    """Documents whose vectors are rows of one array, one document after the other, with labels beside them."""
+    """Documents whose vectors are rows of one array, one document after the other, with their labels."""
 
     def __init__(
         self,
@@ -91,12 +92,13 @@ class PackedArraySource(PackedSource):
             ids, payloads = zip(*itertools.islice(labels, last - first))
             lengths = self._lengths[first:last]
             yield PackedDocuments(ids, rows, lengths, payloads if any(payloads) else None)
-        # A file of labels is read to its end, where a line too many is noticed.
+        # Reads the labels to the end, to find surplus lines.
         next(labels, None)
 
 
 def open_array_source(kind: str, where: str, members: Mapping[str, RowArray], options: ImportOptions) -> Source:
-    """The documents of named arrays, in the layout that their shapes show. Raises SourceError if they show none."""
+    """Opens documents in named arrays. The shapes of the arrays show their layout. SourceError if they do not show
+    any."""
     name = find_member(members, options.vectors_column, VECTOR_NAMES, where)
     if name is None:
         if members and all(len(member.shape) == 2 and is_float(member.dtype) for member in members.values()):
@@ -124,7 +126,8 @@ def open_array_source(kind: str, where: str, members: Mapping[str, RowArray], op
 def _beside(
     members: Mapping[str, RowArray], option: Optional[str], guesses: Tuple[str, ...], where: str
 ) -> Tuple[Optional[str], Optional[RowArray]]:
-    """The member or .npy file that an option names, or the member with one of the usual names; its name as a member."""
+    """Finds the member or .npy file that an option names, or the member with one of the usual names. Also returns its
+    name."""
     if option is not None and option not in members and os.path.isfile(option):
         from maxsim.importers.arrays.array_files import open_npy
 
@@ -205,8 +208,8 @@ def _padded_lengths(counts: RowArray, num_documents: int, num_tokens: int) -> np
 
 
 def _masked_documents(vectors: RowArray, mask: RowArray) -> Iterator[np.ndarray]:
-    """Returns the tokens of each document whose mask is 1. A mask value other than 0 and 1 is an error. If the tokens
-    are adjacent, the document is a view of its block."""
+    """Yields the tokens of each document whose mask is 1. A mask value other than 0 and 1 is an error. If a
+    document's tokens are adjacent, it is a view of its block."""
     rows = block_rows(vectors.shape, vectors.dtype)
     first_row = 0
     for block, mask_block in zip(vectors.blocks(rows), mask.blocks(rows)):
@@ -241,7 +244,7 @@ def _shortened_documents(vectors: RowArray, lengths: Optional[np.ndarray]) -> It
 def _open_ragged(
     kind: str, where: str, members: Mapping[str, RowArray], name: str, options: ImportOptions
 ) -> ArraySource:
-    """Rows of [tokens * dim] values each, of different lengths."""
+    """Opens rows of different lengths, [tokens * dim] values each."""
     vectors = members[name]
     if options.mask is not None or options.lengths is not None:
         raise SourceError(f"--mask, --lengths: leave them out; {vectors.where} has rows of different lengths")
@@ -268,7 +271,7 @@ def _open_ragged(
 
 
 class _NameLabels(NumberLabels):
-    """The names of arrays as ids."""
+    """Labels whose ids are the names of arrays."""
 
     def __init__(self, names: List[str]) -> None:
         super().__init__(len(names))
@@ -280,7 +283,7 @@ class _NameLabels(NumberLabels):
 
 
 def _open_separate(kind: str, where: str, members: Mapping[str, RowArray], options: ImportOptions) -> ArraySource:
-    """An array [tokens, dim] a document, whose name is the id."""
+    """Opens one array [tokens, dim] per document. Its name is the document's id."""
     for option in ("lengths", "mask", "id_column", "ids", "payload_columns"):
         if getattr(options, option):
             flag = "--" + option.replace("_", "-")

@@ -1,5 +1,5 @@
-"""The kind `hdf5`: packed vectors with lengths or offsets, padded vectors with a mask, rows of variable length, or a
-group with a data set for each document, read with h5py."""
+"""The kind `hdf5`, read with h5py: packed vectors with lengths or offsets, padded vectors with a mask, rows of
+variable length, or a group with one data set per document."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -15,14 +15,14 @@ from maxsim.importers.readers.opening import check_regular
 from maxsim.importers.readers.rows import LazyArrays, block_rows
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 
-# Rows of variable length that are read at once; each is an array of its own.
+# The number of ragged rows read in one step. Each row is a separate array.
 _RAGGED_ROWS = 256
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
     """Opens the group that --table names, or the root, of the file at `path`. Names of data sets may be paths."""
     check_options("hdf5", options, (*ARRAY_OPTIONS, "table"))
-    check_regular(path)  # h5py's own error for a missing file does not name it
+    check_regular(path)  # h5py's own error for a missing file does not name the file
     try:
         file = h5py.File(path, "r")
     except OSError as error:
@@ -35,7 +35,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 
 def _data_sets(path: str, file_name: str, group: Any, options: ImportOptions) -> LazyArrays:
-    """The data sets of a group. Those of inner groups have no place in a listing, but can be asked for by their path."""
+    """Returns the data sets of a group. Those of inner groups are not listed, but can be opened by their path."""
     named = (options.vectors_column, options.lengths, options.mask, options.id_column, *options.payload_columns)
     names: List[str] = [name for name in group if group.get(name, getclass=True) is h5py.Dataset]
     names += [name for name in named if name and "/" in name and isinstance(group.get(name), h5py.Dataset)]
@@ -43,7 +43,7 @@ def _data_sets(path: str, file_name: str, group: Any, options: ImportOptions) ->
     def open_rows(name: str) -> _DataSetRows:
         where = f"{path}: {posixpath.join(group.name, name)}"
         data = group[name]
-        # A file from elsewhere could name any file of this machine, whose bytes would then become vectors.
+        # A file of unknown origin could name any other file on this machine, whose bytes would then be imported.
         if data.external or data.is_virtual or data.file.filename != file_name:
             raise SourceError(f"{where}: its values lie in another file, which is not read")
         return _DataSetRows(where, data)
@@ -52,7 +52,7 @@ def _data_sets(path: str, file_name: str, group: Any, options: ImportOptions) ->
 
 
 class _DataSetRows:
-    """A data set as a RowArray. Whole chunks of it are read, so that none is unpacked twice."""
+    """A data set as a RowArray. Reads whole chunks, so that no chunk is unpacked twice."""
 
     def __init__(self, where: str, data: Any) -> None:
         self.where = where

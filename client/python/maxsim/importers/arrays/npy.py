@@ -1,5 +1,5 @@
-"""The kind `npy`: a .npy file of packed token vectors [T, dim], with a file of lengths or offsets beside it, or a
-folder with both. It is what `maxsim-shard build --tokens --lengths` takes."""
+"""The kind `npy`: a .npy file of packed token vectors [T, dim] with a file of lengths or offsets beside it, or a
+folder with both. These are the files that `maxsim-shard build --tokens --lengths` takes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from maxsim.importers.source import ImportOptions, Source, SourceError, check_op
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens `path`: TOKENS.npy, whose lengths are the file that --lengths names or lie beside it as lengths.npy or
-    offsets.npy; or a folder, whose .npy files are named arrays."""
+    """Opens `path`. It is a file TOKENS.npy, whose lengths are in the file that --lengths names, or in lengths.npy or
+    offsets.npy beside it. Or it is a folder, whose .npy files are named arrays."""
     check_options("npy", options, ARRAY_OPTIONS)
     members: dict[str, RowArray] = {}
     if os.path.isdir(path):

@@ -1,6 +1,6 @@
-"""The kind `npz`: an archive of NumPy arrays. Packed token vectors `tokens` with `lengths` or `offsets` and perhaps
-`ids`, as `maxsim-shard build --input` takes them; padded ones with a mask; or an array a document, as np.savez(path,
-**documents) writes them."""
+"""The kind `npz`: an archive of NumPy arrays. It holds packed token vectors `tokens` with `lengths` or `offsets` and
+perhaps `ids`, like the input of `maxsim-shard build --input`; padded vectors with a mask; or one array per document,
+as np.savez(path, **documents) writes them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from maxsim.importers.source import ImportOptions, Source, check_options
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the archive at `path`, stored or deflated."""
+    """Opens the archive at `path`. Its members may be stored or deflated."""
     check_options("npz", options, ARRAY_OPTIONS)
     return open_array_source("npz", path, open_npz(path), options)

@@ -1,5 +1,5 @@
-"""The kind `padded`: one array [N, L, dim] of all documents, padded to the longest, with a mask [N, L] or lengths
-[N]."""
+"""The kind `padded`: one array [N, L, dim] of all documents, padded to the longest document, with a mask [N, L] or
+lengths [N]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUFFIXES = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin")
 
 def open_source(path: str, options: ImportOptions) -> Source:
     """Opens the array in the file at `path`. Members of the file with the usual names (vectors, mask or lengths, ids)
-    are found by themselves; of a .npy file, and where they lie apart, options name files."""
+    are found automatically. For a .npy file, or if they are in other files, options name these files."""
     check_options("padded", options, ARRAY_OPTIONS)
     members = _open_members(path)
     three = [name for name, member in members.items() if len(member.shape) == 3]
@@ -30,7 +30,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
     name = options.vectors_column or three[0]
     if name in members and len(members[name].shape) != 3:
         raise SourceError(f"{members[name].where}: has shape {list(members[name].shape)}, padded is [N, L, dim]")
-    # The array is the source's only one of three dimensions, whatever its name is.
+    # If the file has exactly one array of three dimensions, it holds the vectors, whatever its name.
     if name in members and options.vectors_column is None:
         members = {VECTOR_NAMES[0]: members[name], **{key: value for key, value in members.items() if key != name}}
     return open_array_source("padded", path, members, options)
@@ -55,7 +55,7 @@ def _open_members(path: str) -> Mapping[str, RowArray]:
 
 
 class _TorchRows:
-    """A tensor of a file of torch.save, which is mapped, as a RowArray."""
+    """A tensor in a mapped file of torch.save, as a RowArray."""
 
     def __init__(self, where: str, tensor: Tensor) -> None:
         self.where = where
@@ -73,7 +73,7 @@ class _TorchRows:
 
 
 def _open_torch(path: str) -> Mapping[str, RowArray]:
-    """The tensors of a file that holds one, or a dictionary of them."""
+    """Opens the tensors of a file that holds one tensor, or a dictionary of tensors."""
     value = load_torch(path)
     if isinstance(value, Tensor):
         value = {VECTOR_NAMES[0]: value}

@@ -1,5 +1,5 @@
-"""The kind `zarr`: a Zarr store of version 2 or 3 with packed vectors and lengths or offsets, padded vectors and a
-mask, or an array for each document, read with zarr."""
+"""The kind `zarr`, read with zarr: a store of version 2 or 3 with packed vectors and lengths or offsets, padded
+vectors and a mask, or one array per document."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -27,7 +27,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
         node = zarr.open(zarr.storage.ZipStore(path, mode="r") if os.path.isfile(path) else path, mode="r")
         if options.table is not None:
             node = node[options.table]
-    except Exception as error:  # zarr's errors have no common class, and its stores add their own
+    except Exception as error:  # zarr's errors have no common base class, and its stores raise their own
         raise SourceError(f"{path}: cannot be opened as Zarr: {error or type(error).__name__}") from None
     where = path if options.table is None else f"{path}: {options.table}"
     if isinstance(node, zarr.Array):
@@ -37,7 +37,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 
 class _ArrayRows:
-    """An array as a RowArray. Whole chunks (or shards of chunks) are read, so that none is unpacked twice."""
+    """An array as a RowArray. Reads whole chunks (or shards of chunks), so that none is unpacked twice."""
 
     def __init__(self, where: str, array: Any) -> None:
         self.where = where
@@ -50,7 +50,7 @@ class _ArrayRows:
         for first in range(0, self.shape[0], rows):
             try:
                 block: np.ndarray = np.asarray(self._array[first : first + rows])
-            except Exception as error:  # the codecs' and the stores' own errors
+            except Exception as error:  # codecs and stores raise their own errors
                 raise SourceError(f"{self.where}: rows from {first} on cannot be read: {error}") from None
             yield block
 

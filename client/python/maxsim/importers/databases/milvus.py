@@ -1,6 +1,6 @@
-"""The kind `milvus`: a collection of Milvus or Milvus Lite, read with pymilvus, in either layout that Milvus documents
-for multi-vectors: an array of structs with a vector each (Milvus from 2.6.4 on), or an entity for each token, with the
-document's id and the token's position in fields of their own."""
+"""The kind `milvus`: a collection of Milvus or Milvus Lite, read with pymilvus. Milvus documents two layouts for
+multi-vectors, and both are read: an array of structs with one vector each (from Milvus 2.6.4 on), or one entity per
+token, which has the document's id and the token's position in separate fields."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -27,32 +27,32 @@ from maxsim.importers.source import (
     note_left,
 )
 
-# Milvus' own variable for the user and password, or key, of a server.
+# The environment variable of Milvus for a server's user and password, or key.
 _TOKEN_VARIABLE = "MILVUS_TOKEN"
 _DOCUMENTS_AT_ONCE = 64
 _VECTOR_TYPES = {DataType.FLOAT_VECTOR: "f32", DataType.FLOAT16_VECTOR: "f16", DataType.BFLOAT16_VECTOR: "bf16"}
-# Names that Milvus' guides give to the fields of token entities.
+# The names of the fields of token entities in Milvus' guides.
 _DOCUMENT_FIELD = "doc_id"
 _TOKEN_FIELD = "seq_id"
 
-# Reads the named fields of the entities that a filter lets through, in the order of their primary keys.
+# Reads named fields of the entities that match a filter, in the order of their primary keys.
 Query = Callable[[str, Sequence[str], int], Iterator[List[Dict[str, Any]]]]
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the collection that --table names, or the only one, of the server at the address `path` (its token comes
-    from MILVUS_TOKEN) or of the Milvus Lite database `path`.
+    """Opens the collection that --table names, or the only one. `path` is the address of a server (its token comes
+    from MILVUS_TOKEN) or a Milvus Lite database.
 
-    --vectors-column names a vector field, or the vector of an array of structs as FIELD or FIELD[VECTOR]. With an
-    entity for each token, --id-column is the field of the document's id (doc_id) and --token-column that of the
-    position (seq_id); without it tokens stand in the order of the primary keys. Payloads are those of a document's
-    first token."""
+    --vectors-column names a vector field, or the vector of an array of structs as FIELD or FIELD[VECTOR]. If there is
+    one entity per token, --id-column is the field of the document's id (default doc_id), and --token-column that of
+    the token's position (default seq_id). Without positions, tokens are in the order of the primary keys. A
+    document's payload is that of its first token."""
     takes = ("table", "vectors_column", "id_column", "token_column", "payload_columns")
     check_options("milvus", options, takes)
     if "://" not in path:
         if not os.path.exists(path):
             raise SourceError(f"{path}: no such file or folder")
-        # Milvus Lite opens the files itself: version 2 one file, version 3 those of a folder.
+        # Milvus Lite opens the files itself. Version 2 uses one file, version 3 a folder of files.
         check_folder(path) if os.path.isdir(path) else check_regular(path)
     with _errors_of(path):
         client = MilvusClient(path, token=os.environ.get(_TOKEN_VARIABLE, ""))
@@ -63,7 +63,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
     where = f"{path}: collection {name}"
     with _errors_of(where):
         fields: List[Dict[str, Any]] = client.describe_collection(name)["fields"]
-        # Entities can be asked for only while the collection is in Milvus' memory.
+        # Milvus can query entities only while the collection is loaded into its memory.
         client.load_collection(name)
 
     def query(expression: str, names: Sequence[str], at_once: int) -> Iterator[List[Dict[str, Any]]]:
@@ -94,7 +94,8 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 @contextlib.contextmanager
 def _errors_of(where: str) -> Iterator[None]:
-    """Turns what pymilvus and Milvus Lite raise into one line; pymilvus also logs it, with a traceback."""
+    """Turns exceptions of pymilvus and Milvus Lite into an error of one line. (pymilvus also logs them, with a
+    traceback.)"""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -110,7 +111,7 @@ def _errors_of(where: str) -> Iterator[None]:
 def _vector_fields(
     where: str, fields: Sequence[Mapping[str, Any]]
 ) -> Tuple[Dict[str, VectorField], Dict[str, VectorField]]:
-    """The vectors in arrays of structs, as FIELD[VECTOR], and the fields that are one vector."""
+    """Returns the vectors in arrays of structs, as FIELD[VECTOR], and the fields that hold one vector."""
     structs: Dict[str, VectorField] = {}
     vectors: Dict[str, VectorField] = {}
     for field in fields:
@@ -130,7 +131,7 @@ def _vector_field(where: str, name: str, field: Mapping[str, Any]) -> VectorFiel
 
 def _choose(where: str, names: List[str], name: Optional[str]) -> str:
     candidates = [known for known in names if name in (None, known, known.split("[")[0])]
-    # An array of structs is a multi-vector; a lone vector beside it is the document's own.
+    # An array of structs is a multi-vector. A single vector beside it represents the whole document, and is not used.
     if name is None and any("[" in known for known in candidates):
         candidates = [known for known in candidates if "[" in known]
     if len(candidates) != 1:
@@ -145,7 +146,7 @@ def _primary(fields: Sequence[Mapping[str, Any]]) -> str:
 def _payload_fields(
     where: str, fields: Sequence[Mapping[str, Any]], options: ImportOptions, taken: Sequence[str]
 ) -> List[str]:
-    """The fields to ask for; "*" brings those that are not in the schema too."""
+    """Returns the fields to ask for. "*" includes fields that are not in the schema."""
     if options.payload_columns == ALL_COLUMNS:
         return ["*"]
     for name in options.payload_columns:
@@ -155,7 +156,8 @@ def _payload_fields(
 
 
 def _note_left(fields: Sequence[Mapping[str, Any]], options: ImportOptions, taken: Sequence[str]) -> List[str]:
-    """The note on fields of the schema that are not taken; those of no schema are not known before they are read."""
+    """Returns a note on the schema's fields that are not imported. Fields outside the schema are unknown before they
+    are read."""
     if options.payload_columns == ALL_COLUMNS:
         return []
     taken = (*taken, *options.payload_columns)
@@ -170,7 +172,7 @@ def _payload(entity: Mapping[str, Any], options: ImportOptions, left_out: Sequen
 
 
 class _StructSource:
-    """An entity for each document, whose tokens are the elements of an array of structs."""
+    """One entity per document. Its tokens are the elements of an array of structs."""
 
     kind = "milvus"
 
@@ -220,7 +222,7 @@ class _StructSource:
 
 
 class _TokenSource:
-    """An entity for each token."""
+    """One entity per token."""
 
     kind = "milvus"
 

@@ -1,4 +1,4 @@
-"""Entities of Milvus that are one token each, put together as documents."""
+"""Builds documents from entities of Milvus that are one token each."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ Document = Tuple[Id, np.ndarray, Mapping[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class VectorField:
-    """A field of vectors. data_type is "f32", "f16" or "bf16"."""
+    """A vector field. data_type is "f32", "f16" or "bf16"."""
 
     name: str
     dim: int
     data_type: str
 
     def read(self, value: Any, where: str) -> np.ndarray:
-        """A vector as pymilvus gives it: a list of floats, or the bytes of two-byte values. The answer is float32."""
+        """Converts a vector that pymilvus returned: a list of floats, or the bytes of two-byte values. Returns
+        float32."""
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], bytes):
             value = value[0]
         if isinstance(value, bytes) and self.data_type == "bf16" and len(value) == 2 * self.dim:
@@ -48,10 +49,11 @@ class VectorField:
 
 
 class TokenEntities:
-    """The documents of entities with the fields `id` and `vectors`, and perhaps `token`, the position.
+    """The documents of entities with the fields `id`, `vectors` and, optionally, `token`, the position.
 
-    It reads all ids first: how many tokens a document has is kept, and whether they lie together in the order of the
-    primary keys. Where they do, one pass reads the vectors; else documents are asked for by their ids."""
+    Reads all ids first, and keeps each document's number of tokens and whether its tokens are adjacent in the order
+    of the primary keys. If all documents' tokens are, one pass reads the vectors. Otherwise documents are requested
+    by their ids."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class TokenEntities:
         self.num_tokens = sum(self._counts.values())
 
     def documents(self) -> Iterator[Document]:
-        """Each document's id, vectors and first token."""
+        """Yields each document's id, vectors and first token."""
         return self._in_order() if self._is_together else self._gathered()
 
     def _id_of(self, entity: Entity) -> Id:

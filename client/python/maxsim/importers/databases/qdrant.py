@@ -1,8 +1,8 @@
-"""The kind `qdrant`: the points of a collection with a multivector, from a server or a folder of qdrant-client's local
-mode.
+"""The kind `qdrant`: the points of a collection with a multivector, from a server or from a folder of qdrant-client's
+local mode.
 
-A server is read through qdrant-client, by pages. A folder is read here: qdrant-client would load all points into
-memory, and unpickle them without a check of what they run."""
+Reads a server through qdrant-client, page by page. Reads a folder without qdrant-client, which would load all points
+into memory, and unpickle them without checking what the pickles execute."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -26,14 +26,14 @@ from maxsim.importers.source import (
     note_left,
 )
 
-# The server's own variable for the key of its API.
+# The environment variable of the Qdrant server for its API key.
 _API_KEY_VARIABLE = "QDRANT_API_KEY"
-# Points of a page; a point of 1,024 tokens of 128 columns is 1.5 MB of JSON.
+# Points per page. A point of 1,024 tokens of 128 columns takes 1.5 MB of JSON.
 _PAGE_POINTS = 64
 _TIMEOUT_S = 300
-# The smallest id that is a UUID; all of them come after the integers.
+# The smallest UUID. In the order of ids, all UUIDs follow the integers.
 _FIRST_UUID = "00000000-0000-0000-0000-000000000000"
-# qdrant-client normalises a vector by its length, or by this if the length is 0.
+# qdrant-client divides a vector by its length, or by this value if the length is 0.
 _EPSILON = 1.1920929e-7
 
 
@@ -45,9 +45,8 @@ class _VectorConfig:
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the collection that --table names, or the only one, of the server at the address `path` (http://, https://;
-    a key comes from QDRANT_API_KEY) or of the folder `path`. --vectors-column names the multivector where there are
-    several."""
+    """Opens the collection that --table names, or the only one. `path` is the address of a server (http://, https://;
+    its key comes from QDRANT_API_KEY) or a folder. --vectors-column names the multivector if there are several."""
     check_options("qdrant", options, ("table", "vectors_column", "payload_columns"))
     if "://" in path:
         return _ServerSource(path, options)
@@ -67,8 +66,8 @@ def _choose(kind: str, where: str, names: List[str], name: Optional[str], flag: 
 
 
 def _choose_vectors(where: str, vectors: Any, name: Optional[str]) -> _VectorConfig:
-    """The multivector of a collection's configuration, which is one of vectors without names ("") or maps names to
-    them."""
+    """Returns the multivector in a collection's configuration. `vectors` is a single configuration, whose vectors
+    have the name "", or maps names to configurations."""
     configs: Dict[str, Mapping[str, Any]] = vectors or {}
     if "size" in configs and "distance" in configs:
         configs = {"": configs}
@@ -93,7 +92,7 @@ def _notes(where: str, config: _VectorConfig, distance: str, is_mixed: bool) -> 
 
 
 class _PointsSource:
-    """Documents of points, which a subclass streams."""
+    """Documents from points. A subclass streams the points."""
 
     kind = "qdrant"
 
@@ -109,7 +108,8 @@ class _PointsSource:
         self._payload_columns = options.payload_columns
 
     def _note_left(self, payload: Optional[Mapping[str, Any]]) -> None:
-        """Notes the fields of the first point, `payload`, that are not taken. Those of others are not known here."""
+        """Notes the fields of the first point's `payload` that are not imported. Fields of later points are unknown
+        here."""
         if self._payload_columns != ALL_COLUMNS:
             left = [name for name in payload or () if name not in self._payload_columns]
             self.notes = [*self.notes, *note_left(left, "field")]
@@ -134,7 +134,7 @@ class _PointsSource:
         if self._payload_columns == ALL_COLUMNS:
             fields = payload or None
         elif self._payload_columns:
-            # Points of a collection need not have the same fields.
+            # Points of a collection may have different fields.
             fields = {key: payload[key] for key in self._payload_columns if payload and key in payload} or None
         return SourceDocument(str(id) if self._is_mixed else id, vectors, fields)
 
@@ -176,7 +176,7 @@ class _ServerSource(_PointsSource):
             uuids, _ = self._client.scroll(self._name, limit=1, offset=_FIRST_UUID, with_payload=False)
         except SourceError:
             raise
-        except Exception as error:  # the client raises what httpx, gRPC and pydantic do
+        except Exception as error:  # the client raises the exceptions of httpx, gRPC and pydantic
             raise SourceError(f"{address}: {error}") from None
         where = f"{address}: collection {self._name}"
         config = _choose_vectors(where, params["vectors"], options.vectors_column)

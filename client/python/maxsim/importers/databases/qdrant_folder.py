@@ -1,4 +1,4 @@
-"""Reads the folder of qdrant-client's local mode: meta.json, and a SQLite file of pickled points a collection."""
+"""Reads the folder of qdrant-client's local mode: meta.json, and one SQLite file of pickled points per collection."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class PointCounts:
-    """outdated: rows whose point a later row holds again, as older versions of qdrant-client left them. is_mixed: some
-    ids are integers and others UUIDs."""
+    """outdated: rows whose point a later row holds again, which older versions of qdrant-client did not remove.
+    is_mixed: some ids are integers and others are UUIDs."""
 
     num_points: int
     outdated: FrozenSet[int]
@@ -61,7 +61,7 @@ def _is_model(name: Global) -> bool:
 
 
 def _unpickle(data: object, where: str) -> object:
-    """The value of a pickle of numbers, strings, containers, times and objects of qdrant-client."""
+    """Loads a pickle that may hold only numbers, strings, containers, times and objects of qdrant-client."""
     if not isinstance(data, bytes):
         raise SourceError(f"{where}: holds a value that is not a pickle")
     try:
@@ -71,7 +71,7 @@ def _unpickle(data: object, where: str) -> object:
 
 
 def read_vectors_config(path: str) -> Dict[str, Any]:
-    """The configuration of the vectors of each collection."""
+    """Returns the configuration of the vectors of each collection."""
     meta = os.path.join(path, "meta.json")
     try:
         with open_regular(meta, "r", encoding="utf-8") as file:
@@ -93,8 +93,8 @@ def _canonical(id: object, where: str) -> PointId:
 
 
 def _checked_rows(rows: object, where: str) -> List[List[float]]:
-    """`rows`, which are lists of numbers: NumPy would take lists inside them apart, which a pickle may share without
-    end."""
+    """Returns `rows` if they are lists of numbers. NumPy would also unpack nested lists, and a pickle can make these
+    infinitely large by sharing."""
     if not isinstance(rows, list) or not all(
         isinstance(row, list) and {float, int}.issuperset(map(type, row)) for row in rows
     ):
@@ -105,7 +105,8 @@ def _checked_rows(rows: object, where: str) -> List[List[float]]:
 
 
 def points_file(path: str, collection: str) -> str:
-    """The file of a collection's points. Its name comes from meta.json, and must not lead out of the folder."""
+    """Returns the file of a collection's points. Its name comes from meta.json, and is refused if it leads out of the
+    folder."""
     if collection in ("", ".", "..") or any(character in collection for character in "/\\\0"):
         raise SourceError(
             f"{path}: meta.json names the collection {describe(collection)}, which is no name of a folder"
@@ -133,8 +134,8 @@ def count_points(path: str) -> PointCounts:
 
 
 def read_points(path: str, vector_name: str, outdated: FrozenSet[int]) -> Iterator[Point]:
-    """The points in the order in which they were written, without the rows `outdated`. vector_name: of the vector that
-    is kept, "" if it has none."""
+    """Yields the points in the order in which they were written, without the rows `outdated`. vector_name: the vector
+    that is kept; "" if it has no name."""
     with open_table(path, "points") as connection:
         for rowid, data in connection.execute("SELECT rowid, point FROM points ORDER BY rowid"):
             if rowid in outdated:

@@ -1,5 +1,5 @@
-"""The kind `vespa`: documents as `vespa visit` and Vespa's feeds write them: JSON, one a line or in an array, or the
-responses of /document/v1; PATH.gz is unpacked."""
+"""The kind `vespa`: documents that `vespa visit` or a Vespa feed wrote. They are JSON, one per line or in an array,
+or responses of /document/v1. PATH.gz is unpacked."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from maxsim.importers.source import (
 )
 from maxsim.importers.databases.vespa_tensors import TensorReader, is_vectors
 
-# --id-column documentid: the whole id of Vespa, id:NAMESPACE:TYPE:KEYS:NAME.
+# The value of --id-column that asks for Vespa's complete ids, id:NAMESPACE:TYPE:KEYS:NAME.
 _WHOLE_ID = "documentid"
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the dump at `path`. --vectors-column names the field of the token vectors, where several could be; --table
-    keeps documents of one type. Ids are the last part of Vespa's (NAME of id:NAMESPACE:TYPE:KEYS:NAME), whole ones with
-    --id-column documentid, or the values of the field that --id-column names."""
+    """Opens the dump at `path`. --vectors-column names the field of the token vectors if several fields could be
+    meant. --table selects the documents of one type. Ids are the last part of Vespa's ids (NAME of
+    id:NAMESPACE:TYPE:KEYS:NAME), complete ids with --id-column documentid, or the values of the field that
+    --id-column names."""
     takes = ("id_column", "vectors_column", "payload_columns", "table", "dim", "unpack_bits")
     check_options("vespa", options, takes)
     return _VespaSource(path, options)
@@ -43,7 +44,7 @@ class _VespaSource:
         self._unpack_bits = bool(options.unpack_bits)
         self.num_documents: Optional[int] = None
         self._field = options.vectors_column
-        # Fields of the first document with a token vector that are not taken.
+        # The fields of the first document with token vectors that are not imported.
         self._left: Sequence[str] = ()
         reader = TensorReader(options.dim, self._unpack_bits)
         self.dim = check_columns(path, self._find_dim(reader))
@@ -63,7 +64,7 @@ class _VespaSource:
             yield SourceDocument(self._id(id, fields, where), vectors, self._payload(fields))
 
     def _documents(self) -> Iterator[Tuple[str, str, Dict[str, Any]]]:
-        """Where each document stands, its whole id and its fields."""
+        """Yields the place of each document for errors, its complete id and its fields."""
         number = 0
         for value in json_values(self._path):
             entries = value.get("documents", [value]) if isinstance(value, dict) else [value]
@@ -75,7 +76,8 @@ class _VespaSource:
                     yield f"{where}, {quote_id(id)}", id, fields
 
     def _find_dim(self, reader: TensorReader) -> int:
-        """The number of columns of the first token vector. Chooses the field if the user has not named it."""
+        """Returns the number of columns of the first token vector. Chooses the field if the user has not named
+        one."""
         for where, _, fields in self._documents():
             field = self._field = self._field or self._find_field(where, fields)
             if field is not None and fields.get(field) and len(reader.read(fields[field], f"{where}: field {field!r}")):
@@ -113,7 +115,7 @@ class _VespaSource:
         names: Union[Tuple[str, ...], List[str]] = self._options.payload_columns
         if names == ALL_COLUMNS:
             names = [name for name in fields if name != self._field]
-        # Vespa leaves fields without a value out.
+        # Vespa omits fields without a value.
         return {name: fields[name] for name in names if name in fields} or None
 
 
@@ -136,7 +138,7 @@ def _open_document(entry: object, where: str) -> Tuple[str, Dict[str, Any]]:
 
 
 def _split_id(id: str, where: str) -> List[str]:
-    """Namespace, type, keys and name of an id of Vespa. The name may hold colons."""
+    """Returns namespace, type, keys and name of a Vespa id. The name may contain colons."""
     parts = id.split(":", 4)
     if len(parts) != 5 or parts[0] != "id" or not parts[4]:
         raise SourceError(f"{where}: {quote_id(id)} is not id:NAMESPACE:TYPE:KEYS:NAME")

@@ -1,7 +1,8 @@
-"""Tensors of token vectors in Vespa's JSON: a mapped dimension for tokens (or several), an indexed one for columns.
+"""Reads tensors of token vectors in Vespa's JSON. They have one or more mapped dimensions for tokens, and an indexed
+one for columns.
 
-The forms are those of Vespa's reference, "Document JSON format": short and verbose ones, with and without the type
-beside them, and cell values as numbers or as hexadecimal digits."""
+Supports the forms in Vespa's reference, "Document JSON format": short and verbose ones, with and without the type,
+and cell values as numbers or as hexadecimal digits."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from maxsim.collection.limits import MAX_DOCUMENT_TOKENS
 from maxsim.importers.readers.rows import as_vectors, check_columns
 from maxsim.importers.source import SourceError
 
-# Each cell type has hexadecimal digits of this big-endian form.
+# The big-endian type of each cell type in hexadecimal digits.
 _HEX_TYPES = {"int8": ">i1", "bfloat16": ">u2", "float": ">f4", "double": ">f8"}
 _CELL_TYPES = {np.dtype(code).itemsize: name for name, code in _HEX_TYPES.items()}
 _FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
@@ -30,8 +31,8 @@ Sizes = Tuple[Optional[int], ...]
 
 
 class TensorType(NamedTuple):
-    """cell: a name of _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is that of the values;
-    the last indexed one is the columns."""
+    """cell: a name in _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is the order of the
+    values. The last indexed dimension is the columns."""
 
     cell: str
     mapped: Tuple[str, ...]
@@ -55,7 +56,7 @@ def parse_type(text: object, where: str) -> TensorType:
 
 
 def is_vectors(value: object) -> bool:
-    """True for the JSON of a tensor that may hold the token vectors of a document."""
+    """Returns whether the JSON may be a tensor with the token vectors of a document."""
     if isinstance(value, dict) and value and set(value) <= _FORM_KEYS:
         if "type" in value:
             try:
@@ -73,18 +74,19 @@ def is_vectors(value: object) -> bool:
 
 
 class TensorReader:
-    """Reads the tensors of one field. dim: the columns of a token vector as they come out, where a user says them. With
-    unpack_bits an int8 cell is eight columns of 0 or 1, the first one in its highest bit, as Vespa's unpack_bits."""
+    """Reads the tensors of one field. dim: the number of columns of a token vector in the result, if the user gives
+    it. With unpack_bits, an int8 cell becomes eight columns of 0 or 1, the highest bit first, like Vespa's
+    unpack_bits."""
 
     def __init__(self, dim: Optional[int], unpack_bits: bool) -> None:
         self.dim = dim
         self._unpack_bits = unpack_bits
-        # The cell type of the last tensor that said it, for notes.
+        # The cell type in the last tensor that named one, for notes.
         self.cell: Optional[str] = None
 
     def read(self, value: Any, where: str) -> np.ndarray:
-        """The token vectors [tokens, dim]. Tokens stand in the order of their labels, where these are numbers, else in
-        that of the JSON."""
+        """Returns the token vectors [tokens, dim]. If all labels are numbers, tokens are in the order of the labels,
+        and otherwise in the order of the JSON."""
         tensor_type: Optional[TensorType] = None
         content = value
         form = ""
@@ -190,7 +192,7 @@ class TensorReader:
             raise SourceError(f"{where}: holds {digits!r:.60}, must be hexadecimal digits") from None
         cell = tensor_type.cell if tensor_type is not None else "int8" if self._unpack_bits else None
         if cell is None:
-            # Without a type the digits of one token vector tell how wide its cells are.
+            # Without a type, the number of digits per token vector gives the width of a cell.
             width = len(data) // columns if columns else 0
             cell = _CELL_TYPES.get(width)
             if cell is None or not columns or len(data) != width * columns:
@@ -227,14 +229,14 @@ def _fits(shape: Tuple[int, ...], sizes: Sizes) -> bool:
 
 
 def _order(keys: Sequence[Tuple[str, ...]]) -> List[int]:
-    """The order of labels: by number where all are numbers, else as they are."""
+    """Returns the order of labels: by number if all are numbers, and otherwise as they are."""
     if all(label.isascii() and label.isdecimal() for key in keys for label in key):
         return sorted(range(len(keys)), key=lambda index: tuple(map(_number_order, keys[index])))
     return list(range(len(keys)))
 
 
 def _number_order(digits: str) -> Tuple[int, str]:
-    """Orders numbers of any number of digits, which int() takes quadratic time for and refuses."""
+    """A sort key for numbers of any number of digits. int() takes quadratic time for long ones, and refuses them."""
     digits = digits.lstrip("0")
     return len(digits), digits
 
@@ -242,7 +244,7 @@ def _number_order(digits: str) -> Tuple[int, str]:
 def _cells(
     addresses: Sequence[Dict[str, Any]], values: Sequence[Any], tensor_type: Optional[TensorType], where: str
 ) -> np.ndarray:
-    """The verbose form: a cell a value. Cells that are left out are 0."""
+    """Reads the verbose form, which has one object per cell. Cells that are left out are 0."""
     if tensor_type is None or tensor_type.dim is None:
         raise SourceError(f"{where}: has cells without a type, which says what dimension the columns are")
     dim = check_columns(where, tensor_type.dim)

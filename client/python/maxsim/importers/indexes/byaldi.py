@@ -77,7 +77,7 @@ class ByaldiSource:
         return value
 
     def _read_pages(self) -> List[Tuple[DocumentId, int]]:
-        """Document and page of each tensor, in their order."""
+        """Returns document and page of each tensor, in order."""
         path = self._path("embed_id_to_doc_id.json.gz")
         entries = read_object(path)
         pages: List[Tuple[DocumentId, int]] = []
@@ -95,7 +95,7 @@ class ByaldiSource:
         return read_object(path) if os.path.exists(path) else {}
 
     def _payload(self, document: DocumentId, page: int) -> Optional[Mapping[str, object]]:
-        """Fields under the names that byaldi's results have."""
+        """Returns the fields under the names that byaldi's results use."""
         fields: Dict[str, object] = {"doc_id": document, "page_num": page}
         for name, values in (("file_name", self._file_names), ("metadata", self._metadata)):
             if values.get(str(document)) is not None:

@@ -79,7 +79,7 @@ class ColbertSource(ResidualIndex):
             payloads: List[Payload] = []
             for passage, (length, text) in enumerate(zip(lengths, texts), first):
                 label = next(labels) if labels is not None else None
-                if length:  # It has not been deleted.
+                if length:  # 0 if the passage has been deleted
                     payload = self._payload(passage, text) if of_folder else None
                     ids.append(self._id(passage) if label is None else label[0])
                     payloads.append(payload if label is None else with_fields(payload, label[1]))
@@ -87,7 +87,7 @@ class ColbertSource(ResidualIndex):
             if ids:
                 kept = np.array([length for length in lengths if length], dtype=np.int64)
                 yield PackedDocuments(ids, vectors, kept, payloads if has_payloads else None)
-        next(texts, None)  # The file of the texts must end here, as must that of --ids.
+        next(texts, None)  # The file of texts must end here, like the file of --ids.
         if labels is not None:
             next(labels, None)
 
@@ -99,7 +99,7 @@ class ColbertSource(ResidualIndex):
         return buckets[1].array()
 
     def _decode(self) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
-        """Passages many at a time: their vectors, and the tokens of each."""
+        """Yields the vectors of many passages, and the number of tokens of each."""
         for chunk, lengths in enumerate(self._lengths):
             codes = load_tensor(self._path(f"{chunk}.codes.pt"), 1, ("i32", "i64")).array()
             residuals = load_tensor(self._path(f"{chunk}.residuals.pt"), 2, ("u8",)).array()
@@ -113,7 +113,7 @@ class ColbertSource(ResidualIndex):
     # Ids. A document of RAGatouille may have several passages. Each passage becomes a document of the collection.
 
     def _read_documents(self) -> Dict[int, DocumentId]:
-        """RAGatouille's document of each passage; empty where the index is not RAGatouille's."""
+        """Returns RAGatouille's document of each passage. Empty if the index is not from RAGatouille."""
         path = self._path(_DOCUMENTS)
         if not os.path.exists(path):
             return {}
@@ -159,14 +159,14 @@ class ColbertSource(ResidualIndex):
         return read_object(path) if self._documents and os.path.exists(path) else {}
 
     def _find_texts(self, deleted: int) -> Optional[str]:
-        """The file of the texts: named by the user, or RAGatouille's."""
+        """Returns the file of texts: the user's or RAGatouille's."""
         if self._options.payloads is not None:
             return self._options.payloads
         path = self._path(_TEXTS)
         if not self._documents or not os.path.exists(path):
             return None
         if deleted:
-            # RAGatouille takes deleted texts out of the list but leaves the numbers of the passages.
+            # RAGatouille removes deleted texts from the list, but does not renumber the passages.
             self._notes.append(
                 f"{_TEXTS} is left out: after a deletion its texts no longer stand at their passages' numbers"
             )
@@ -174,7 +174,7 @@ class ColbertSource(ResidualIndex):
         return path
 
     def _read_texts(self) -> Iterator[Mapping[str, object]]:
-        """What the file of the texts has of each passage."""
+        """Yields the fields of each passage in the file of texts."""
         if self._texts is None:
             yield from itertools.repeat({}, self._num_passages)
             return

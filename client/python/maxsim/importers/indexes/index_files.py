@@ -20,19 +20,19 @@ from maxsim.importers.source import DocumentId, SourceError
 from maxsim.importers.readers.pickles import load_pickle
 from maxsim.unique_json import parse_json
 
-# PyLate's map, in files of these names: pickled, and in its older versions a table of pickled values.
+# The names of PyLate's map. It is pickled; older versions of PyLate write a table of pickled values.
 _PICKLED_IDS = "plaid_ids_to_documents_ids.pkl"
 _TABLED_IDS = "plaid_ids_to_documents_ids.sqlite"
-# No JSON file of an index unpacks to more, but for texts, which are not read at once.
+# The largest unpacked size of a JSON file of an index, except for texts, which are read in blocks.
 _MAX_JSON_BYTES = 4 * 2**30
-# Characters of a file of texts that are read at once.
+# Characters of a file of texts that are read in one step.
 _TEXT_BLOCK = 65_536
-# The longest text, in characters: each may be written as six, such as \u0041.
+# The longest text in JSON, in characters. JSON may write a character as six, such as \u0041.
 _MAX_TEXT = 6 * MAX_PAYLOAD_BYTES
 
 
 def read_json(path: str) -> object:
-    """The value of a JSON file; one whose name ends with .gz is compressed."""
+    """Returns the value of a JSON file. A file whose name ends with .gz is decompressed."""
     try:
         if path.endswith(".gz"):
             with open_regular(path) as file, gzip.open(file, "rb") as packed:
@@ -50,7 +50,7 @@ def read_json(path: str) -> object:
 
 
 def read_object(path: str) -> Dict[str, object]:
-    """The JSON object that the file holds."""
+    """Returns the JSON object in the file."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise SourceError(f"{path}: must be a JSON object")
@@ -58,7 +58,7 @@ def read_object(path: str) -> Dict[str, object]:
 
 
 def read_lengths(path: str) -> List[int]:
-    """Tokens of each document, from a JSON array."""
+    """Returns the number of tokens of each document, from a JSON array."""
     value = read_json(path)
     if not isinstance(value, list) or not all(type(length) is int and length >= 0 for length in value):
         raise SourceError(f"{path}: must be a JSON array of numbers of tokens")
@@ -66,7 +66,7 @@ def read_lengths(path: str) -> List[int]:
 
 
 def read_count(values: Mapping[str, object], key: str, path: str) -> int:
-    """The value of `key`, which counts something."""
+    """Returns the value of `key`, which must be a count."""
     value = values.get(key)
     if type(value) is not int or value < 0:
         raise SourceError(f"{path}: {key!r} is {describe(value, 40)}, must be a number")
@@ -74,7 +74,7 @@ def read_count(values: Mapping[str, object], key: str, path: str) -> int:
 
 
 def map_array(path: str) -> np.ndarray:
-    """The array of a .npy file, mapped into memory; not one of objects, which would be a pickle."""
+    """Maps the array of a .npy file into memory. Refuses an array of objects, which would be a pickle."""
     check_regular(path)
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -85,8 +85,9 @@ def map_array(path: str) -> np.ndarray:
 
 @contextlib.contextmanager
 def open_table(path: str, *names: str) -> Iterator[sqlite3.Connection]:
-    """A database of SQLite, which is read only. Its errors name the file. What it has of the tables `names`, all that
-    are asked for, are plain ones: the rows of a view or of a computed column could have no end."""
+    """Opens an SQLite database for reading. Its errors name the file. The tables `names` are the only ones that the
+    caller reads. If one of them is a view or has a computed column, it is refused, because its rows could have no
+    end."""
     if not os.path.isfile(path):
         raise SourceError(f"{path}: no such file")
     try:
@@ -111,7 +112,7 @@ def _check_table(connection: sqlite3.Connection, name: str, path: str) -> None:
 
 
 def find_id_map(folder: str) -> Optional[str]:
-    """The file of PyLate's map from passage numbers to ids in `folder`, or None if there is none."""
+    """Returns the file of PyLate's map from passage numbers to ids in `folder`, or None if there is none."""
     for name in (_PICKLED_IDS, _TABLED_IDS):
         path = os.path.join(folder, name)
         if os.path.exists(path):
@@ -120,7 +121,7 @@ def find_id_map(folder: str) -> Optional[str]:
 
 
 def read_id_map(path: str) -> Dict[int, DocumentId]:
-    """PyLate's map: the id of each passage, by its number."""
+    """Returns PyLate's map from passage numbers to ids."""
     if path.endswith(".pkl"):
         with open_regular(path, "rb") as file:
             value = load_pickle(file.read(), path)
@@ -144,10 +145,10 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
 
 
 def read_texts(path: str) -> Iterator[Mapping[str, object]]:
-    """The texts of passages, one after another, as payloads.
+    """Yields the texts of passages as payloads.
 
-    A .tsv file has lines of a passage's number, its text and perhaps its title, as colbert-ai reads them: fields
-    `content` and `title`. A .json file is an array of texts."""
+    A .tsv file has the form that colbert-ai reads: a line has a passage's number, its text and optionally its title,
+    which become the fields `content` and `title`. A .json file is an array of texts."""
     if path.endswith(".json"):
         return ({"content": text} for text in _read_json_texts(path))
     return _read_lines(path)
@@ -169,7 +170,7 @@ def _read_lines(path: str) -> Iterator[Mapping[str, object]]:
 
 
 def _read_json_texts(path: str) -> Iterator[str]:
-    """Yields the strings of a JSON array. Only some of them are in memory at a time."""
+    """Yields the strings of a JSON array. Holds only some of them in memory."""
     decoder = json.JSONDecoder()
     with open_regular(path, "r", encoding="utf-8") as file:
         text = file.read(_TEXT_BLOCK).lstrip()

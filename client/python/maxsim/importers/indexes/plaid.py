@@ -37,7 +37,7 @@ from maxsim.importers.readers.pickles import load_object_array
 
 _KIND = "plaid"
 _FOLDER_OF_PYLATE = "fast_plaid_index"
-# The value of --vectors-column that asks for the vectors before coding.
+# The value of --vectors-column that asks for the vectors in embeddings.npy.
 _EXACT = "embeddings"
 
 
@@ -59,7 +59,7 @@ class PlaidSource(ResidualIndex):
         is_next_plaid = metadata.get("next_plaid_compatible") is True
         centroids, weights = map_array(self._path("centroids.npy")), map_array(self._path("bucket_weights.npy"))
         if not is_next_plaid:
-            # fast-plaid itself computes with halves.
+            # fast-plaid itself computes with float16.
             centroids, weights = centroids.astype(np.float16), weights.astype(np.float16)
         library = "NextPlaid" if is_next_plaid else "fast-plaid"
         self._read_codec(library, centroids, weights, nbits, num_chunks)
@@ -91,7 +91,7 @@ class PlaidSource(ResidualIndex):
             yield PackedDocuments(ids, vectors, np.array(lengths, dtype=np.int64), payloads)
             first = numbers.stop
         if labels is not None:
-            next(labels, None)  # Notices a file that has grown since it was opened.
+            next(labels, None)  # Raises an error if a file has grown since it was opened.
 
     # Vectors.
 
@@ -100,7 +100,7 @@ class PlaidSource(ResidualIndex):
         return ((document, [len(document)]) for document in self._exact)
 
     def _decode(self) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
-        """Documents many at a time: their vectors, and the tokens of each."""
+        """Yields the vectors of many documents, and the number of tokens of each."""
         begins = {name: self._chunk_begins(name) for name in ("codes", "residuals")}
         for chunk, lengths in enumerate(self._lengths):
             if sum(lengths) == 0:
@@ -112,8 +112,8 @@ class PlaidSource(ResidualIndex):
             yield from self._codec.decode_documents(lengths, codes, residuals)
 
     def _chunk(self, chunk: int, name: str, begins: Sequence[int]) -> np.ndarray:
-        """Codes or residuals of a chunk: of its own file, which is the newer one, or else its part of the merged
-        file."""
+        """Returns the codes or residuals of a chunk. If the chunk has its own file, that is newer than the merged
+        file and is used; otherwise the chunk's part of the merged file."""
         num_rows = sum(self._lengths[chunk])
         path = self._path(f"{chunk}.{name}.npy")
         if os.path.exists(path):
@@ -131,7 +131,7 @@ class PlaidSource(ResidualIndex):
         return rows
 
     def _chunk_begins(self, name: str) -> List[int]:
-        """Where each chunk begins in the merged file, and where the last one ends."""
+        """Returns where each chunk begins in the merged file, and where the last one ends."""
         path = self._path(f"merged_{name}.manifest.json")
         manifest = read_object(path) if os.path.exists(path) else {}
         begins = [0]
@@ -142,7 +142,7 @@ class PlaidSource(ResidualIndex):
         return begins
 
     def _read_exact(self) -> Optional[List[np.ndarray]]:
-        """The vectors before coding, if they are asked for. If they are not, a note says when they could be."""
+        """Returns the vectors before coding, if the user asks for them. If not, but they exist, adds a note."""
         path = self._path("embeddings.npy")
         if self._options.vectors_column is None:
             if os.path.exists(path):
@@ -170,7 +170,7 @@ class PlaidSource(ResidualIndex):
         return None if ids is None else [ids[number] for number in range(self.num_documents)]
 
     def _rows(self) -> Optional[Iterator[Mapping[str, object]]]:
-        """The row of metadata.db for each document, or None if there is no metadata.db."""
+        """Returns the rows of metadata.db, one per document, or None if there is no such file."""
         assert self.num_documents is not None
         return self._table.rows(self.num_documents) if self._table is not None else None
 

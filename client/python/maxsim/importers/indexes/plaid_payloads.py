@@ -1,4 +1,4 @@
-"""The payloads of fast-plaid and NextPlaid: metadata.db, whose table METADATA has a row for each document."""
+"""The payloads of fast-plaid and NextPlaid: the table METADATA in metadata.db, with one row per document."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from maxsim.importers.indexes.index_files import open_table
 from maxsim.importers.source import SourceError
 from maxsim.unique_json import RepeatedKeyError, parse_json
 
-# The column of a document's number.
+# The column with a document's number.
 _NUMBER = "_subset_"
-# NextPlaid keeps long columns in a second table, whose rows this column of both names.
+# NextPlaid keeps long columns in a second table. Both tables have this column, which joins them.
 _CONTENT_TABLE = "METADATA_CONTENT"
 _CONTENT = "_content_id_"
 
 
 class PayloadTable:
-    """columns: the names of a payload's fields."""
+    """columns: the names of the payload's fields."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -31,7 +31,7 @@ class PayloadTable:
         self.columns: List[str] = [name for name in self._types if name not in (_NUMBER, _CONTENT)]
 
     def check(self, columns: Sequence[str]) -> None:
-        """SourceError if a name of `columns` is none of the table's."""
+        """SourceError if the table lacks one of `columns`."""
         for name in columns:
             if name not in self.columns:
                 raise SourceError(
@@ -39,7 +39,8 @@ class PayloadTable:
                 )
 
     def rows(self, num_documents: int) -> Iterator[Mapping[str, object]]:
-        """The fields of each document, by their numbers; a field that is null is left out."""
+        """Yields the fields of each document, in the order of the documents' numbers. Leaves out fields that are
+        null."""
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in self.columns)
         tables = f"METADATA JOIN {_CONTENT_TABLE} USING ({_CONTENT})" if self._has_content else "METADATA"
         query = f"SELECT {_NUMBER}{', ' if names else ''}{names} FROM {tables} ORDER BY {_NUMBER}"
@@ -64,7 +65,7 @@ class PayloadTable:
         return fields
 
     def _parsed(self, column: str, text: str) -> object:
-        """NextPlaid writes lists and objects as JSON."""
+        """Parses the lists and objects that NextPlaid writes as JSON."""
         try:
             value: object = parse_json(text)
             return value

@@ -1,7 +1,8 @@
-"""Files of torch.save, and pickles: a list of tensors [tokens, dim], one a document, or a dictionary from ids to them.
+"""Files of torch.save, and pickles: a list of tensors [tokens, dim], one per document, or a dictionary from ids to
+tensors.
 
-A dictionary may also hold lists side by side, which --vectors-column, --id-column and --payload-columns name. A folder
-holds such files (.pt, .pth, .bin, .pkl, .pickle, .p), or one tensor a file, whose name is the document's id."""
+A dictionary may also hold parallel lists, which --vectors-column, --id-column and --payload-columns name. A folder
+holds such files (.pt, .pth, .bin, .pkl, .pickle, .p), or one tensor per file, whose name is the document's id."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from maxsim.importers.readers.pickles import load_pickle
 _KIND = "pt"
 _PICKLE_ENDINGS = (".pkl", ".pickle", ".p")
 _ENDINGS = (".pt", ".pth", ".bin", *_PICKLE_ENDINGS)
-# Marks a document whose file gives no id; its number becomes its id.
+# Marks a document without an id in the file. Its number becomes its id.
 _NUMBERED = object()
 
 # Id (or _NUMBERED), tensor and payload.
@@ -57,13 +58,13 @@ class PtSource:
         self.notes: List[str] = (
             [] if len(self._files) == 1 else [f"{len(self._files)} files, in the order of their names"]
         )
-        # Lists of a dictionary that stand beside the vectors and are not taken.
+        # The lists of a dictionary that are not imported.
         self._left: Sequence[str] = ()
         self.dim = find_dim(
             (document[1] for file in self._files[:1] for document in self._documents(file)), self._files[0]
         )
         self.notes += note_left(self._left)
-        # Each of several files would have to be read to know.
+        # With several files, all of them would have to be read to count the documents.
         self.num_documents: Optional[int] = len(self._documents(path)) if len(self._files) == 1 else None
         self._labels: Optional[FileLabels] = None
         if options.ids is not None:
@@ -122,7 +123,7 @@ class PtSource:
         raise SourceError(f"{file}: holds {found}, must hold a list of tensors or a dictionary from ids to tensors")
 
     def _from_columns(self, columns: Dict[object, object], file: str) -> Sequence[_Document]:
-        """Documents of a dictionary of lists."""
+        """Returns the documents of a dictionary of parallel lists."""
         name = self._options.vectors_column
         vectors = _column(columns, name, file)
         if isinstance(vectors, dict):

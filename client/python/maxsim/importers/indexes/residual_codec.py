@@ -1,8 +1,8 @@
-"""Decodes token vectors of ColBERTv2's residual compression, which PLAID-like indexes hold.
+"""Decodes token vectors of ColBERTv2's residual compression, which PLAID and similar indexes use.
 
-A token vector is the number of its centroid and `nbits` a column for the bucket that the difference to the centroid
-falls into: vector = normalize(centroid + bucket weights). Codes of 8 / nbits columns share a byte, the first column in
-the highest bits; the bits of one code stand in the reverse order, its lowest bit first."""
+A token vector is stored as the number of its centroid and, for each column, `nbits` bits that select a bucket for the
+difference to the centroid: vector = normalize(centroid + bucket weights). 8 / nbits columns share a byte, the first
+column in the highest bits. Within a column's bits, the order is reversed: the lowest bit comes first."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from maxsim.collection.errors import CollectionError
 from maxsim.importers.readers.prefetch import prefetched
 from maxsim.importers.source import SourceError
 
-# Rows that are decoded at once: at 128 columns 4 MiB. Ones of 1,024 to 8,192 rows are as fast, 32,768 take twice the
-# time a row.
+# Rows that are decoded in one step: 4 MiB at 128 columns. Blocks of 1,024 to 8,192 rows are equally fast; with
+# 32,768, a row takes twice the time.
 _BLOCK_ROWS = 8_192
 _MIN_NORM = 1e-12
 
@@ -39,14 +39,14 @@ class ResidualCodec:
         self._where = where
         self.dim = int(centroids.shape[1])
         self.packed_columns = self.dim * nbits // 8
-        # Residuals of the columns that share a byte, for each value of the byte.
+        # For each value of a byte, the bucket weights of the columns that share it.
         bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).reshape(256, 8 // nbits, nbits)
         buckets = (bits.astype(np.int64) << np.arange(nbits)).sum(axis=2)
         self._residuals = np.ascontiguousarray(bucket_weights, dtype=np.float32)[buckets]
 
     def keep_codes(self) -> Codebook:
-        """Makes decode_documents give rows of the codebook that is returned, and no vectors. SourceError for an index
-        that a collection cannot hold as it is."""
+        """Makes decode_documents return coded rows instead of vectors. Returns the codebook of these rows.
+        SourceError if a collection cannot hold the index without change."""
         with np.errstate(over="ignore"):
             centroids = self._centroids.astype(np.float16)
         try:
@@ -57,17 +57,17 @@ class ResidualCodec:
 
     @property
     def rounds_centroids(self) -> bool:
-        """Whether keep_codes rounds centroids, which are not halves."""
+        """Whether keep_codes rounds centroids, because they are not float16."""
         return not np.array_equal(self._centroids, self._centroids.astype(np.float16))
 
     @property
     def columns(self) -> int:
-        """The columns of what decode_documents gives."""
+        """The number of columns of the rows that decode_documents returns."""
         return self.dim if self._codebook is None else self._codebook.row_bytes
 
     def decode(self, codes: np.ndarray, packed: np.ndarray) -> np.ndarray:
-        """Vectors [rows, dim], float32 of norm 1, of centroid numbers [rows] and packed buckets [rows,
-        packed_columns]; rows of the codebook after keep_codes."""
+        """Decodes centroid numbers [rows] and packed buckets [rows, packed_columns]. Returns vectors [rows, dim],
+        float32 of norm 1, or, after keep_codes, rows of the codebook."""
         if len(codes):
             lowest, highest = int(codes.min()), int(codes.max())
             if lowest < 0 or highest >= len(self._centroids):
@@ -75,7 +75,7 @@ class ResidualCodec:
                 raise SourceError(f"{self._where}: a token has centroid {wrong} of {len(self._centroids)}")
         if self._codebook is not None:
             return self._codebook.rows(codes, packed)
-        # take() is ten times as fast as indexing here.
+        # take() is ten times as fast as indexing.
         vectors: np.ndarray = np.take(self._residuals, packed, axis=0).reshape(len(codes), self.dim)
         vectors += np.take(self._centroids, codes, axis=0)
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
@@ -85,8 +85,8 @@ class ResidualCodec:
     def decode_documents(
         self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
     ) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
-        """The documents that lie one after another in codes [rows] and packed [rows, packed_columns], many at a time:
-        the vectors of neighbours [sum of their lengths, dim], and their lengths."""
+        """Decodes documents that follow one another in codes [rows] and packed [rows, packed_columns]. Yields many
+        documents at a time: their vectors [sum of their lengths, dim] and their lengths."""
         if packed.ndim != 2 or packed.shape[1] != self.packed_columns or packed.dtype != np.uint8:
             raise SourceError(
                 f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}, "
@@ -94,13 +94,14 @@ class ResidualCodec:
             )
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or not sum(lengths) <= len(codes) <= len(packed):
             raise SourceError(f"{self._where}: documents have {sum(lengths)} tokens, but there are {len(codes)} codes")
-        # A block is decoded, by NumPy without the interpreter's lock, while the documents of the one before are used.
+        # Decodes a block in another thread, while the caller uses the previous block. NumPy releases the
+        # interpreter's lock.
         return prefetched(self._blocks(lengths, codes, packed))
 
     def _blocks(
         self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
     ) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
-        """Decoded rows of documents, and the documents' lengths."""
+        """Yields the decoded rows of documents, and the documents' lengths."""
         begin = 0
         row = 0
         while begin < len(lengths):

@@ -1,5 +1,5 @@
-"""What all index folders of residual codes share, whichever library wrote them: metadata.json, lengths and codes in
-chunks, and PyLate's ids."""
+"""The parts that all index folders of residual codes share, whichever library wrote them: metadata.json, chunks of
+lengths and codes, and PyLate's ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxsim.importers.source import CodedSource, DocumentId, ImportOptions, Sour
 
 
 class ResidualIndex(CodedSource):
-    """An index folder of residual codes. A subclass reads the metadata first, then the codec."""
+    """An index folder of residual codes. A subclass must read the metadata before the codec."""
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
         self._folder = folder
@@ -33,8 +33,8 @@ class ResidualIndex(CodedSource):
         return os.path.join(self._folder, name)
 
     def _read_index_metadata(self, foreign_file: str, foreign: str, expected: str) -> Mapping[str, object]:
-        """Returns metadata.json. Raises SourceError if there is none, or if `foreign_file` exists, which shows that the
-        index is of another kind."""
+        """Returns metadata.json. SourceError if there is none, or if `foreign_file` exists, because that belongs to
+        another kind of index."""
         path = self._path("metadata.json")
         if os.path.exists(self._path(foreign_file)):
             raise SourceError(f"{self._folder}: is an index of {foreign} reads")
@@ -49,7 +49,7 @@ class ResidualIndex(CodedSource):
     def _read_codec(
         self, library: str, centroids: np.ndarray, weights: np.ndarray, nbits: int, num_chunks: int
     ) -> None:
-        """Sets the codec, `dim` and the lengths of the documents in each chunk."""
+        """Sets the codec, `dim`, and the lengths of the documents in each chunk."""
         self._codec = ResidualCodec(centroids, weights, nbits, self._folder)
         self._lengths = [read_lengths(self._path(f"doclens.{chunk}.json")) for chunk in range(num_chunks)]
         self.dim = self._codec.dim

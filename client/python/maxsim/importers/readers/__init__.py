@@ -1,1 +1,1 @@
-"""Readers of files that several families of importers share."""
+"""Readers that several families of importers share."""

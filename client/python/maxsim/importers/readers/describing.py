@@ -1,18 +1,18 @@
-"""Short texts of values of unknown origin, for errors."""
+"""Describes values of unknown origin in a few words, for errors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Items of a container that are shown.
+# The number of a container's items that are shown.
 _ITEMS = 8
-# Longer integers are told by their size: their digits take quadratic time.
+# For a longer integer, only its size is shown: computing its digits takes quadratic time.
 _INTEGER_BITS = 256
 
 
 def describe(value: object, length: int = 60) -> str:
-    """`value` in about `length` characters. Containers inside containers are named and not entered: a pickle may share
-    them in such a way that its text has more characters than there is memory."""
+    """Returns `value` in about `length` characters. Names nested containers without their content, because a pickle
+    may share containers so often that their text exceeds any memory."""
     if isinstance(value, (list, tuple)):
         items = [_item(item, length) for item in value[:_ITEMS]] + ["..."] * (len(value) > _ITEMS)
         text = ", ".join(items) + ("," if isinstance(value, tuple) and len(value) == 1 else "")

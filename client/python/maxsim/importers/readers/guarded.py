@@ -1,4 +1,4 @@
-"""Errors of a source name what is imported, whatever library or line of code raises them."""
+"""Makes errors of a source name the file, whichever library or line of code raises them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Callable, Iterator, Optional, Sequence, TypeVar
 from maxsim.collection.codebook import Codebook
 from maxsim.importers.source import CodedSource, PackedDocuments, PackedSource, Source, SourceDocument, SourceError
 
-# Errors that reading damaged or hostile data may raise. File errors are not listed because they name the file already,
-# nor are those of a wrong program, such as AttributeError, which keep their traceback.
+# Exceptions that damaged or hostile data may cause. File errors are not in the list, because they name the file
+# already. Exceptions of a faulty program, such as AttributeError, are not either, so that they keep their traceback.
 _DATA_ERRORS = (
     ArithmeticError,
     EOFError,
@@ -32,7 +32,7 @@ _Item = TypeVar("_Item")
 
 @contextlib.contextmanager
 def named_errors(path: str) -> Iterator[None]:
-    """Turns what reading the data at `path` raises into a SourceError that names it."""
+    """Turns an exception of reading the data at `path` into a SourceError that names it."""
     try:
         yield
     except SourceError:
@@ -45,7 +45,7 @@ def _named_items(items: Callable[[], Iterator[_Item]], path: str) -> Iterator[_I
     with named_errors(path):
         iterator = items()
     while True:
-        # The yield is outside of the block, because errors of the consumer are not errors of the data.
+        # The yield is outside the block: exceptions in the consumer are not errors of the data.
         with named_errors(path):
             item = next(iterator, None)
         if item is None:
@@ -54,7 +54,7 @@ def _named_items(items: Callable[[], Iterator[_Item]], path: str) -> Iterator[_I
 
 
 class _GuardedSource:
-    """A Source, with errors that name `path`."""
+    """A Source whose errors name `path`."""
 
     def __init__(self, source: Source, path: str) -> None:
         self._source = source
@@ -88,7 +88,7 @@ class _GuardedCodedSource(_GuardedPackedSource):
 
 
 def guarded(open_source: Callable[[], Source], path: str) -> Source:
-    """The source that `open_source` gives of what lies at `path`; errors of opening and of reading it name the path."""
+    """Returns the source that `open_source` opens. Errors of opening and of reading it name `path`."""
     with named_errors(path):
         source = open_source()
     if isinstance(source, CodedSource):

@@ -1,4 +1,4 @@
-"""Streams JSON values out of a file: one a line, one after another, or the elements of one array."""
+"""Streams JSON values from a file: one per line, one after another, or the elements of an array."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from maxsim.importers.readers.opening import open_regular
 from maxsim.importers.source import SourceError
 from maxsim.unique_json import unique_keys
 
-# Bytes that are read at once.
+# Bytes that are read in one step.
 _READ_BYTES = 1 << 20
-# The longest value; characters. A document of 65,536 tokens of 128 columns, each of 12 digits, has 100 million.
+# The longest value, in characters. A document of 65,536 tokens of 128 columns, each of 12 digits, has 100 million.
 _MAX_VALUE = 256 << 20
 
 _SPACE = " \t\r\n"
 
 
 class _Text:
-    """The part of a file that has been read and not yet used."""
+    """The part of a file that has been read but not yet parsed."""
 
     def __init__(self, path: str, file: IO[bytes]) -> None:
         self.path = path
@@ -34,7 +34,8 @@ class _Text:
         self.is_whole = False
 
     def read(self) -> None:
-        """Reads more: twice as much as before where a value goes on, so that a long one is not parsed too often."""
+        """Reads more. While a value is incomplete, each read is twice as long as the last, so that a long value is
+        not parsed often."""
         try:
             data = self._file.read(self._read_bytes)
             text = self._decoder.decode(data, final=not data)
@@ -46,7 +47,7 @@ class _Text:
         self.at = 0
 
     def next_char(self) -> str:
-        """The next character that is no white space, or "" at the end; it is not taken."""
+        """Returns the next character that is not white space, without consuming it. "" at the end."""
         while True:
             while self.at < len(self.rest) and self.rest[self.at] in _SPACE:
                 self.at += 1
@@ -77,7 +78,7 @@ class _Text:
                     raise SourceError(f"{self.path}: {reason} no JSON at character {position}: {error}") from None
                 self.read()
                 continue
-            # A number or word that ends with the text read so far may go on in the next part.
+            # A number or word at the end of the text may continue in the next part.
             if end == len(self.rest) and not self.is_whole:
                 self.read()
                 continue
@@ -86,7 +87,8 @@ class _Text:
 
 
 def json_values(path: str) -> Iterator[object]:
-    """The values of the file `path`, or of PATH.gz unpacked. An array at the top gives its elements one by one."""
+    """Yields the values of the file `path`, which is unpacked if it ends in .gz. An array at the top level yields its
+    elements."""
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     with open_regular(path) as raw, gzip.open(raw) if path.endswith(".gz") else contextlib.nullcontext(raw) as file:
         text = _Text(path, file)  # type: ignore[arg-type]

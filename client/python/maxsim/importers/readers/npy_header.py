@@ -17,13 +17,13 @@ class NpyHeader(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Size of the elements in bytes, unless they are objects."""
+        """The size of the elements in bytes. Not valid for objects."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_npy_header(file: IO[bytes], where: str) -> NpyHeader:
-    """Reads the header, and leaves `file` where the data begins. SourceError, which begins with `where`, for what is
-    none."""
+    """Reads the header, and leaves `file` where the data begin. SourceError, which begins with `where`, if it is not
+    valid."""
     try:
         version = np.lib.format.read_magic(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

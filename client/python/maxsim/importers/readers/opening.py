@@ -48,5 +48,5 @@ def check_folder(path: str) -> None:
 
 
 def check_regular(path: str) -> None:
-    """Raises the errors of open_regular, for files that a library then opens itself."""
+    """Raises the errors of open_regular. For files that a library opens itself."""
     open_regular(path).close()

@@ -1,4 +1,5 @@
-"""The values that a pickle may hold, made by functions of our own of the names that it asks for (unpickling.py)."""
+"""The values that a pickle may hold. For each name that a pickle asks for, a function of this module makes the value
+(unpickling.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _KEY_TYPES = (str, int, float, bytes, type(None))
 
 
 class Global(NamedTuple):
-    """A name that a pickle asks for. It is not imported."""
+    """A name that a pickle asks for. It is never imported."""
 
     module: str
     name: str
@@ -28,20 +29,20 @@ class Global(NamedTuple):
 
 
 class Array:
-    """A NumPy array between the opcodes that make it and fill it."""
+    """A NumPy array that one opcode creates and a later one fills."""
 
     value: Optional[np.ndarray] = None
 
 
 class Object:
-    """Stands for an object of a class whose state is data: it keeps the fields and runs nothing."""
+    """An object of a class that only holds data. Keeps its fields, and runs no code of the class."""
 
     def __init__(self) -> None:
         self.fields: Mapping[object, object] = {}
 
 
 class Dtype:
-    """A NumPy dtype, whose byte order comes in a second opcode."""
+    """A NumPy dtype. A second opcode sets its byte order."""
 
     def __init__(self, dtype: "np.dtype[np.generic]") -> None:
         self.dtype = dtype
@@ -59,7 +60,7 @@ def _dtype(arguments: Tuple[object, ...]) -> object:
 
 
 def array_of(raw: object, dtype: object, shape: object, fortran: object) -> np.ndarray:
-    """The array of `shape` whose elements are `raw`: bytes, or a list if they are objects."""
+    """Returns the array of `shape`. Its elements are `raw`: bytes, or a list if they are objects."""
     if not isinstance(dtype, Dtype) or not isinstance(shape, tuple):
         raise SourceError("has an array without type or shape")
     if len(shape) > _MAX_DIMENSIONS or not all(isinstance(size, int) and 0 <= size < 2**63 for size in shape):
@@ -92,7 +93,7 @@ def _scalar(arguments: Tuple[object, ...]) -> object:
 
 
 def _encode(arguments: Tuple[object, ...]) -> object:
-    """Bytes, as protocols 0 to 2 write them."""
+    """Returns bytes from the text in which protocols 0 to 2 write them."""
     if len(arguments) == 2 and isinstance(arguments[0], str) and arguments[1] in ("latin1", "latin-1"):
         return arguments[0].encode("latin-1")
     raise SourceError("has bytes that cannot be read")
@@ -124,8 +125,8 @@ def _byte_array(arguments: Tuple[object, ...]) -> object:
 
 
 def checked_key(value: object) -> object:
-    """`value`, which may be a key: hashing it neither recurses nor calls a method of the pickle's, and few keys have
-    the same hash, which integers of more bits could."""
+    """Returns `value` if it can safely be a key: hashing it must not recurse or call a method from the pickle, and
+    few keys may have the same hash, so large integers are refused."""
     value = finished(value)
     if not isinstance(value, _KEY_TYPES):
         raise SourceError(f"has a key of type {type(value).__name__}")

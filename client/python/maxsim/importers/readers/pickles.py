@@ -1,4 +1,4 @@
-"""Loads whole pickles, alone or in an array of NumPy, by the interpreter of unpickling.py."""
+"""Loads complete pickles, including those in NumPy arrays, with the interpreter of unpickling.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maxsim.importers.source import SourceError
 
 
 def load_pickle(data: Buffer, where: str) -> object:
-    """The value of the pickle `data`. `where` names its file in errors."""
+    """Returns the value of the pickle `data`. `where` names its file in errors."""
     try:
         return Unpickler(data).load()
     except SourceError as error:
@@ -21,7 +21,7 @@ def load_pickle(data: Buffer, where: str) -> object:
 
 
 def load_object_array(path: str) -> Sequence[object]:
-    """The elements of an array of objects that numpy.save wrote, such as a list of arrays."""
+    """Returns the elements of an array of objects that numpy.save wrote, such as a list of arrays."""
     with open_regular(path, "rb") as file:
         shape, _, dtype = read_npy_header(file, path)
         if not dtype.hasobject or len(shape) != 1:

@@ -1,4 +1,4 @@
-"""Reads ahead: the next item of an iterator is made while the one before is used."""
+"""Reads ahead: makes the next item of an iterator while the caller uses the current one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Item = TypeVar("Item")
 
 
 def prefetched(items: Iterator[Item]) -> Iterator[Item]:
-    """The items of `items`, which a thread of its own advances by one ahead of the caller: at most three are in memory.
-    An error of `items` is raised where its item would be. The thread ends when the iterator is closed or lost."""
+    """Yields the items of `items`. Another thread advances the iterator ahead of the caller, so that at most three
+    items are in memory. An exception of `items` is raised in the place of its item. The thread ends when the iterator
+    is closed or garbage-collected."""
     ready: queue.Queue[Tuple[bool, object]] = queue.Queue(maxsize=1)
     closed = threading.Event()
 
@@ -41,7 +42,7 @@ def prefetched(items: Iterator[Item]) -> Iterator[Item]:
             del value
     finally:
         closed.set()
-        # The thread may be waiting for room, and what it brings is not wanted.
+        # The thread may be waiting to hand over an item that is no longer needed.
         while thread.is_alive():
             with suppress(queue.Empty):
                 ready.get(timeout=0.01)

@@ -1,4 +1,4 @@
-"""Arrays on disk that are read from the front in blocks of rows, and the cutting of packed rows into documents."""
+"""Reads arrays on disk from the front in blocks of rows, and divides packed rows into documents."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from maxsim.collection.limits import MAX_DIM
 from maxsim.importers.source import SourceError
 
-# Bytes that are read at once. 8 MiB reads at the speed of the disk and keeps an import in tens of megabytes.
+# Bytes that are read in one step. 8 MiB reads at the speed of the disk, and an import needs some tens of megabytes.
 BLOCK_BYTES = 8 << 20
 
 
 class RowArray(Protocol):
-    """An array [rows, ...] that some library or file holds.
+    """An array [rows, ...] in a file or of a library.
 
-    where names it in errors. shape and dtype are those of NumPy; dtype object stands for strings and ragged rows.
-    blocks() streams consecutive rows, `rows_at_once` or what the reader likes best; read() returns all of them."""
+    `where` names it in errors. `shape` and `dtype` are NumPy's; dtype object means strings or ragged rows. blocks()
+    streams consecutive rows, `rows_at_once` at a time or as many as suit the reader. read() returns all rows."""
 
     where: str
     shape: Tuple[int, ...]
@@ -31,7 +31,7 @@ class RowArray(Protocol):
 
 
 class LazyArrays(Mapping[str, RowArray]):
-    """Arrays by name, each opened when it is asked for: there may be one for each document."""
+    """Arrays by name. Each is opened when it is requested, because there may be one per document."""
 
     def __init__(self, names: Sequence[str], open_array: Callable[[str], RowArray]) -> None:
         self._names = names
@@ -54,19 +54,19 @@ class LazyArrays(Mapping[str, RowArray]):
 
 
 def block_rows(shape: Sequence[int], dtype: np.dtype[Any], block_bytes: int = BLOCK_BYTES) -> int:
-    """How many rows of an array of this shape make a block."""
+    """Returns the number of rows of such an array in a block."""
     row_bytes = math.prod(shape[1:]) * dtype.itemsize
     return max(1, block_bytes // max(1, row_bytes))
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """True for float16, float32 and float64 of either byte order."""
+    """Returns whether a type is float16, float32 or float64, in either byte order."""
     return dtype.kind == "f" and dtype.itemsize <= 8
 
 
 def as_vectors(values: np.ndarray) -> np.ndarray:
-    """Floating-point values as float16 or float32 in the machine's byte order, without a copy where they are that;
-    float64 is rounded to float32, where what is too large becomes infinite and is refused by the writer."""
+    """Converts floating-point values to float16 or float32 in the machine's byte order. Does not copy if nothing
+    changes. float64 is rounded to float32; values that are too large become infinite, and the writer refuses them."""
     if values.dtype.itemsize == 8:
         with np.errstate(over="ignore"):
             return values.astype(np.float32)
@@ -74,8 +74,9 @@ def as_vectors(values: np.ndarray) -> np.ndarray:
 
 
 def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[Tuple[np.ndarray, int, int]]:
-    """Cuts packed rows into whole documents; document n has `lengths[n]` rows. Yields rows, the number of their first
-    document, and the one after their last. They are a view of a block unless an earlier block has their beginning."""
+    """Divides packed rows into whole documents. Document n has `lengths[n]` rows. Yields the rows of some documents,
+    the number of the first, and the number after the last. The rows are a view of a block, unless a document began in
+    an earlier block."""
     ends = np.cumsum(lengths)
     first = begin = 0
     parts: List[np.ndarray] = []
@@ -93,18 +94,18 @@ def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator
         num_rows -= end - begin
         first, begin = last, end
     if first < len(lengths):
-        # There is no row, and so no block.
+        # Without rows there is no block.
         yield np.empty((0, 0), np.float32), first, len(lengths)
 
 
 def lengths_of(
     counts: RowArray, num_rows: int, rows_where: str, count_ids: Callable[[], Optional[int]] = lambda: None
 ) -> np.ndarray:
-    """The number of tokens of each document, int64 [N], from an array that holds them or the N + 1 offsets of the
+    """Returns the number of tokens of each document, int64 [N]. The array holds these, or the N + 1 offsets of the
     documents in `num_rows` packed rows.
 
-    What can be either, such as [0, num_rows], is what the array's name says, or else what the number of ids says:
-    count_ids gives it, or None if there are no ids. Raises SourceError if it is neither, or nothing tells."""
+    If the values can be either, such as [0, num_rows], the array's name decides, and otherwise the number of ids
+    (count_ids returns it, or None if there are no ids). SourceError if the values are neither, or nothing decides."""
     if len(counts.shape) != 1 or counts.dtype.kind not in "iu":
         raise SourceError(f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}")
     values = counts.read()
@@ -118,7 +119,7 @@ def lengths_of(
     if len(values) and int(values.max()) > num_rows:
         row = int(values.argmax())
         raise SourceError(f"{counts.where}: row {row} is {values[row]}, {rows_where} has {num_rows} rows")
-    # A sum in int64 could wrap around to the right one.
+    # A sum in int64 could overflow, and by chance give num_rows.
     total = int(values.sum()) if len(values) * num_rows < 2**63 else sum(values.tolist())
     may_be_offsets = bool(len(values) and values[0] == 0 and values[-1] == num_rows and np.all(np.diff(values) >= 0))
     if may_be_offsets and (total != num_rows or _are_offsets(counts.where, len(values), count_ids)):
@@ -132,7 +133,7 @@ def lengths_of(
 
 
 def _are_offsets(where: str, num_values: int, count_ids: Callable[[], Optional[int]]) -> bool:
-    """Tells offsets from lengths where the values of the array `where` can be both."""
+    """Decides whether the values of the array `where` are offsets or lengths, if they can be both."""
     name = re.split(r"[/\\]|: ", where)[-1].lower()
     says_offsets, says_lengths = "offset" in name, "len" in name or "num_tokens" in name
     if says_offsets != says_lengths:
