@@ -1,4 +1,4 @@
-"""Gives every call of a channel the metadata of its client, whichever stub makes it."""
+"""Adds the client's metadata to every call of a channel, whichever stub makes the call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import grpc.aio
 
 
 class _CallDetails(grpc.ClientCallDetails):
-    """Those of a call, with other metadata."""
+    """The details of a call, with other metadata."""
 
     def __init__(self, details: grpc.ClientCallDetails, metadata: tuple[tuple[str, str | bytes], ...]) -> None:
         self.method, self.timeout, self.metadata = details.method, details.timeout, metadata
@@ -18,7 +18,7 @@ class _CallDetails(grpc.ClientCallDetails):
 
 
 class _Pairs:
-    """Metadata that a call gets, unless it carries the key already."""
+    """Metadata that a call gets, unless it has the key already."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._pairs = pairs
@@ -36,7 +36,7 @@ class CallMetadata(
     grpc.StreamUnaryClientInterceptor,
     grpc.StreamStreamClientInterceptor,
 ):
-    """The interceptor of a channel of grpc."""
+    """The interceptor for a channel of grpc."""
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         return self._go_on(continuation, client_call_details, request)
@@ -56,12 +56,12 @@ class CallMetadata(
 
 class _AsyncPairs(_Pairs):
     async def go_on(self, continuation: Any, details: Any, asked: Any) -> Any:
-        # The fields of gRPC's tuple differ between its releases.
+        # The fields of gRPC's tuple differ between gRPC's releases.
         metadata = grpc.aio.Metadata(*self.completed(details.metadata))
         return await continuation(details._replace(metadata=metadata), asked)
 
 
-# grpc.aio takes an interceptor for one kind of call alone, that of the first base that it looks for.
+# grpc.aio uses an interceptor for one kind of call only, so each kind needs a class.
 class _UnaryUnary(_AsyncPairs, grpc.aio.UnaryUnaryClientInterceptor):
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         return await self.go_on(continuation, client_call_details, request)
@@ -83,5 +83,5 @@ class _StreamStream(_AsyncPairs, grpc.aio.StreamStreamClientInterceptor):
 
 
 def async_call_metadata(pairs: list[tuple[str, str]]) -> list[grpc.aio.ClientInterceptor]:
-    """Returns the interceptors of a channel of grpc.aio."""
+    """Returns the interceptors for a channel of grpc.aio."""
     return [_UnaryUnary(pairs), _UnaryStream(pairs), _StreamUnary(pairs), _StreamStream(pairs)]

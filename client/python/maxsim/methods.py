@@ -1,5 +1,5 @@
-"""The rerank methods that Client and AsyncClient share, with their arguments. A Client returns what an AsyncClient
-returns a coroutine of."""
+"""The rerank methods that Client and AsyncClient share. A Client returns the result, an AsyncClient a coroutine that
+returns it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ AnswerT = TypeVar("AnswerT")
 def in_collection(
     method: Callable[Concatenate[Any, str, ArgumentsT], AnswerT],
 ) -> Callable[Concatenate[Any, ArgumentsT], AnswerT]:
-    """Makes a method of ServedCollection from a client's: without the argument `collection`, which is its own name. A
-    coroutine function gives a coroutine function."""
+    """Turns a method of a client into one of ServedCollection, which fills in the argument `collection`. A coroutine
+    function becomes a coroutine function."""
 
     def call(self: Any, /, *given: ArgumentsT.args, **named: ArgumentsT.kwargs) -> AnswerT:
         answer: AnswerT = getattr(self._client, method.__name__)(self.name or "", *given, **named)
@@ -54,7 +54,7 @@ def in_collection(
 
 
 class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
-    """What a client asks of a server's Reranker."""
+    """The methods that call a server's Reranker."""
 
     @abc.abstractmethod
     def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> OneT: ...
@@ -89,33 +89,36 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
     ) -> OneT:
         """Ranks documents by their MaxSim with one query, best first.
 
-        The query is a [tokens, dim] array (what maxsim.token_vectors takes: NumPy, torch, DLPack, lists), or a text
-        where the server has an encoder. Candidates are the collection's documents `ids`, all strings or all integers;
-        `documents` that come with the call, [tokens, dim] arrays or texts; or, with neither, the whole collection.
-        `collection` may be None with `documents`.
+        The query is a [tokens, dim] array (in any form that maxsim.token_vectors takes: NumPy, torch, DLPack, lists)
+        or, if the server has an encoder, a text. The candidates are one of these: `ids`, documents of the collection,
+        all strings or all integers; `documents`, which are sent with the call, [tokens, dim] arrays or texts; or,
+        without both, the whole collection. With `documents`, `collection` may be None.
 
-        weights: [query tokens], a factor for each token's best similarity; none is 1.
-        top_k: how many documents come back, 0 for the server's limits.default_top_k.
-        offset: how many of the best documents to leave out: with 20 and top_k=10, ranks 21 to 30 come back.
-        group_by: a keyword field of the collection. Documents come in groups of one value of it, the group with the best
-            document first; Document.group is the value. `top_k` and `offset` count groups, `group_size` the documents of
-            each. Documents without a value are left out.
-        min_score: leave out documents with lower scores, as the ranking has them (with `normalize`, the means).
-        payloads: fill Document.payload. payload_fields: these top-level members of it alone, without `payloads` too.
-        alignments: fill Document.matches and Document.similarities.
-        normalize: divide each score by the number of the query's tokens.
+        weights: [query tokens], a factor for each token's best similarity. None means 1 for all.
+        top_k: the number of documents to return; 0 for the server's limits.default_top_k.
+        offset: the number of best documents to leave out. With 20 and top_k=10, the result has ranks 21 to 30.
+        group_by: a keyword field of the collection. Documents that have the same value of it form a group, and
+            Document.group is this value. The group with the best document comes first. `top_k` and `offset` count
+            groups, `group_size` the documents of each. Documents without a value are left out.
+        min_score: leaves out documents with lower scores. With `normalize`, it is compared with the normalised
+            scores.
+        payloads: fills Document.payload. payload_fields: fills it with only these top-level members; `payloads` is
+            then not needed.
+        alignments: fills Document.matches and Document.similarities.
+        normalize: divides each score by the number of the query's tokens.
         priority: "low" lets other calls go first, "high" goes before them.
-        missing_policy: "report" lists ids that the collection lacks in Ranking.missing, "fail" raises NotFound.
+        missing_policy: if the collection does not hold an id, "report" lists the id in Ranking.missing, and "fail"
+            raises NotFound.
         request_id: names the call in the server's log, at most 256 bytes.
-        min_sequence: of a live collection, the sequence number of a write that the answer must have seen, as the answer
-            to the write has it; where the collection has not come so far, Unavailable, which is retried.
-        refinement: on a collection with codes, how many documents a scan chooses to be scored, and whether the answer is
-            to be proven; Ranking.refinement says what came of it.
-        filter: score only the candidates that match, of the fields that the collection declares: a text such as
-            'lang = "en" and year >= 2020', the same as a dict, or (F.lang == "en") & (F.year >= 2020) with maxsim.F.
-        timeout: seconds that the call may take, above 0, retries included; None: the client's.
+        min_sequence: for a live collection, the sequence number of a write that the answer must reflect. It is in the
+            answer to the write. If the server has not reached it yet, the error is Unavailable, which is retried.
+        refinement: on a collection with codes, how many documents a scan of the codes selects for exact scoring, and
+            whether the result must be proven. Ranking.refinement describes the outcome.
+        filter: scores only candidates that match, by fields that the collection declares: a text such as 'lang = "en"
+            and year >= 2020', a dict, or (F.lang == "en") & (F.year >= 2020) with maxsim.F.
+        timeout: seconds above 0 that the call may take, retries included; None: the client's.
 
-        ValueError names an argument that is wrong, a MaxsimError says what the server said."""
+        ValueError: an argument is wrong; the message names it. MaxsimError: the server's error."""
         request = Request(
             collection,
             query,
@@ -165,17 +168,17 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         filter: FilterLike | None = None,
         timeout: float | None = None,
     ) -> ManyT:
-        """Ranks documents for each of several queries; returns a ranking per query, in their order.
+        """Ranks documents for each of several queries. Returns one ranking per query, in their order.
 
-        `ids` is one list that all queries share, or a list with a list for each query (None in it: the whole
-        collection). `documents` are [tokens, dim] arrays or texts that all share, or a list with a list of them for
-        each query. `weights` has an entry a query, each [query tokens] or None. The other arguments are those of
+        `ids` is one list that all queries share, or a list with one list per query, in which None stands for the
+        whole collection. `documents` are [tokens, dim] arrays or texts that all queries share, or a list with a list
+        of them per query. `weights` has one entry per query, [query tokens] or None. The other arguments are those of
         `rerank`.
 
-        Queries that exceed a limit of the server for one request (limits.max_queries_per_request, max_request_bytes,
-        max_request_work, max_alignments, max_answer_bytes) are sent in several requests, one after another; each may
-        take `timeout`. The client asks the server for its limits once. An error names the query by its index in
-        `queries`, and no ranking is returned."""
+        If the queries exceed a limit of the server for one request (limits.max_queries_per_request,
+        max_request_bytes, max_request_work, max_alignments, max_answer_bytes), they are sent in several requests, one
+        after another, and `timeout` applies to each. The client asks the server for its limits once. An error names
+        the query by its index in `queries`, and no ranking is returned."""
         options = Request(
             collection,
             query="",  # the queries are added below
@@ -200,7 +203,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         return self._rerank_many(request, timeout)
 
     def collection(self, name: str | None) -> ServedCollection[OneT, ManyT]:
-        """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
+        """Returns an object for one collection of the server. Its calls need not name the collection. Does not call
+        the server."""
         collection_name(name)  # Raises now for a wrong name.
         return ServedCollection(self, name)
 

@@ -1,4 +1,4 @@
-"""What comes back: rankings and their documents, read from the wire."""
+"""The results: rankings and their documents, read from the server's answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .v1 import rerank_pb2 as pb
 class Document:
     """A document of a ranking.
 
-    `id` is None for documents that came with the request. `position` is that in the list of candidates as it was sent;
-    where the whole collection was ranked, the document's ordinal. `payload` is the parsed JSON object, where payloads
-    were asked for and the document has one. With alignments=True, `matches` [query tokens] is the index of the document
-    token that each query token matched, and `similarities` [query tokens] their inner product. `truncated`: the server's
-    encoder cut the end of the document's text, which came with the request. Not all encoders report this. With
-    `group_by`, `group` is the document's value of that field."""
+    `id` is None for a document that was sent with the request. `position` is the index in the list of candidates that
+    the client sent or, if the whole collection was ranked, the document's ordinal. `payload` is the parsed JSON
+    object, if the caller asked for payloads and the document has one. With alignments=True, `matches` [query tokens]
+    has the index of the document token that each query token matched, and `similarities` [query tokens] their inner
+    products. `truncated`: the server's encoder cut off the end of the document's text, which was sent with the
+    request. Not all encoders report this. With `group_by`, `group` is the document's value of that field."""
 
     id: Id | None
     score: float
@@ -37,7 +37,7 @@ class Document:
     group: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain Python values, without what is None; `truncated` only if it is True."""
+        """Returns plain Python values. Leaves out None, and `truncated` unless it is True."""
         values = {
             "id": self.id,
             "score": self.score,
@@ -53,12 +53,13 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class Refinement:
-    """What a ranking owes to a scan of a collection's codes.
+    """Describes a ranking that used a scan of the collection's codes.
 
-    `planes` of the codes were scanned (1, 2 or 4), and `documents` were chosen by it and scored exactly. `proven`: no
-    other document can be among the best offset + top_k. `margin` is the score at that rank less `outside_score`, the
-    largest one that the scan gave to a document that was not scored (None where all were): an upper bound of all their scores if
-    `outside_is_bound`, otherwise an estimate."""
+    The scan used `planes` planes of the codes (1, 2 or 4), and selected `documents` documents, which were scored
+    exactly. `proven`: no other document can be among the best offset + top_k. `margin` is the score at that rank
+    minus `outside_score`. `outside_score` is the highest score that the scan gave to a document that was not scored
+    exactly; None if all were. It is an upper bound of the exact scores of all these documents if `outside_is_bound`,
+    and otherwise an estimate."""
 
     planes: int
     documents: int
@@ -70,19 +71,19 @@ class Refinement:
 
 @dataclasses.dataclass(frozen=True)
 class Ranking(Sequence[Document]):
-    """The best documents of one query, best first; with `group_by` group after group, the group with the best document
-    first. A slice of it is a ranking again.
+    """The best documents of one query, best first. With `group_by`, the groups follow one another, the group with the
+    best document first. A slice of a ranking is a ranking.
 
-    Documents of a ranking from a server are created when they are first used. `ids`, `scores` and `positions` create
-    none, and an index creates one.
+    The documents of a server's ranking are created when they are first used. `ids`, `scores` and `positions` create
+    no documents, and an index creates one.
 
-    `missing` are the candidates that the collection does not hold. `generation` is that of the collection which
-    answered, 0 without one. `unavailable` counts candidates that were not scored because the server has lost their
-    device. `query_tokens` are the query's tokens as text, for a query of text with alignments=True where the encoder
-    names them. `sequence` is the number of the last write to a live collection that the answer has seen, 0 of any
-    other. `query_truncated`: the server's encoder cut the end of the query's text. Not all encoders report this.
-    `refinement` says which documents a scan of the collection's codes chose, and whether the ranking is proven; None
-    where every candidate was scored."""
+    `missing` has the candidates that the collection does not hold. `generation` is that of the collection, or 0
+    without a collection. `unavailable` is the number of candidates that were not scored because the server has lost
+    their device. `query_tokens` are the query's tokens as text, if the query is a text, alignments is True and the
+    encoder reports them. `sequence` is the number of the last write to a live collection that the answer reflects,
+    and 0 for other collections. `query_truncated`: the server's encoder cut off the end of the query's text. Not all
+    encoders report this. `refinement` describes the scan of the collection's codes that selected documents, and says
+    whether the ranking is proven. It is None if every candidate was scored."""
 
     documents: list[Document]
     missing: list[Id] = dataclasses.field(default_factory=list)
@@ -95,7 +96,8 @@ class Ranking(Sequence[Document]):
 
     @property
     def ids(self) -> list[Id]:
-        """The documents' ids. Documents that came with the request have none: their positions stand here."""
+        """The documents' ids. A document that was sent with the request has no id, and its position takes the
+        place."""
         answer = self._answer()
         if answer is not None:
             return answer.ids()
@@ -139,7 +141,7 @@ class Ranking(Sequence[Document]):
         return self.documents[index] if answer is None else answer.document(range(len(self))[index])
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain Python values, which json.dumps takes."""
+        """Returns plain Python values that json.dumps accepts."""
         return {
             "documents": [document.to_dict() for document in self.documents],
             "missing": list(self.missing),
@@ -152,10 +154,10 @@ class Ranking(Sequence[Document]):
         }
 
     def _answer(self) -> _Answer | None:
-        """Returns the message from which the documents are yet to be created, or None if `documents` exists already."""
+        """Returns the message from which documents will be created, or None if `documents` has all of them."""
         return self.__dict__.get("_unread")
 
-    if not TYPE_CHECKING:  # Otherwise a type checker would accept any attribute.
+    if not TYPE_CHECKING:  # hidden, because a type checker would otherwise accept any attribute
 
         def __getattr__(self, name: str) -> Any:
             """Creates `documents` on first use. Python calls this only for attributes that do not exist."""
@@ -183,7 +185,7 @@ class _Answer:
         if kind is not None:
             self._ids = result.string_ids.ids if kind == "string_ids" else result.int_ids.ids
         self._lock = threading.Lock()
-        self._made: dict[int, Document] = {}  # by index; not used once _all is set
+        self._made: dict[int, Document] = {}  # by index; not used after _all is set
         self._all: list[Document] | None = None
 
     def ids(self) -> list[Id]:
@@ -206,8 +208,8 @@ class _Answer:
             return self._all
 
     def _make_all(self) -> list[Document]:
-        """Returns all documents, among them those that were made before. Reading column by column takes half as long as
-        `_make` for each."""
+        """Returns all documents, including those that exist already. Reading column by column takes half as long as
+        calling `_make` for each document."""
         result = self.result
         documents = [
             Document(*values)
@@ -253,7 +255,7 @@ def _similarities(alignment: pb.Alignment) -> npt.NDArray[np.float32]:
 
 
 def read_response(response: pb.RerankResponse) -> list[Ranking]:
-    """Returns the rankings of an answer, one a query."""
+    """Returns the rankings of an answer, one per query."""
     return [_ranking(result, response) for result in response.results]
 
 
@@ -288,7 +290,7 @@ def _refinement(result: pb.QueryResult) -> Refinement | None:
 
 
 class _WithMissing(Protocol):
-    """A message that names the ids which a collection does not hold."""
+    """A message with the ids that a collection does not hold."""
 
     @property
     def missing_string_ids(self) -> pb.StringIds: ...

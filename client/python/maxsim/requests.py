@@ -1,4 +1,4 @@
-"""The one place that makes messages: requests of arrays, texts and ids. Both clients send what is made here."""
+"""Makes all request messages of arrays, texts and ids, for both clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MISSING_POLICIES = {"report": pb.MISSING_POLICY_REPORT, "fail": pb.MISSING_POLI
 
 
 class _WithIds(Protocol):
-    """A message with ids of one of the two kinds."""
+    """A message with ids, which are either strings or integers."""
 
     @property
     def string_ids(self) -> pb.StringIds: ...
@@ -40,13 +40,13 @@ class _WithIds(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class RefinementOptions:
-    """How a query is answered on a collection that has codes: where it has more candidates than `documents`, a scan of
-    their codes estimates their scores, and the `documents` best ones are scored exactly.
+    """Options for a query on a collection that has codes. If it has more candidates than `documents`, a scan of the
+    codes estimates their scores, and the `documents` best candidates are scored exactly.
 
-    documents: documents to score, from offset + top_k on; 0 for 1,000 + 20 (offset + top_k). With as many as there are candidates nothing
-        is scanned.
-    require_proof: score further documents, up to `budget`, until it is proven that no other one is among the best.
-    budget: documents to score at most with require_proof; 0 for 16 times `documents`."""
+    documents: the number of documents to score, at least offset + top_k. 0 means 1,000 + 20 (offset + top_k). If it
+        is at least the number of candidates, nothing is scanned.
+    require_proof: scores more documents, up to `budget`, until it is proven that no other document is among the best.
+    budget: the largest number of documents to score with require_proof. 0 means 16 times `documents`."""
 
     documents: int = 0
     _: dataclasses.KW_ONLY
@@ -54,7 +54,7 @@ class RefinementOptions:
     budget: int = 0
 
     def to_message(self) -> pb.RefinementOptions:
-        """Returns the message. ValueError names the member that is wrong."""
+        """Returns the message. ValueError names the wrong member."""
         return pb.RefinementOptions(
             documents=arguments.whole_number(self.documents, "refinement.documents", 0, arguments.MAX_TOP_K),
             budget=arguments.whole_number(self.budget, "refinement.budget", 0, arguments.MAX_TOP_K),
@@ -89,7 +89,7 @@ class Request:
     filter: FilterLike | None = None
 
     def to_message(self) -> pb.RerankRequest:
-        """Returns the message. ValueError names the argument that is wrong."""
+        """Returns the message. ValueError names the wrong argument."""
         request = make_request(self)
         _fill_query(request.queries.add(), self.query, self.weights, "query", "weights")
         fill_candidates(request.candidates, self.ids, self.documents)
@@ -97,8 +97,8 @@ class Request:
 
 
 def make_request(given: Request) -> pb.RerankRequest:
-    """Returns a request with the options of `given`, and without queries and candidates. Those are filled in where
-    they stand: vectors are large, and a message that is put into another one is copied."""
+    """Returns a request with the options of `given`, and without queries and candidates. The caller fills these in
+    directly: they are large, and a message that is put into another one is copied."""
     fields = arguments.items(given.payload_fields, "payload_fields", "a list of names")
     group_by = given.group_by
     request = pb.RerankRequest(
@@ -123,7 +123,7 @@ def make_request(given: Request) -> pb.RerankRequest:
 
 
 def collection_name(collection: str | None) -> str:
-    """Returns the name as the wire carries it: empty for None."""
+    """Returns the name as requests carry it: "" for None."""
     return "" if collection is None else arguments.text(collection, "collection", "the name of a collection, or None")
 
 
@@ -171,7 +171,8 @@ def add_queries(
     documents: Documents | Sequence[Documents] | None,
     weights: Sequence[Weights | None] | None,
 ) -> None:
-    """Adds several queries and their candidates: the request's, where they share them, else each query's own."""
+    """Adds several queries and their candidates. Candidates that the queries share become the request's, others the
+    query's."""
     queries = list(arguments.items(queries, "queries", "a list of queries"))
     if not queries:
         raise ValueError("queries is empty; at least one query is needed")
@@ -207,15 +208,15 @@ def _check_number(lists: Sequence[Any], what: str, queries: Sequence[Any]) -> No
 
 
 def _are_lists_of_ids(ids: Any) -> bool:
-    """Says whether these are candidates a query, and not ids that all queries share."""
+    """Says whether there is one list of candidates per query, and not one list that all queries share."""
     if isinstance(ids, np.ndarray):
         return ids.ndim == 2
     return any(one is None or isinstance(one, (list, tuple)) or getattr(one, "ndim", 0) == 1 for one in ids)
 
 
 def _depth(documents: Any) -> int:
-    """Returns how many sequences lie around the first number or text: 1 for texts, 2 for texts a query, 3 for documents
-    of vectors, 4 for such documents a query."""
+    """Returns the number of sequences around the first number or text: 1 for texts, 2 for texts per query, 3 for
+    documents of vectors, 4 for documents of vectors per query."""
     if isinstance(documents, str):
         return 0
     if isinstance(documents, TokenVectors):
@@ -229,7 +230,7 @@ def _depth(documents: Any) -> int:
 
 
 def token_matrix(tokens: VectorsLike, name: str = "tokens") -> pb.TokenMatrix:
-    """Returns a [tokens, dim] array as the wire carries it. Element types are those of maxsim.token_vectors."""
+    """Returns a [tokens, dim] array as requests carry it. Its element types are those of maxsim.token_vectors."""
     matrix = pb.TokenMatrix()
     fill_matrix(matrix, tokens, name)
     return matrix
@@ -244,7 +245,7 @@ def fill_matrix(matrix: pb.TokenMatrix, tokens: VectorsLike, name: str) -> None:
 
 
 def _fill_query(message: pb.Query, query: Query, weights: Weights | None, name: str, weights_name: str) -> None:
-    """A query of token vectors, or of a text, which the server's encoder turns into vectors."""
+    """Sets a query of token vectors, or of a text, which the server's encoder turns into vectors."""
     if isinstance(query, str):
         message.text = arguments.text(query, name)
     else:
@@ -264,8 +265,8 @@ def _weight(weight: Any, name: str, position: int) -> float:
 def fill_candidates(
     message: pb.Candidates, ids: Ids | None, documents: Documents | None, name: str | None = None
 ) -> None:
-    """Candidates are documents of the collection, documents that come with the request, or, with neither, the whole
-    collection."""
+    """Sets the candidates: documents of the collection, documents that are sent with the call or, without both, the
+    whole collection."""
     if ids is not None and documents is not None:
         raise ValueError("give ids or documents, not both")
     if documents is not None:
@@ -290,13 +291,14 @@ def _fill_documents(message: pb.InlineDocuments, documents: Documents, name: str
 
 
 def fill_ids(message: _WithIds, ids: Ids, name: str, needed: str) -> None:
-    """The first id decides which kind all must be of. `needed` says in an error what an empty list lacks."""
+    """Sets ids. All must be of the first id's type. If the list is empty, `needed` says in the error what is
+    missing."""
     if isinstance(ids, np.ndarray):
         ids = ids.tolist()
     listed: list[Any] = list(arguments.items(ids, name, _IDS))
     if not listed:
         raise ValueError(f"{name} is empty; {needed}")
-    # Lists may be long, and mostly hold only str or only int. map() finds that out in a fifth of the time of a loop.
+    # Lists may be long, and most hold only str or only int. map() finds out in a fifth of a loop's time.
     types = set(map(type, listed))
     if isinstance(listed[0], str):
         checked = listed
@@ -317,7 +319,7 @@ def _checked(values: list[Any], listed: list[Any], name: str) -> list[Any]:
 
 
 def _extend(field: Any, values: list[Any], name: str, accepted: str) -> None:
-    """Appends to a repeated field; only where the whole list is refused are its values looked at one by one."""
+    """Appends to a repeated field. Looks at single values only if protobuf refuses the whole list."""
     try:
         field.extend(values)
     except ValueError as error:

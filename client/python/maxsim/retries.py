@@ -1,4 +1,4 @@
-"""When a failed call is made again, and after how long. Knows no clock and no connection."""
+"""Decides whether and when a failed call is repeated. Uses neither a clock nor a connection."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from .errors import MaxsimError
 
 @dataclasses.dataclass(frozen=True)
 class Retry:
-    """How often calls that may be repeated are tried, and how long a client waits in between.
+    """How often a call that may be repeated is tried, and how long the client waits between attempts.
 
-    UNAVAILABLE is tried again. RESOURCE_EXHAUSTED is so with `resource_exhausted`, and then only where the server says
-    when to come back: without that it means "too large". The wait is initial_backoff * multiplier ** n seconds, at most
-    max_backoff, spread by +-jitter, and never less than the server asks for. An attempt that could not begin within the
-    call's timeout is not made. `max_attempts` counts the first one: the 7 of the default are made over about 3 seconds,
-    which is long enough for a server to be started again, and short enough to say that none is there."""
+    UNAVAILABLE is retried. RESOURCE_EXHAUSTED is retried if `resource_exhausted` is set and the server says when to
+    try again; without that, it means "too large". The wait before an attempt is initial_backoff * multiplier ** n
+    seconds, at most max_backoff, varied at random by +-jitter, and never shorter than the server asks for. An attempt
+    that could not begin within the call's timeout is not made. `max_attempts` includes the first attempt. The default
+    of 7 covers about 3 seconds, which is enough for a server to restart, and short enough to report that there is
+    none."""
 
     max_attempts: int = 7
     initial_backoff: float = 0.05
@@ -48,14 +49,14 @@ NEVER = Retry(max_attempts=1)
 
 
 def check_retry(retry: object) -> Retry:
-    """Returns a client's argument `retry`. Raises ValueError if it is no Retry."""
+    """Returns a client's argument `retry`. ValueError if it is not a Retry."""
     if isinstance(retry, Retry):
         return retry
     raise ValueError(f"retry is {arguments.shown(retry)}; it is a maxsim.Retry, Retry(max_attempts=1) for none")
 
 
 class Attempts:
-    """Counts the attempts of one call, which is to end at `deadline`, a time of time.monotonic()."""
+    """Counts the attempts of one call, which must end at `deadline`, a time of time.monotonic()."""
 
     def __init__(self, retry: Retry, deadline: float) -> None:
         self._retry = retry
@@ -63,17 +64,18 @@ class Attempts:
         self._made = 0
 
     def remaining(self, now: float) -> float:
-        """Returns the seconds that an attempt which begins now may take."""
+        """Returns the seconds that an attempt may take if it begins now."""
         return max(self._deadline - now, 0.0)
 
     def next_delay(self, error: MaxsimError, now: float) -> float | None:
-        """Returns how many seconds to wait until the next attempt, or None if the error stands. To be asked after
-        each attempt."""
+        """Returns how many seconds to wait until the next attempt, or None if the error is final. Call it after each
+        attempt."""
         self._made += 1
         if self._made >= self._retry.max_attempts or not self._is_worth_it(error):
             return None
         if error.pushback_ms is not None:
-            # gRPC's proposal A6: the trailer replaces every other delay; one that is no number forbids another try.
+            # gRPC's proposal A6: the trailer replaces every other delay. A value that is not a number forbids another
+            # attempt.
             if not error.pushback_ms.isascii() or not error.pushback_ms.isdigit():
                 return None
             delay = int(error.pushback_ms) / 1000

@@ -17,7 +17,7 @@ from .v1 import rerank_pb2 as pb
 from .writes import make_get_request, request_bytes
 
 MAX_GET_IDS = 1000  # limit of one request
-# Bytes of a query's tag and length in a RerankRequest, in addition to the query itself.
+# Bytes that a query's tag and length take in a RerankRequest, in addition to the query.
 _FRAME_BYTES = 6
 # Keys of limits on a sum over a request's queries or ids. If one is exceeded, a request with fewer of them may pass.
 _TOTALS = (
@@ -33,7 +33,7 @@ class _Parts:
     def __init__(self, num_items: int, max_items: int, name: str) -> None:
         """`name` is the name of the list in the server's errors, for example "queries"."""
         self._num_items, self._max_items, self._name = num_items, max_items, name
-        self._first = self._end = 0  # the part that was sent last
+        self._first = self._end = 0  # the part that the last request sent
 
     def refused(self, error: errors.MaxsimError) -> None:
         """Halves this part and later ones if the server refused the part because of a limit on the sum over its items.
@@ -46,11 +46,11 @@ class _Parts:
 
 
 class RerankParts(_Parts):
-    """Splits a request by its queries. Each part has the request's options and the candidates that the queries
+    """Splits a request by its queries. Each part has the request's options, and the candidates that all queries
     share."""
 
     def __init__(self, request: pb.RerankRequest, limits: pb.Limits | None) -> None:
-        """`limits` are the server's. With None, the whole request is sent first."""
+        """`limits` are the server's. If it is None, the first request is the whole one."""
         num_queries = len(request.queries)
         super().__init__(num_queries, (limits and limits.max_queries_per_request) or num_queries, "queries")
         self._whole = request
@@ -82,14 +82,14 @@ class RerankParts(_Parts):
         return self._rankings
 
     def _take_queries(self) -> None:
-        """Moves the queries out of the request, which keeps what all parts share."""
+        """Moves the queries out of the request, which then holds only what all parts share."""
         self._queries = list(self._whole.queries)
         self._sizes = [query.ByteSize() + _FRAME_BYTES for query in self._queries]
         del self._whole.queries[:]
 
     def _end_of_part(self) -> int:
-        """Returns the end of the next part. It has at least one query; if that one is too large, the server refuses
-        it."""
+        """Returns the end of the next part. A part has at least one query. If that query is too large, the server
+        refuses it."""
         end = self._first + 1
         most = min(self._first + self._max_items, self._num_items)
         num_bytes = self._whole.ByteSize() + self._sizes[self._first]

@@ -1,7 +1,6 @@
-"""Reads what the trailing metadata of a failed call says beside code and message: google.rpc.RetryInfo, BadRequest and
-ErrorInfo.
+"""Reads the details of a failed call from its trailing metadata: google.rpc.RetryInfo, BadRequest and ErrorInfo.
 
-The few messages are read by their field numbers, so that the package does not ask for googleapis-common-protos.
+Parses these messages by their field numbers, so that the package does not depend on googleapis-common-protos.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _DOMAIN = "maxsim"
-# The digits of the longest 64-bit integer, since a limit is one.
+# The number of digits of the largest 64-bit integer. A limit is one.
 _MOST_DIGITS = 20
 _MAX_RETRY_S = 365 * 24 * 3600
 
 
 @dataclasses.dataclass(frozen=True)
 class StatusDetails:
-    """`retry_after` is RetryInfo's delay in seconds. `field` is the first field that BadRequest names, `problem` what
-    is wrong with it. `reason` is that of ErrorInfo, `limit` the largest value that is accepted, `limit_key` the key of the
-    server's configuration that sets it. `pushback_ms` is the text of gRPC's own trailer, which replaces every other
-    delay."""
+    """`retry_after` is RetryInfo's delay in seconds. `field` is the first field that BadRequest names, and `problem`
+    says what is wrong with it. `reason` is ErrorInfo's. `limit` is the largest accepted value, and `limit_key` the
+    key of the server's configuration that sets it. `pushback_ms` is the text of gRPC's own trailer, which replaces
+    every other delay."""
 
     retry_after: float | None = None
     field: str | None = None
@@ -37,7 +36,7 @@ class StatusDetails:
 
 
 def read_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> StatusDetails:
-    """Returns what is found; a malformed detail counts as none."""
+    """Returns the details. A malformed detail counts as absent."""
     found = StatusDetails()
     for key, value in metadata or ():
         if key == PUSHBACK_KEY:
@@ -111,7 +110,7 @@ def _last(message: bytes, number: int) -> int | bytes | None:
 
 
 def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
-    """Returns number and value of each field on the wire, up to the first that is malformed."""
+    """Returns number and value of each field on the wire, up to the first malformed field."""
     fields: list[tuple[int, int | bytes]] = []
     at = 0
     try:

@@ -1,4 +1,4 @@
-"""Tells the answers of a stream apart and brings them into order; knows no connection."""
+"""Matches the answers of a stream to its requests, and puts them in order. Uses no connection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_stream_arguments(
 
 @dataclasses.dataclass(frozen=True)
 class StreamAnswer:
-    """The answer to one request of a stream: its ranking, or the error that it alone has met.
+    """The answer to one request of a stream: its ranking, or its error, which does not affect other requests.
 
     `index` counts the stream's requests from 0."""
 
@@ -37,31 +37,31 @@ class StreamAnswer:
 
     @property
     def ranking(self) -> Ranking:
-        """The ranking. Raises the request's error where it has one."""
+        """The ranking. If the request failed, raises its error."""
         if self.ranking_or_none is None:
             raise self.error or errors.Internal("the answer holds no ranking")
         return self.ranking_or_none
 
 
 class OpenRequests:
-    """The requests of one stream that have no answer yet. On the wire a request is named by its index, followed by its
-    own request_id."""
+    """The requests of one stream that have no answer yet. On the wire, a request is named by its index, followed by
+    its request_id."""
 
     def __init__(self, ordered: bool) -> None:
         self._ordered = ordered
         self._sent: dict[int, Request] = {}
-        self._waiting: dict[int, StreamAnswer] = {}  # answered before one that was sent before them
+        self._waiting: dict[int, StreamAnswer] = {}  # answers that wait for the answers to earlier requests
         self._num_sent = 0
         self._next = 0
         self._complete = False
 
     def complete(self) -> None:
-        """Says that no request follows."""
+        """Says that no more requests will follow."""
         self._complete = True
 
     def message(self, request: Request) -> pb.RerankRequest:
-        """Returns the message of the next request. ValueError, which begins with the request's index, as
-        Request.to_message raises it."""
+        """Returns the message of the next request. If Request.to_message raises ValueError, raises it with the
+        request's index in front."""
         index = self._num_sent
         if not isinstance(request, Request):
             raise ValueError(f"requests[{index}] is {arguments.shown(request)}; it is a maxsim.Request")
@@ -75,7 +75,8 @@ class OpenRequests:
         return message
 
     def answers(self, response: pb.RerankStreamResponse) -> Iterator[StreamAnswer]:
-        """Yields what may be handed on once this has come: it alone, or, in order, those up to the next gap."""
+        """Takes an answer, and yields the answers that can be passed on: this one or, in ordered streams, all up to
+        the next gap."""
         answer = self._answer(response)
         if not self._ordered:
             yield answer
@@ -99,6 +100,6 @@ class OpenRequests:
         return StreamAnswer(int(name), request, None, rankings[0] if rankings else None)
 
     def check_ended(self) -> None:
-        """Raises Unavailable where the server has ended the stream normally and requests are left without an answer."""
+        """Raises Unavailable if the server has ended the stream without an error, but requests have no answer."""
         if self._sent or not self._complete:
             raise errors.Unavailable("the stream ended before all of its requests were answered")

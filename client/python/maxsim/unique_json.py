@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Tuple, Union
 
 
 class RepeatedKeyError(ValueError):
-    """An object has a key twice."""
+    """An object repeats a key."""
 
 
 def unique_keys(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:

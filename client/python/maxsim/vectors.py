@@ -1,4 +1,4 @@
-"""Token vectors of any library, as they go onto the wire and into a file. Imports neither grpc nor torch."""
+"""Converts token vectors of any library to the form of messages and files. Imports neither grpc nor torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .bfloat16 import widen_bfloat16
 
 
 class SupportsDLPack(Protocol):
-    """An array of any library with DLPack, torch's tensors among them."""
+    """An array of any library that supports DLPack, for example a torch tensor."""
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -27,8 +27,8 @@ _NUMPY_TYPES = {"f32": np.dtype("<f4"), "f16": np.dtype("<f2"), "bf16": np.dtype
 class TokenVectors:
     """Token vectors in one of the service's element types.
 
-    `data_type` is "f32", "f16" or "bf16". `data` is [tokens, dim], row-major and little-endian; bfloat16 stands there
-    as uint16, which is the upper half of the float32."""
+    `data_type` is "f32", "f16" or "bf16". `data` is [tokens, dim], row-major and little-endian. For bfloat16 its type
+    is uint16, the upper half of a float32."""
 
     data_type: str
     data: npt.NDArray[Any]
@@ -51,13 +51,13 @@ class TokenVectors:
         return int(self.data.shape[1])
 
     def to_float32(self) -> npt.NDArray[np.float32]:
-        """Returns the vectors as float32 [tokens, dim]; without a copy where they are that already."""
+        """Returns the vectors as float32 [tokens, dim]. Does not copy if they are float32 already."""
         if self.data_type == "bf16":
             return widen_bfloat16(self.data)
         return self.data.astype(np.float32, copy=False)
 
 
-# It is [tokens, dim]: an array of NumPy, torch or any library with DLPack, or a list of lists of numbers.
+# Vectors [tokens, dim]: an array of NumPy, torch or any library with DLPack, or a list of lists of numbers.
 VectorsLike: TypeAlias = (
     "npt.NDArray[Any] | SupportsDLPack | TokenVectors | Sequence[Sequence[float]] | Sequence[npt.NDArray[Any]]"
 )
@@ -66,9 +66,9 @@ VectorsLike: TypeAlias = (
 def token_vectors(array: VectorsLike, *, name: str = "vectors") -> TokenVectors:
     """Returns [tokens, dim] vectors in an element type of the service.
 
-    Takes NumPy's arrays, torch's tensors (on any device, with or without a gradient), whatever has DLPack, and lists of
-    lists. float16, bfloat16 and float32 stay what they are, float64 and lists become float32. ValueError, which begins
-    with `name`, for another shape or another element type."""
+    Takes NumPy arrays, torch tensors (on any device, with or without gradient), any array with DLPack, and lists of
+    lists. float16, bfloat16 and float32 keep their type; float64 and lists become float32. ValueError, which begins
+    with `name`: another shape or element type."""
     if isinstance(array, TokenVectors):
         return array
     values, is_bfloat16 = _as_numpy(array, name)
@@ -89,13 +89,13 @@ def _shape(values: npt.NDArray[Any]) -> str:
 
 
 def is_torch(array: object) -> bool:
-    """Says whether this is a tensor of torch, without importing torch: if torch is not imported, there are none."""
+    """Says whether this is a torch tensor. Does not import torch: if it is not imported, there are no tensors."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
 
 
 def _as_numpy(array: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
-    """Returns an array of NumPy, and whether it is bfloat16 that is seen as uint16."""
+    """Returns a NumPy array, and whether it holds bfloat16 as uint16."""
     if is_torch(array):
         return _from_torch(array, name)
     if isinstance(array, (np.ndarray, np.generic)):
@@ -110,8 +110,8 @@ def _as_numpy(array: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
 
 
 def _split_bfloat16(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
-    """ml_dtypes gives NumPy a type named bfloat16."""
-    if values.dtype.isbuiltin != 1 and values.dtype.name == "bfloat16":  # NumPy builds the name anew on each access
+    """Returns an array of ml_dtypes' bfloat16 as uint16, and True. Returns any other array unchanged, and False."""
+    if values.dtype.isbuiltin != 1 and values.dtype.name == "bfloat16":  # NumPy builds the name for each access
         return np.ascontiguousarray(values).view(np.uint16), True
     return values, False
 
@@ -131,7 +131,7 @@ def _from_torch(tensor: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
 
 def _from_dlpack(array: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
     if dlpack.device_type(array) not in dlpack.CPU_DEVICES:
-        if hasattr(array, "get"):  # CuPy's copy in the memory of the CPU
+        if hasattr(array, "get"):  # CuPy's way to copy to the CPU's memory
             return _split_bfloat16(np.asarray(array.get()))
         if hasattr(array, "__array__"):
             return _split_bfloat16(np.asarray(array))
@@ -142,7 +142,8 @@ def _from_dlpack(array: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
 
 
 def _from_rows(rows: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
-    """A list of rows, each a list of numbers or an array of any kind, all of one length."""
+    """Converts a list of rows. Each row is a list of numbers or an array of any kind, and all have the same
+    length."""
     if len(rows) and (is_torch(rows[0]) or isinstance(rows[0], np.ndarray) or hasattr(rows[0], "__dlpack__")):
         parts = [_as_numpy(row, f"{name}[{i}]") for i, row in enumerate(rows)]
         first = parts[0][0]
@@ -152,7 +153,7 @@ def _from_rows(rows: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
         return np.stack([part for part, _ in parts]), parts[0][1]
     try:
         values = np.asarray(rows)
-    except ValueError as error:  # rows of several lengths
+    except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} has rows of different lengths; token vectors are [tokens, dim]") from error
     if values.dtype == object:
         raise ValueError(f"{name} has rows of different lengths, or elements that are no numbers")

@@ -1,4 +1,4 @@
-"""Makes the requests of the Documents service: cuts documents and ids into messages, and joins the answers."""
+"""Makes the requests of the Documents service: divides documents and ids among requests, and joins the answers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MAX_UPSERT_DOCUMENTS = 10_000  # of one request
 MAX_FACET_VALUES = 65_536  # of one answer
 DEFAULT_BATCH_DOCUMENTS = 1000
 DEFAULT_BATCH_BYTES = 4 << 20
-MAX_DELETE_IDS = 10_000  # of one request of ours: fewer than the server takes, so that long ids fit into a message
-# Bytes of an UpsertRequest per document beside the document's own: its tag and its length.
+MAX_DELETE_IDS = 10_000  # per request; fewer than the server accepts, so that long ids fit into a message
+# Bytes that a document's tag and length take in an UpsertRequest, in addition to the document.
 _FRAME_BYTES = 6
 _DOCUMENT_OF_REQUEST = re.compile(r"requests\[(\d+)\]\.documents\[(\d+)\]")
 _NAMES = ("id", "tokens", "text", "payload", "version")
@@ -28,7 +28,8 @@ _ACCEPTED = "a maxsim.NewDocument, a mapping with its names, or a tuple (id, tok
 
 
 class UpsertBatches:
-    """Makes messages of documents, and puts them into requests of `max_documents` and about `batch_bytes` at most."""
+    """Turns documents into messages, and puts them into requests of at most `max_documents` and about
+    `batch_bytes`."""
 
     def __init__(
         self, collection: str, max_documents: int = MAX_UPSERT_DOCUMENTS, batch_bytes: int | None = None
@@ -36,20 +37,22 @@ class UpsertBatches:
         self._collection = required_collection(collection)
         self._max_documents = max_documents
         self._batch_bytes = batch_bytes
-        self._num_documents = 0  # of all requests
-        self._sizes: list[int] = []  # documents of each request that was returned
+        self._num_documents = 0  # in all requests
+        self._sizes: list[int] = []  # number of documents in each finished request
         self._start()
 
     def convert(self, document: DocumentLike) -> documents_pb2.Document:
-        """Returns the message of the next document. ValueError names what is wrong, by the index among all."""
+        """Returns the message of the next document. ValueError names the error, and the document by its index in the
+        whole call."""
         message = documents_pb2.Document()
         _fill_document(message, document, f"documents[{self._num_documents}]")
         self._num_documents += 1
         return message
 
     def put(self, message: documents_pb2.Document, max_bytes: int) -> documents_pb2.UpsertRequest | None:
-        """Adds what `convert` has just returned, and returns the request that it did not fit into, if so. A request has
-        `max_bytes` at most, the server's limit: ValueError for a document that is larger by itself."""
+        """Adds the message that `convert` has just returned. If it does not fit into the current request, returns
+        that request. A request has at most `max_bytes`, the server's limit. ValueError: the document alone is
+        larger."""
         size = message.ByteSize() + _FRAME_BYTES
         if self._empty_bytes + size > max_bytes:
             raise ValueError(
@@ -66,11 +69,11 @@ class UpsertBatches:
         return full
 
     def rest(self) -> documents_pb2.UpsertRequest | None:
-        """Returns the request that is not full, where it has documents."""
+        """Returns the last, incomplete request, or None if it is empty."""
         return self._take() if self._request.documents else None
 
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
-        """Returns the error of a stream with its documents' indices among all in place of those in a request."""
+        """Returns a stream's error, with documents' indices in the whole call instead of those in a request."""
 
         def among_all(found: re.Match[str]) -> str:
             return f"documents[{sum(self._sizes[: int(found[1])]) + int(found[2])}]"
@@ -89,12 +92,12 @@ class UpsertBatches:
 
 
 def request_bytes(limits: pb.Limits) -> int:
-    """Returns how large a request may be that the server takes and this client sends."""
+    """Returns the largest size of a request that the server accepts and this client sends."""
     return min(limits.max_request_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
 
 
 class UpsertAnswers:
-    """Joins the answers to the requests that one call was cut into."""
+    """Joins the answers to the requests of one call."""
 
     def __init__(self) -> None:
         self._results: list[WriteResult] = []
@@ -107,7 +110,7 @@ class UpsertAnswers:
         self._encoded_tokens += response.encoded_tokens
 
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
-        """Returns the error of a request with its documents' indices among all of the call."""
+        """Returns a request's error, with documents' indices in the whole call instead of those in the request."""
         return errors.shift_indices(error, "documents", len(self._results))
 
     def results(self) -> WriteResults:
@@ -117,7 +120,7 @@ class UpsertAnswers:
 
 
 class DeleteAnswers:
-    """Cuts ids into requests, and joins the answers."""
+    """Divides ids among requests, and joins the answers."""
 
     def __init__(self, collection: str, ids: Ids, version: int | None) -> None:
         number = _version(version, "version")
@@ -139,7 +142,7 @@ class DeleteAnswers:
         self._sequence = max(self._sequence, response.sequence)
 
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
-        """Returns the error of one request with its indices counted in the ids of the whole call."""
+        """Returns a request's error, with ids' indices in the whole call instead of those in the request."""
         return errors.shift_indices(error, "ids", len(self._results))
 
     def results(self) -> WriteResults:
@@ -193,7 +196,7 @@ def check_upsert_stream(
 
 
 def check_documents(documents: object, *, or_asynchronous: bool = False) -> None:
-    """Raises ValueError if these are no documents but a single one, or none at all."""
+    """Raises ValueError if the argument is a single document or no documents at all."""
     single = isinstance(documents, (str, bytes, Mapping, NewDocument))
     accepted = isinstance(documents, Iterable) or (or_asynchronous and hasattr(documents, "__aiter__"))
     if single or not accepted:
@@ -201,7 +204,7 @@ def check_documents(documents: object, *, or_asynchronous: bool = False) -> None
 
 
 def required_collection(collection: str) -> str:
-    """Returns the name of the collection that is written or read, which cannot be left out."""
+    """Returns the name of the collection to write or read. ValueError if there is none."""
     if not arguments.text(collection, "collection", "the name of a collection"):
         raise ValueError("collection is ''; it is the name of a collection")
     return collection

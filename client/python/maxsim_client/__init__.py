@@ -1,4 +1,4 @@
-"""The name that the package `maxsim` had before 0.3: its names under the old one. The next version has it no more."""
+"""The old name of the package `maxsim`, before 0.3. Exports maxsim's names. The next version will not have it."""
 
 import warnings
 

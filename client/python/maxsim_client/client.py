@@ -1,4 +1,4 @@
-"""The names of maxsim_client.client in `maxsim`."""
+"""Exports the names of the old maxsim_client.client from `maxsim`."""
 
 from maxsim.client import Client, Document, Ranking, token_matrix
 

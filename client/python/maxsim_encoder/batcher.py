@@ -1,4 +1,4 @@
-"""Gathers the texts of concurrent requests into calls of the model."""
+"""Gathers the texts of concurrent requests into common calls of the model."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from maxsim_encoder.encoder import Encoded, Encoder, length_limit
 from maxsim_encoder.errors import RequestError
 from maxsim_encoder.metrics import Metrics
 
-# Texts of one group may go into one call: the same kind, cut after the same number of tokens.
+# One call can take texts of one group: they are of the same kind, and are cut after the same number of tokens.
 Group = Tuple[str, Optional[int]]
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchOptions:
-    """Limits of the queue and of a call of the model."""
+    """Limits of the queue and of one call of the model."""
 
     window_s: float = 0.002  # how long the first text of a batch waits for others
-    max_batch_texts: int = 32  # texts of one call of the model
-    max_queue_texts: int = 4096  # texts that wait; a request that would exceed it is refused
+    max_batch_texts: int = 32  # texts per call of the model
+    max_queue_texts: int = 4096  # texts in the queue; a request that would exceed this is refused
     queue_timeout_s: float = 30.0  # how long a request waits for its first batch
 
 
 class Job:
-    """The texts of one request. Its owner waits for `done`; the worker sets `results` or `error` before."""
+    """The texts of one request. The request waits for `done`; before that, the worker sets `results` or `error`."""
 
     def __init__(self, texts: List[str], kind: str, max_tokens: Optional[int], truncate: bool) -> None:
         self.texts = texts
         self.group: Group = (kind, max_tokens)
         self.truncate = truncate  # False: a text that is too long is an error
         self.arrived = time.monotonic()
-        self.begun = 0  # texts that were taken into a batch
+        self.begun = 0  # number of texts that batches have taken
         self.results: List[Encoded] = []
         self.error: Optional[RequestError] = None
         self.done = threading.Event()
@@ -50,7 +50,7 @@ class Job:
 
 
 class _Part(NamedTuple):
-    """A run of a job's texts that one batch takes."""
+    """A run of a job's texts that goes into one batch."""
 
     job: Job
     start: int
@@ -62,8 +62,8 @@ class _Part(NamedTuple):
 
 
 class Batcher:
-    """The queue and the one thread that calls the model. Groups take turns, and so do the jobs of a group, so that a
-    request of many texts does not keep others waiting until all of it is done. Thread-safe."""
+    """The queue, and the only thread that calls the model. Groups take turns, and so do the jobs of a group, so that
+    a large request does not keep others waiting until it is done. Thread-safe."""
 
     def __init__(self, options: BatchOptions) -> None:
         self._options = options
@@ -78,7 +78,7 @@ class Batcher:
         return self._queued_texts
 
     def start(self, encoder: Encoder, metrics: Metrics) -> None:
-        """Begins to take batches. The encoder is called by one thread alone."""
+        """Begins to take batches. Only one thread calls the encoder."""
         self._encoder = encoder
         self._metrics = metrics
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)

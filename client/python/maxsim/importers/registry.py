@@ -1,5 +1,5 @@
-"""The kinds that `maxsim import` knows. A kind's module, and the library that it reads with, are imported when it is
-used."""
+"""The kinds that `maxsim import` knows. A kind's module and the libraries that it needs are imported only when the
+kind is used."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from maxsim.importers.source import ImportOptions, Source, SourceError
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """One kind of source. module: its module in maxsim.importers. summary: what it reads, for --help. libraries: the
-    packages that reading it imports. requirements: what installs them, as the distribution's extra `import-EXTRA` asks
-    for it."""
+    packages that it imports. requirements: the packages to install for it, as in the extra `import-EXTRA` of this
+    distribution."""
 
     module: str
     summary: str
@@ -63,7 +63,8 @@ KINDS: Mapping[str, Kind] = {
 
 @contextlib.contextmanager
 def libraries_of(name: str) -> Iterator[None]:
-    """Says what to install where the body imports a library of the kind `name` that is not there."""
+    """If the body imports a library of the kind `name` that is not installed, raises an error that says what to
+    install."""
     kind = KINDS[name]
     try:
         yield
@@ -76,7 +77,7 @@ def libraries_of(name: str) -> Iterator[None]:
 
 
 def open_source(name: str, path: str, options: ImportOptions) -> Source:
-    """Opens what lies at `path`, a path or an address, as the kind `name`."""
+    """Opens `path`, a path or an address, as a source of the kind `name`."""
     if name not in KINDS:
         raise SourceError(f"kind {name!r}: must be one of {', '.join(KINDS)}")
     with libraries_of(name):

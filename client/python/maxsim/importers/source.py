@@ -1,10 +1,10 @@
-"""What an importer is: a Source, which streams documents out of what another library wrote.
+"""The interface of importers. An importer makes a Source, which streams documents out of another library's files.
 
 A kind is a module `maxsim/importers/FAMILY/KIND.py` (registry.py) with one function
 
     def open_source(path: str, options: ImportOptions) -> Source
 
-which reads as little as it needs to say what is there, and raises SourceError if it cannot be that kind.
+It reads only what it needs to describe the source. It raises SourceError if the source cannot be of its kind.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ DocumentId = Union[str, int]
 
 
 class SourceError(ValueError):
-    """What is to be imported cannot be: one line, which names the file or column, the value and the limit."""
+    """The source cannot be imported. The message is one line, which names the file or column, the value and the
+    limit."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
 
 
 class OptionError(SourceError):
-    """The user has said what the kind does not take: the command line is wrong, whatever the source holds."""
+    """The user has given an option that the kind does not take. The command line is wrong, whatever the source
+    holds."""
 
 
 class SourceDocument(NamedTuple):
-    """One document as it goes into a collection.
+    """One document in the form that a collection takes.
 
-    id: a string or a 64-bit integer, the same for all documents of a source. vectors: [tokens, dim], float32 or
-    float16; a null row of the source is an array of zero tokens. payload: a JSON object, or None if there is
-    none."""
+    id: a string or a 64-bit integer, the same type for all documents of a source. vectors: [tokens, dim], float32 or
+    float16; for a null row of the source, an array without tokens. payload: a JSON object, or None."""
 
     id: DocumentId
     vectors: np.ndarray
@@ -56,9 +57,9 @@ class SourceDocument(NamedTuple):
 class Source(Protocol):
     """Documents that another library wrote.
 
-    Iterating streams them in the order of the source, with memory that does not grow with their number, and may be done
-    again. num_documents counts the documents that iterating gives, or is None if only iterating can tell. notes
-    are lines for people: which version wrote it, what is lost."""
+    Iterating streams them in the order of the source, in memory that does not grow with their number. It may be
+    repeated. num_documents is the number of documents, or None if only iterating can tell. notes are lines for the
+    user, for example which version wrote the source and what is lost."""
 
     kind: str
     dim: int
@@ -70,18 +71,18 @@ class Source(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ImportOptions:
-    """The options that a user gives for a source. A kind refuses those that it does not take (check_options), so that
-    no flag is ignored. With None and () the kind decides."""
+    """The user's options for a source. A kind refuses an option that it does not take (check_options), so that none
+    is ignored. None or () lets the kind decide."""
 
-    # Column (key, field, member) that holds the ids.
+    # Column (key, field, member) with the ids.
     id_column: Optional[str] = None
-    # Column that holds the token vectors.
+    # Column with the token vectors.
     vectors_column: Optional[str] = None
-    # Columns that go into the payload, under their names; ALL_COLUMNS for every other one.
+    # Columns that go into the payload, under their names. ALL_COLUMNS means all columns that have no other use.
     payload_columns: Tuple[str, ...] = ()
-    # Column, member or file of the number of tokens of each document.
+    # Column, member or file with the number of tokens of each document.
     lengths: Optional[str] = None
-    # Column, member or file of the mask of the tokens that count.
+    # Column, member or file with the mask, which says which tokens count.
     mask: Optional[str] = None
     # Table, collection, group or data set inside the source.
     table: Optional[str] = None
@@ -89,21 +90,22 @@ class ImportOptions:
     split: Optional[str] = None
     # A file with one line per document, in order: its id, or a JSON object with its id and fields for its payload.
     ids: Optional[str] = None
-    # File that holds the texts or other data of the documents, where it lies apart from the source.
+    # File with the documents' texts or other data, if it is separate from the source.
     payloads: Optional[str] = None
-    # Columns of a token vector, where the source keeps tokens * dim values in a row; checked everywhere else.
+    # Number of columns of a token vector. Needed if the source stores tokens * dim values in a row, and otherwise
+    # checked.
     dim: Optional[int] = None
-    # Column of a token's position in its document, where the source keeps a token a row.
+    # Column with a token's position in its document, if the source has one row per token.
     token_column: Optional[str] = None
     # Each byte of a vector holds eight columns (a set bit is 1, others are 0).
     unpack_bits: Optional[bool] = None
 
 
 class PackedDocuments(NamedTuple):
-    """Neighbouring documents, with the same data as SourceDocument has for one.
+    """Consecutive documents, with the same data as in SourceDocument.
 
-    vectors [sum of lengths, dim] has the vectors of one document after the other; lengths [documents], int64, may be 0.
-    payloads is None if no document has one."""
+    vectors [sum of lengths, dim] has the vectors of one document after the other. lengths [documents], int64, may be
+    0. payloads is None if no document has one."""
 
     ids: Sequence[DocumentId]
     vectors: np.ndarray
@@ -120,8 +122,8 @@ class PackedDocuments(NamedTuple):
 
 @runtime_checkable
 class PackedSource(Source, Protocol):
-    """A Source that also gives its documents many at a time, which is faster. Those that inherit from it give them one
-    by one out of these."""
+    """A Source that also yields many documents at a time, which is faster. A class that inherits from it yields
+    single documents by splitting these."""
 
     def packed(self) -> Iterator[PackedDocuments]: ...
 
@@ -132,16 +134,16 @@ class PackedSource(Source, Protocol):
 
 @runtime_checkable
 class CodedSource(PackedSource, Protocol):
-    """A PackedSource of residual codes, which it decodes unless it is asked to keep them."""
+    """A PackedSource of residual codes. It decodes them, unless keep_codes is called."""
 
     def keep_codes(self) -> Codebook:
-        """Makes the source give its residual codes as they are: rows of the codebook that is returned in place of
-        vectors. SourceError for codes that a collection cannot hold so."""
+        """Makes the source yield coded rows instead of vectors. Returns the codebook of these rows. SourceError if a
+        collection cannot hold the codes unchanged."""
         ...
 
 
 def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> None:
-    """Raises OptionError where an option is set that is not one of the fields `takes`."""
+    """Raises OptionError if the user has set an option that is not one of the fields `takes`."""
     for field in dataclasses.fields(options):
         if field.name not in takes and getattr(options, field.name) not in (None, ()):
             flag = "--" + field.name.replace("_", "-")
@@ -150,7 +152,8 @@ def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> No
 
 
 def first_named(names: Sequence[str], available: Iterable[str]) -> Optional[str]:
-    """Returns the first of `names`, which are in lower case, that is available in any case, as it is spelled there."""
+    """Returns the first of `names` that is available, ignoring case, in the spelling of `available`. `names` are in
+    lower case."""
     spellings = list(available)
     found = {spelling.lower(): spelling for spelling in reversed(spellings)}
     found.update((spelling, spelling) for spelling in spellings)
@@ -158,7 +161,7 @@ def first_named(names: Sequence[str], available: Iterable[str]) -> Optional[str]
 
 
 def note_left(names: Sequence[str], noun: str = "column") -> List[str]:
-    """The note on columns (or fields) that could go into the payload but do not; no note if there are none."""
+    """Returns a note on columns (or fields) that could go into the payload but do not. No note if there are none."""
     if not names:
         return []
     shown = ", ".join(map(str, names[:_MAX_NAMES])) + (
@@ -170,7 +173,7 @@ def note_left(names: Sequence[str], noun: str = "column") -> List[str]:
 
 
 def checked_line(id: str, where: str) -> str:
-    """`id`, which is a line of a file; SourceError, which begins with `where`, for one that no document can have."""
+    """Returns `id`, a line of a file. SourceError, which begins with `where`, if it is not a valid id."""
     if not id:
         raise SourceError(f"{where}: an empty line, each line is an id")
     try:

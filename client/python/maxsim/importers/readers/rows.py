@@ -185,7 +185,7 @@ class ScaledRows:
 
 
 def check_columns(where: str, dim: int, wanted: Optional[int] = None) -> int:
-    """`dim`, checked: a token vector has 1 to MAX_DIM columns and as many as a user says (`wanted`)."""
+    """Returns `dim` if it is in 1 .. MAX_DIM and equals `wanted`, the user's number of columns, if there is one."""
     if not 1 <= dim <= MAX_DIM:
         raise SourceError(f"{where}: {dim} columns, a token vector has 1 to {MAX_DIM}")
     if wanted is not None and wanted != dim:

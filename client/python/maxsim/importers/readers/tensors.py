@@ -1,4 +1,4 @@
-"""Documents whose token vectors are tensors of torch or arrays of NumPy: a list of them, or a dictionary by id."""
+"""Documents whose token vectors are tensors of torch or arrays of NumPy, in a list or in a dictionary by id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def is_tensor(value: object) -> bool:
 
 
 def document_shape(value: object, where: str) -> Tuple[int, int]:
-    """Tokens and columns of a document: a tensor [tokens, dim] or [1, tokens, dim] of floating-point numbers."""
+    """Returns the number of tokens and columns of a document: a tensor [tokens, dim] or [1, tokens, dim] of
+    floating-point numbers."""
     if not isinstance(value, (Tensor, np.ndarray)):
         raise SourceError(f"{where}: is a {type(value).__name__}, must be a tensor [tokens, dim]")
     shape = tuple(value.shape)
@@ -30,7 +31,7 @@ def document_shape(value: object, where: str) -> Tuple[int, int]:
 
 
 def document_vectors(value: object, where: str) -> np.ndarray:
-    """The vectors of such a document: float16 where it has them in float16, float32 otherwise."""
+    """Returns the vectors of such a document: float16 if the tensor is float16, and otherwise float32."""
     shape = document_shape(value, where)
     array = value.array() if isinstance(value, Tensor) else np.asarray(value)
     if array.dtype != np.float16:
@@ -39,7 +40,7 @@ def document_vectors(value: object, where: str) -> np.ndarray:
 
 
 def find_dim(tensors: Iterator[object], where: str) -> int:
-    """Columns of the first document that has a token, or of the first one."""
+    """Returns the number of columns of the first document that has a token, or else of the first document."""
     dim: Optional[int] = None
     for index, value in enumerate(tensors):
         tokens, columns = document_shape(value, f"{where}: document {index}")
@@ -52,7 +53,7 @@ def find_dim(tensors: Iterator[object], where: str) -> int:
 
 
 def natural_order(names: Sequence[str]) -> List[str]:
-    """Names in the order of the numbers in them: part-2 before part-10."""
+    """Sorts names by the numbers in them: part-2 comes before part-10."""
 
     def key(name: str) -> Tuple[Tuple[int, str], ...]:
         digits = ""

@@ -1,8 +1,8 @@
-"""Reads files of torch.save without torch, and without running anything of them (unpickling.py).
+"""Reads files of torch.save without torch, and without running code from them (unpickling.py).
 
-Both formats are read: the zip archive of torch 1.6 and later, whose members are a pickle and one file per storage, and
-the legacy one, which is a sequence of pickles followed by the storages. The file is mapped into memory, so that a
-tensor's elements are read when they are asked for."""
+Reads both formats: the zip archive of torch 1.6 and later, whose members are a pickle and one file per storage, and
+the legacy format, which is a sequence of pickles followed by the storages. The file is mapped into memory, and a
+tensor's elements are read only when they are needed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NUMPY_TYPES: Mapping[str, "np.dtype[np.generic]"] = {
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """Elements in the file, one after another. read() gives them as one row."""
+    """Elements that follow one another in the file. read() returns them as one row."""
 
     kind: str
     num_elements: int
@@ -54,7 +54,7 @@ class _Storage:
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """A tensor of a file that is mapped: the elements are read by array()."""
+    """A tensor of a mapped file. array() reads its elements."""
 
     shape: Tuple[int, ...]
     _storage: _Storage
@@ -73,8 +73,8 @@ class Tensor:
         return "bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}"
 
     def array(self) -> np.ndarray:
-        """The elements. They lie in the mapped file, and must not be written, unless they are bf16, which become
-        float32."""
+        """Returns the elements. They are in the mapped file and must not be written to, except for bf16, which is
+        converted to float32."""
         elements = self._storage.read()[self._offset :]
         strides = tuple(stride * elements.itemsize for stride in self._strides)
         array = np.lib.stride_tricks.as_strided(elements, self.shape, strides, writeable=False)
@@ -145,7 +145,7 @@ _MAKERS: Mapping[Tuple[str, str], Maker] = {
 
 
 def _storage_kind(named: object) -> str:
-    """`Float` of torch.FloatStorage."""
+    """Returns the kind in a class name: `Float` for torch.FloatStorage."""
     if isinstance(named, Global) and named.module == "torch" and named.name.endswith("Storage"):
         kind = named.name[: -len("Storage")]
         if kind in _NUMPY_TYPES:
@@ -159,12 +159,12 @@ def _map_file(path: str) -> memoryview:
     with open_regular(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise SourceError("is empty")
-        # The mapping lives as long as a view of it does.
+        # The mapping lives as long as any view of it.
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _member(data: memoryview, info: zipfile.ZipInfo) -> memoryview:
-    """The bytes of a member of the archive, which torch does not compress."""
+    """Returns the bytes of a member of the archive. torch does not compress members."""
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
         raise SourceError(f"its member {info.filename!r} is compressed or encrypted, which torch.save does not do")
     header = data[info.header_offset : info.header_offset + _LOCAL_HEADER.size]
@@ -237,7 +237,7 @@ def _load_legacy(data: memoryview) -> object:
             raise SourceError("has a storage that is a part of another one, which is not read")
         if sizes.setdefault(key, (kind, num_elements)) != (kind, num_elements):
             raise SourceError(f"names its storage {key[:40]!r} in two ways")
-        # Where the storage begins is known when all of the file has been looked at.
+        # The storage's position is known only after the whole file has been scanned.
         return _Storage(kind, num_elements, lambda: np.frombuffer(data, _NUMPY_TYPES[kind], num_elements, begins[key]))
 
     unpickler = Unpickler(data, position, _MAKERS, persistent_load)
@@ -265,8 +265,8 @@ def is_torch_file(path: str) -> bool:
 
 
 def load_torch(path: Union[str, "os.PathLike[str]"]) -> object:
-    """The value that torch.save wrote into the file `path`, with a Tensor for each tensor. SourceError names the
-    file."""
+    """Returns the value that torch.save wrote into the file `path`, with a Tensor for each tensor. SourceError names
+    the file."""
     path = os.fspath(path)
     try:
         data = _map_file(path)
@@ -278,8 +278,8 @@ def load_torch(path: Union[str, "os.PathLike[str]"]) -> object:
 
 
 def load_tensor(path: Union[str, "os.PathLike[str]"], dimensions: int, dtypes: Tuple[str, ...] = ()) -> Tensor:
-    """The tensor that is all of the file `path`. SourceError if it has another number of dimensions or another
-    type."""
+    """Returns the tensor that is the value of the file `path`. SourceError: it has another number of dimensions or
+    another type."""
     value = load_torch(path)
     if not isinstance(value, Tensor) or len(value.shape) != dimensions or (dtypes and value.dtype not in dtypes):
         found = f"a tensor {list(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__

@@ -1,10 +1,11 @@
-"""Reads pickles of unknown origin without running anything of them.
+"""Reads pickles of unknown origin without running code from them.
 
-A pickle is a program: it may import any function and call it. This reader is no subclass of pickle.Unpickler but an
-interpreter of its own, of the opcodes that build values. A global that a pickle names is never imported: it is a name
-(Global), and calling one means looking for it in a table of our own functions, which make numbers, strings, containers,
-NumPy arrays and (torch_files.py) tensors. Every other name is refused. Objects are never asked for attributes, so that
-their methods do not run either, and no size that a pickle states makes memory be taken before the bytes are there."""
+A pickle is a program: it may import any function and call it. This reader is not a subclass of pickle.Unpickler but a
+separate interpreter, which knows only the opcodes that build values. It never imports a global: it represents the
+name as a Global. If the pickle calls it, the reader looks for a function of this name in a table. The table's
+functions make numbers, strings, containers, NumPy arrays and (torch_files.py) tensors; every other name is refused.
+The reader accesses no attributes of objects, so that their methods do not run either. It allocates no memory for a
+size that the pickle states before it has the bytes."""
 
 from __future__ import annotations
 
@@ -18,20 +19,20 @@ from maxsim.importers.source import SourceError
 
 # A longer integer, in bytes or digits, cannot be an id or a size, and takes quadratic time to print.
 _MAX_INTEGER_BYTES = 256
-# Maximum nesting depth of containers. A deeper one overflows the stack of recursive code.
+# The deepest nesting of containers. Deeper ones would overflow the stack of recursive code.
 _MAX_MARKS = 1000
-# The opcode of a number and its 8 bytes, and how many that follow one another are read at once.
+# The opcode that is followed by the 8 bytes of a number, and how many consecutive numbers are read in one step.
 _FLOAT = 0x47
 _FLOAT_BYTES = 9
 _MAX_RUN = 4096
 
 
 class _Mark:
-    """Stands on the stack where the items of a container begin."""
+    """Marks the place on the stack where the items of a container begin."""
 
 
 Buffer = Union[bytes, memoryview]
-# Tells whether objects of a class are read, as Object.
+# Says whether objects of a class are read, as Object.
 IsModel = Callable[[Global], bool]
 # Makes a value from a persistent id.
 PersistentLoad = Callable[[object], object]
@@ -42,12 +43,12 @@ _CUT = "is cut off"
 
 
 class Unpickler:
-    """Reads the pickle that begins at `position` of `data`; afterwards `position` is the byte after it.
+    """Reads the pickle that begins at `position` of `data`. After load(), `position` is the byte after the pickle.
 
-    makers: functions for further names, which come before those of this module. Values are None, bool, int, float, str,
-    bytes, list, tuple, dict, set, frozenset, NumPy arrays and what makers and persistent_load return; a name that is
-    not called is a Global. is_model: which classes may have objects, whose fields are kept (Object). load() raises
-    SourceError, whose text does not name the file."""
+    makers: functions for more names, which take precedence over those of this module. Values are None, bool, int,
+    float, str, bytes, list, tuple, dict, set, frozenset, NumPy arrays, and the results of makers and persistent_load.
+    A name that is not called becomes a Global. is_model: says of which classes the pickle may have objects, whose
+    fields are kept (Object). load() raises SourceError, whose text does not name the file."""
 
     def __init__(
         self,
@@ -89,8 +90,8 @@ class Unpickler:
             operation(self)
 
     def _unread(self, opcode: int) -> SourceError:
-        """Returns the error of an opcode that is not read. It names the class that stands below the arguments of an
-        object, where one does."""
+        """Returns the error for an opcode that is not supported. If the opcode makes an object, the error names the
+        class below its arguments on the stack."""
         if opcode not in _OBJECT_OPCODES or self.position == 1:
             return SourceError(
                 f"is no pickle, or one with an opcode that is not read: 0x{opcode:02x} at byte {self.position - 1}"
@@ -101,7 +102,7 @@ class Unpickler:
             f"containers are read: {name} at byte {self.position - 1}"
         )
 
-    # The bytes of an opcode's argument.
+    # Reading the bytes of an opcode's argument.
 
     def _take(self, count: int) -> memoryview:
         taken = self._data[self.position : self.position + count]
@@ -141,7 +142,7 @@ class Unpickler:
         self._stack.append(_MARK)
 
     def pop_mark(self) -> List[object]:
-        """Takes the mark that is nearest, and all above it, off the stack; returns what stood above it."""
+        """Pops everything down to the topmost mark, and the mark. Returns what was above the mark."""
         index = len(self._stack) - 1
         while self._stack[index] is not _MARK:
             index -= 1
@@ -242,7 +243,7 @@ class Unpickler:
         self.push(self.make(function, arguments))
 
     def make(self, function: Global, arguments: Tuple[object, ...]) -> object:
-        """What calling `function` gives, by our own function of its name."""
+        """Returns the result of the function that stands in for `function`, by its name."""
         maker = self._makers.get(function) or MAKERS.get(function)
         if maker is None:
             raise SourceError(
@@ -260,8 +261,8 @@ class Unpickler:
         self.push(Object())
 
     def _charge(self, arguments: Tuple[object, ...]) -> None:
-        """Counts what makers copy of their arguments: a value that is named often would otherwise become a large
-        one."""
+        """Counts the bytes that makers copy from their arguments. Otherwise a pickle that names a value often would
+        use much memory."""
         self._num_copied += sum(len(item) for item in arguments if isinstance(item, (str, bytes, list, tuple)))
         if self._num_copied > 16 * len(self._data) + 1_000_000:
             raise SourceError("is a pickle that would grow to many times its size")
@@ -283,7 +284,7 @@ class Unpickler:
             target.dtype = target.dtype.newbyteorder(state[1])
         elif type(target) is not dict or not isinstance(
             state, dict
-        ):  # An OrderedDict may have attributes, which are left.
+        ):  # An OrderedDict may have attributes, which are ignored.
             raise SourceError("sets the state of an object, which is refused: it holds more than data")
 
     def persistent(self) -> None:
@@ -292,7 +293,7 @@ class Unpickler:
         self.push(self._persistent_load(self.pop()))
 
     def floats(self) -> None:
-        """Takes a number and the numbers that follow it: a vector is a run of them, which one call reads."""
+        """Pushes a number and all numbers that directly follow. A vector is such a run, and is read in one call."""
         begin = self.position - 1
         run = np.frombuffer(self._data[begin : begin + _FLOAT_BYTES * _MAX_RUN], np.uint8)
         if len(run) < 3 * _FLOAT_BYTES or run[_FLOAT_BYTES] != _FLOAT or run[2 * _FLOAT_BYTES] != _FLOAT:
@@ -318,10 +319,10 @@ def _skip(count: int) -> Operation:
     return skip
 
 
-# They make an object of a class: INST, OBJ, NEWOBJ, EXT1, EXT2, EXT4, NEWOBJ_EX.
+# The opcodes that make an object of a class: INST, OBJ, NEWOBJ, EXT1, EXT2, EXT4, NEWOBJ_EX.
 _OBJECT_OPCODES = frozenset((0x69, 0x6F, 0x81, 0x82, 0x83, 0x84, 0x92))
 
-# By opcode; their names are those of Python's pickletools.
+# Operations by opcode. The names are those of Python's pickletools.
 _OPERATIONS: Dict[int, Operation] = {
     0x28: Unpickler.mark,
     0x29: lambda u: u.push(()),

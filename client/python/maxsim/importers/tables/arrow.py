@@ -1,4 +1,4 @@
-"""The kind `arrow`: an Arrow IPC file or stream or a Feather file, or a folder of them, with a row a document."""
+"""The kind `arrow`: an Arrow IPC file or stream, a Feather file, or a folder of these, with one row per document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SUFFIXES = (".arrow", ".arrows", ".ipc", ".feather")
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the file `path`, or, in the order of their names, those files of a folder that have an ending of Arrow."""
+    """Opens the file `path`, or the Arrow files of a folder (known by their endings) in the order of their names."""
     check_options("arrow", options, TABLE_OPTIONS)
     paths = [path]
     if os.path.isdir(path):

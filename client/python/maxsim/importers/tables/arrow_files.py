@@ -1,5 +1,5 @@
-"""Arrow IPC files (the file and the stream format; Feather is the former), mapped, so that batches are read in
-place."""
+"""Arrow IPC files, in the file format (which Feather uses) or the stream format. They are mapped, so that batches are
+not copied."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -19,7 +19,8 @@ _FEATHER_V1_MAGIC = b"FEA1"
 
 @contextlib.contextmanager
 def _readable(path: str, fields: Sequence[int] = ()) -> Iterator[Tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    """The schema of a file of either format, and its batches: all columns, or those with the numbers `fields`."""
+    """Yields the schema of a file of either format, and its batches: all columns, or those with the numbers
+    `fields`."""
     with open_regular(path, "rb") as file:
         magic = file.read(6)
     if magic.startswith(_FEATHER_V1_MAGIC):
@@ -45,7 +46,8 @@ def read_schema(path: str) -> pa.Schema:
 
 
 def count_rows(paths: Sequence[str]) -> int:
-    """The rows of all files. It reads one column of each, a plain one where there is one."""
+    """Returns the number of rows of all files. Reads only one column of each file, if possible one that is not
+    nested."""
     total = 0
     for path in paths:
         types = read_schema(path).types
@@ -56,18 +58,18 @@ def count_rows(paths: Sequence[str]) -> int:
 
 
 def read_batches(paths: Sequence[str], columns: List[str]) -> Iterator[Batch]:
-    """The named columns of all files, one after another."""
+    """Yields the named columns of all files, one file after another."""
     for path in paths:
         first_row = 0
         names = read_schema(path).names
         missing = [name for name in columns if name not in names]
         if missing:
             raise SourceError(f"{path}: has no column {missing[0]!r}, which {paths[0]} has")
-        # Reading some columns only would copy them out of the mapped file, a whole batch at a time.
+        # Reads all columns, because reading some would copy whole batches out of the mapped file.
         with _readable(path) as (_, batches):
             for batch in batches:
                 rows = batch.select(columns)
-                # Without this check, offsets in a damaged file could point to memory outside of it.
+                # Without this check, offsets in a damaged file could point outside its memory.
                 rows.validate(full=True)
                 yield Batch(path, first_row, rows)
                 first_row += batch.num_rows

@@ -1,4 +1,4 @@
-"""Token vectors in an Arrow column: nested lists whose values are read where Arrow keeps them."""
+"""Reads token vectors from an Arrow column of nested lists, if possible without copying the values."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -17,7 +17,8 @@ ArrowArray = Any
 
 
 def storage_type(arrow_type: ArrowType) -> ArrowType:
-    """The type that an extension type (a tensor of Arrow's, an array of datasets') is stored as, else `arrow_type`."""
+    """Returns the storage type of an extension type (a tensor of Arrow, an array of datasets), or else `arrow_type`
+    itself."""
     return storage_type(arrow_type.storage_type) if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
 
 
@@ -32,7 +33,7 @@ def is_float(arrow_type: ArrowType) -> bool:
 
 
 def is_vectors(arrow_type: ArrowType) -> bool:
-    """True for a list of lists of floating-point values, of whatever kinds the lists are."""
+    """Returns whether the type is a list of lists of floating-point values, whatever kinds of lists."""
     outer = storage_type(arrow_type)
     if not is_list(outer):
         return False
@@ -41,13 +42,13 @@ def is_vectors(arrow_type: ArrowType) -> bool:
 
 
 def is_flattened(arrow_type: ArrowType) -> bool:
-    """True for a list of floating-point values."""
+    """Returns whether the type is a list of floating-point values."""
     outer = storage_type(arrow_type)
     return is_list(outer) and is_float(storage_type(outer.value_type))
 
 
 def known_columns(arrow_type: ArrowType) -> Optional[int]:
-    """The columns of a token vector, where the type says them."""
+    """Returns the number of columns of a token vector if the type fixes it, or else None."""
     if isinstance(arrow_type, pa.FixedShapeTensorType) and len(arrow_type.shape) == 2:
         return int(arrow_type.shape[1])
     outer = storage_type(arrow_type)
@@ -58,7 +59,7 @@ def known_columns(arrow_type: ArrowType) -> Optional[int]:
 
 
 class _Lists:
-    """A list array taken apart: row n is values[starts[n]:ends[n]]; a null row is empty."""
+    """The parts of a list array: row n is values[starts[n]:ends[n]]. A null row is empty."""
 
     def __init__(self, array: ArrowArray) -> None:
         if pa.types.is_fixed_size_list(array.type):
@@ -82,10 +83,11 @@ def _storage(array: ArrowArray) -> ArrowArray:
 
 
 class VectorColumn:
-    """Cuts token vectors out of batches of one column.
+    """Reads token vectors from batches of one column.
 
-    where names the column in errors, and arrow_type is its type. dim is what a user says: it is needed for a column of
-    flattened lists, and checked elsewhere. Raises SourceError for a type that holds no token vectors."""
+    where names the column in errors. arrow_type is its type. dim is the number of columns that the user gives: a
+    column of flattened lists needs it, for others it is checked. Raises SourceError if the type cannot hold token
+    vectors."""
 
     def __init__(self, where: str, arrow_type: ArrowType, dim: Optional[int]) -> None:
         self._where = where
@@ -114,9 +116,9 @@ class VectorColumn:
             check_columns(where, self.dim)
 
     def packed(self, array: ArrowArray, first_row: int) -> Tuple[np.ndarray, np.ndarray]:
-        """The token vectors of all rows of `array`, one after another, and the tokens of each row; a null row has
-        none. `first_row` is the number of the first row in the source. The vectors are a view of Arrow's memory, or of
-        a copy where it is float64."""
+        """Returns the token vectors of all rows of `array`, one row after another, and the number of tokens of each
+        row. A null row has no tokens. `first_row` is the number of the first row in the source. The vectors are a
+        view of Arrow's memory, or a copy if they are float64."""
         lists = _Lists(_storage(array))
         if self._is_flattened:
             values, starts, ends = self._flattened(lists, first_row)
@@ -124,7 +126,7 @@ class VectorColumn:
             values, starts, ends = self._nested(lists, first_row)
         lengths = ends - starts
         if int(lengths.sum()) != len(values) or not np.array_equal(starts[1:], ends[:-1]):
-            # Values below null rows stand between documents.
+            # Null rows may have values, which lie between the documents' values.
             values = np.concatenate([values[:0], *(values[start:end] for start, end in zip(starts, ends))])
         return values, lengths
 
@@ -150,7 +152,7 @@ class VectorColumn:
     def _gathered(
         self, lists: _Lists, inner: _Lists, sizes: np.ndarray, first_row: int
     ) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tokens that belong to no document, below null rows, may have any size; the others are brought together."""
+        """Joins the tokens of documents. Tokens of null rows belong to no document, and may have any size."""
         is_used = np.zeros(len(sizes) + 1, np.int64)
         np.add.at(is_used, lists.starts, 1)
         np.add.at(is_used, lists.ends, -1)
@@ -176,7 +178,7 @@ class VectorColumn:
                 f"{self._where}: row {first_row + row} has {sizes[row]} values, not a multiple of dim {self.dim}"
             )
         if len(lists.values) % self.dim or np.any(lists.starts % self.dim):
-            # Values below null rows stand between documents.
+            # Null rows may have values, which lie between the documents' values.
             kept = np.concatenate(
                 [np.arange(start, end) for start, end in zip(lists.starts, lists.ends)] or [np.empty(0, np.int64)]
             )
@@ -189,7 +191,8 @@ class VectorColumn:
         return array.reshape(-1, self.dim), starts // self.dim, ends // self.dim
 
     def _values(self, values: ArrowArray, starts: np.ndarray, lists: Optional[_Lists], first_row: int) -> np.ndarray:
-        """The floating-point values of tokens (or, without `lists`, of documents) that begin at `starts`."""
+        """Returns the floating-point values of tokens that begin at `starts`. Without `lists`, of documents that
+        begin there."""
         values = _storage(values)
         if values.null_count:
             at = int(pc.index(values.is_null(), True).as_py())
@@ -200,7 +203,7 @@ class VectorColumn:
         return as_vectors(array)
 
     def _check_tokens(self, lists: _Lists, first_row: int) -> None:
-        """Refuses a token vector that is null, except below a row that is null itself."""
+        """Refuses a null token vector, unless its row is null too."""
         for token in np.flatnonzero(lists.values.is_null().to_numpy(zero_copy_only=False)).tolist():
             row = self._row_of(lists, token)
             if lists.starts[row] <= token < lists.ends[row]:
@@ -218,5 +221,5 @@ class VectorColumn:
 
     @staticmethod
     def _row_of(lists: _Lists, token: int) -> int:
-        """The row whose list the value number `token` lies in."""
+        """Returns the row whose list contains the value number `token`."""
         return int(np.searchsorted(lists.starts, token, side="right")) - 1

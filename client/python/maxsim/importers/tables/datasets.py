@@ -1,5 +1,5 @@
-"""The kind `datasets`: a folder that save_to_disk of Hugging Face's datasets wrote. Its shards are Arrow streams, and
-state.json lists them, so that datasets itself is not needed."""
+"""The kind `datasets`: a folder that save_to_disk of Hugging Face's datasets wrote. Its shards are Arrow streams,
+which state.json lists. So reading it does not need datasets itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maxsim.unique_json import parse_json
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the data set at `path`, or the part of it that --split names where it has several."""
+    """Opens the data set at `path`. If it has several parts, --split names the part."""
     check_options("datasets", options, (*TABLE_OPTIONS, "split"))
     folder = _choose_split(path, options)
     state_path = os.path.join(folder, "state.json")

@@ -14,13 +14,13 @@ from maxsim.importers.source import ImportOptions, Source, SourceError, check_op
 from maxsim.importers.tables.table_source import TABLE_OPTIONS, Batch, TableSource
 
 _SUFFIX = ".lance"
-# Rows of one batch: some megabytes of token vectors.
+# Rows per batch: some megabytes of token vectors.
 _BATCH_ROWS = 256
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
-    """Opens the table that --table names, or the only one, of the database at `path`: a folder or an address
-    (s3://, db://). The folder of a table, PATH/NAME.lance, can be named itself."""
+    """Opens the table that --table names, or the only one, of the database at `path`: a folder or an address (s3://,
+    db://). `path` may also be the folder of a table, PATH/NAME.lance."""
     check_options("lancedb", options, (*TABLE_OPTIONS, "table"))
     path, name = _split(path, options)
     if "://" not in path and not os.path.isdir(path):
@@ -39,7 +39,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
         schema, num_rows = table.schema, table.count_rows()
     except SourceError:
         raise
-    except Exception as error:  # lancedb raises what its Rust core or its server says
+    except Exception as error:  # lancedb raises exceptions of its Rust core and of its server
         raise SourceError(f"{path}: cannot be read with lancedb: {error}") from None
     where = f"{path}: table {name}"
 
@@ -50,7 +50,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 
 def _split(path: str, options: ImportOptions) -> Tuple[str, str | None]:
-    """The database and the table of a path that may name either."""
+    """Returns the database and the table of a path that may name either."""
     trimmed = path.rstrip("/")
     if options.table is None and trimmed.endswith(_SUFFIX):
         return os.path.dirname(trimmed) or ".", os.path.basename(trimmed).removesuffix(_SUFFIX)
@@ -58,7 +58,7 @@ def _split(path: str, options: ImportOptions) -> Tuple[str, str | None]:
 
 
 def _table_names(database: Any) -> List[str]:
-    """The names of all tables, which lancedb lists by pages."""
+    """Returns the names of all tables. lancedb lists them in pages."""
     if not hasattr(database, "list_tables"):
         return list(database.table_names(limit=1_000_000))
     names: List[str] = []
@@ -74,7 +74,7 @@ def _table_names(database: Any) -> List[str]:
 def _read(where: str, table: Any, columns: List[str], num_rows: int) -> Iterator[Batch]:
     first_row = 0
     try:
-        # A search without a query is a scan; its limit is a few rows unless it is said.
+        # A search without a query is a scan. Without an explicit limit, it returns only a few rows.
         for rows in table.search().select(columns).limit(num_rows).to_batches(_BATCH_ROWS):
             yield Batch(where, first_row, pa.record_batch(rows.columns, schema=rows.schema))
             first_row += rows.num_rows

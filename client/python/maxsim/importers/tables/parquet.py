@@ -1,4 +1,4 @@
-"""The kind `parquet`: a Parquet file, or a folder of them, with a row a document."""
+"""The kind `parquet`: a Parquet file or a folder of them, with one row per document."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -14,8 +14,8 @@ from maxsim.importers.readers.opening import check_regular
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 from maxsim.importers.tables.table_source import TABLE_OPTIONS, Batch, TableSource
 
-# Bytes of a column chunk that are read from a file at once. Without a limit the whole chunk of a row group is read,
-# which by default is that of a million rows.
+# Bytes of a column chunk that are read in one step. Without this limit, pyarrow reads the whole chunk of a row group,
+# which by default has a million rows.
 _BUFFER_BYTES = 1 << 20
 
 
@@ -60,7 +60,7 @@ def _open(path: str) -> pq.ParquetFile:
 
 
 def _bytes_per_row(file: pq.ParquetFile) -> Optional[float]:
-    """The size of a row, from the values that the first row group says to have."""
+    """Returns the size of a row, as the metadata of the first row group gives it."""
     metadata = file.metadata
     if metadata.num_row_groups == 0 or metadata.row_group(0).num_rows == 0:
         return None

@@ -1,4 +1,4 @@
-"""Documents of a table in Arrow's memory: a row a document, with columns of ids, token vectors and payload."""
+"""Documents of a table in Arrow's memory: one row per document, with columns of ids, token vectors and payload."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -16,15 +16,16 @@ from maxsim.importers.tables.table_ids import check_ids, choose_ids, id_values
 
 # The import options of a kind whose source is a table.
 TABLE_OPTIONS = ("id_column", "vectors_column", "payload_columns", "dim")
-# Columns that a message names.
+# The number of columns that a message names.
 _MAX_COLUMNS = 20
-# Rows that are turned into documents at once, so that what a batch becomes in NumPy's memory stays small.
+# The number of rows that are converted in one step, which bounds NumPy's memory.
 _SLICE_ROWS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Rows of a table. where is the file that they come from, and first_row the number of the first one in it."""
+    """Rows of a table. where is the file that they come from, and first_row the number of their first row in that
+    file."""
 
     where: str
     first_row: int
@@ -36,7 +37,7 @@ OpenBatches = Callable[[List[str], int], Iterator[Batch]]
 
 
 class TableSource(PackedSource):
-    """Documents of a table whose batches `open_batches` gives. schema is the table's; num_rows is None if unknown."""
+    """Documents of a table. `open_batches` yields the table's batches. num_rows is None if unknown."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class TableSource(PackedSource):
         return column
 
     def _find_dim(self, where: str) -> int:
-        """The columns of the first token vector, which a list of lists says only in its values."""
+        """Returns the number of columns of the first token vector. For lists of lists, only the values tell it."""
         for batch in self._open_batches([self._vectors], _SLICE_ROWS):
             self._column.packed(batch.rows.column(self._vectors), batch.first_row)
             if self._column.dim is not None:
@@ -132,7 +133,7 @@ def _choose_vectors(where: str, schema: pa.Schema, options: ImportOptions) -> st
 
 
 def _typed(schema: pa.Schema, names: Sequence[str]) -> str:
-    """Columns with their types, some of them where there are many."""
+    """Returns columns with their types, for a message. If there are many, only some of them."""
     shown = [f"{field.name} ({str(field.type):.100})" for field in schema if field.name in names][:_MAX_COLUMNS]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
