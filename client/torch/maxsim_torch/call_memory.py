@@ -1,4 +1,4 @@
-"""Tensors of a call of the library: checked, kept until the call has returned, and given a workspace."""
+"""The tensors of a library call: checks them, keeps them until the call has returned, and allocates the workspace."""
 
 import ctypes
 from typing import Any, Callable, Optional, Sequence, Tuple
@@ -11,7 +11,8 @@ from . import library
 TYPES = {torch.float32: library.F32, torch.float16: library.F16, torch.bfloat16: library.BF16}
 INDEX_TYPES = {torch.int64: library.INT64, torch.int32: library.INT32}
 
-# The address of a device's current stream, without an object around it. Not promised to anybody, so it may be missing.
+# Returns the address of a device's current stream without creating a stream object. This is a private function of
+# PyTorch, so it may be missing.
 _stream_address: "Optional[Callable[[int], int]]" = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
@@ -22,8 +23,8 @@ def _current_stream(device: torch.device) -> int:
 
 
 class CallMemory:
-    """A ctypes structure that begins with struct_size and device, and has the members num_threads, stream, workspace
-    and workspace_bytes, over tensors of one device, which it keeps."""
+    """A ctypes structure over tensors of one device, which it keeps alive. It begins with struct_size and device, and
+    has the members num_threads, stream, workspace and workspace_bytes."""
 
     def __init__(self, structure: "type[ctypes.Structure]", device: torch.device):
         kind = device.type
@@ -42,7 +43,7 @@ class CallMemory:
         self.call = call
 
     def address(self, tensor: Optional[Tensor]) -> Optional[int]:
-        """The address of a tensor's elements, made contiguous; None for none."""
+        """Returns the address of a tensor's elements, which are made contiguous. None if there is no tensor."""
         if tensor is None:
             return None
         if tensor.device != self.device:
@@ -52,18 +53,18 @@ class CallMemory:
         return tensor.data_ptr() or None
 
     def address_of(self, structure: ctypes.Structure) -> int:
-        """The address of another structure of the call."""
+        """Returns the address of another structure of the call."""
         self.kept.append(structure)
         return ctypes.addressof(structure)
 
     def take(self, inputs: Any) -> None:
-        """Writes the fields of a NamedTuple into the members with their names: addresses of tensors, and numbers."""
+        """Writes the fields of a NamedTuple into the members of the same names: tensors as addresses, and numbers."""
         for name, value in zip(inputs._fields, inputs):
             is_tensor = value is None or isinstance(value, Tensor)
             setattr(self.call, name, self.address(value) if is_tensor else value)
 
     def forward(self, passes: library.Passes, results: "Tuple[Tensor, Tensor]", *codes: Any) -> None:
-        """Computes the forward pass into `results`: values, and matches, which may be empty."""
+        """Runs the forward pass, which writes values and matches into `results`. Matches may be empty."""
         values, matches = results
         self._compute(
             passes.forward, passes, library.FORWARD, codes, values.data_ptr() or None, matches.data_ptr() or None
@@ -77,8 +78,8 @@ class CallMemory:
         *codes: Any,
         with_workspace: bool = True,
     ) -> None:
-        """Computes the backward pass out of `given`, what the structure of gradients begins with, into `results`, its
-        other members; those that are empty or None are not computed."""
+        """Runs the backward pass. `given` are the first members of the structure of gradients, `results` its other
+        members, which it writes. Results that are empty or None are not computed."""
         structure = passes.gradients
         gradients = structure(
             ctypes.sizeof(structure),
@@ -96,7 +97,7 @@ class CallMemory:
         codes: "Tuple[Any, ...]",
         *arguments: Any,
     ) -> None:
-        """Calls function(call, *codes, *arguments), on CUDA with the tensors' device as the current one and with the
+        """Calls function(call, *codes, *arguments). On CUDA, makes the tensors' device the current one. Allocates the
         workspace that the pass `which` needs according to `sized`."""
         if not self.on_cuda:
             library.check(function(self.call, *codes, *arguments))
@@ -112,7 +113,7 @@ class CallMemory:
 
 
 def index_type(*lengths: Optional[Tensor]) -> int:
-    """The type of lengths, which is one for all that are there."""
+    """Returns the type of the lengths, which must be the same for all of them."""
     for tensor in lengths:
         if tensor is not None:
             return INDEX_TYPES[tensor.dtype]

@@ -1,4 +1,4 @@
-"""Finds out whether PyTorch traces, watches or differentiates the call of an operator."""
+"""Finds out whether PyTorch traces, observes or differentiates the call of an operator."""
 
 import contextlib
 from typing import Any, Callable, Iterator, Optional
@@ -8,13 +8,13 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-# Other subclasses may have operators of their own.
+# Other subclasses may override operators.
 _CLASSES = frozenset((Tensor, Parameter))
 
 
 class Dispatch:
-    """Finds out what the dispatcher would do. PyTorch may remove the private names used here. Then this raises an
-    AttributeError at import, and operators are made with custom_op alone."""
+    """Predicts what PyTorch's dispatcher would do, by private names of PyTorch. If a release removes one, importing
+    this raises AttributeError, and all operators are made with custom_op."""
 
     def __init__(self) -> None:
         self._keys_of = torch._C._dispatch_keys
@@ -30,8 +30,8 @@ class Dispatch:
         self._plain = frozenset(self._plain_key_sets())
 
     def _plain_key_sets(self) -> "Iterator[Any]":
-        """The key sets of dense tensors on a device that the library computes on: with the keys of autograd, and
-        without them, as tensors of inference mode are. Views of negated or conjugated values have others."""
+        """The key sets of dense tensors on the devices that the library supports: with the keys of autograd and, for
+        tensors of inference mode, without them. Views of negated or conjugated values have other key sets."""
         keys, single = torch._C.DispatchKey, torch._C.DispatchKeySet
         for name in ("CPU", "CUDA"):
             bare = single(getattr(keys, name)) | single(getattr(keys, f"Autocast{name}"))
@@ -39,18 +39,18 @@ class Dispatch:
             yield self._number_of(bare | single(keys.ADInplaceOrView) | single(getattr(keys, f"Autograd{name}")))
 
     def is_plain(self, tensor: Any) -> bool:
-        """Whether the dispatcher goes from autograd to the device's kernel."""
+        """Whether the dispatcher passes the tensor from autograd directly to the device's kernel."""
         return tensor.__class__ in _CLASSES and self._number_of(self._keys_of(tensor)) in self._plain
 
     def is_traced(self) -> bool:
-        """Whether tensors may stand for others: in a compiler, a tracer, a mode of the dispatcher or a transform."""
+        """Whether tensors may be placeholders: in a compiler, a tracer, a dispatch mode or a transform."""
         return (
             torch.compiler.is_compiling() or self._modes() > 0 or self.in_transform() or self._trace() is not None
         )
 
     def is_watched(self) -> bool:
-        """Whether every operator must be visible: while tracing, or with a function mode, forward-mode derivatives, or
-        a profiler in this thread."""
+        """Whether PyTorch must see every operator: while tracing, in a function mode, with forward-mode derivatives,
+        or with a profiler in this thread."""
         return (
             self.is_traced()
             or self._function_modes() > 0
@@ -59,7 +59,8 @@ class Dispatch:
         )
 
     def differentiates(self) -> bool:
-        """Whether autograd looks at what is computed: not under no_grad, in inference mode or below it."""
+        """Whether autograd records operations: false under no_grad, in inference mode and in kernels below
+        autograd."""
         return torch.is_grad_enabled() and not self._is_excluded(self._autograd)
 
 
@@ -85,8 +86,8 @@ class Transforms:
             kind = kinds.get(level)
             if kind == self._grad and tensor.requires_grad and torch.is_grad_enabled():
                 return "reverse"
-            # Only the innermost transform's tangent can be read. A tensor of an outer one is taken to have a tangent, as
-            # it mostly does.
+            # Only the tangent of the innermost transform can be read. A tensor of an outer transform mostly has a
+            # tangent, so assume that it has one.
             if kind == self._jvp and (level != top or has_tangent(tensor)):
                 return "forward"
             tensor = self._unwrapped(tensor)
@@ -106,7 +107,7 @@ with contextlib.suppress(AttributeError):
 
 
 def hides_gradients() -> bool:
-    """Whether a transform of torch.func is at work, in which a tensor may want a gradient without telling."""
+    """Whether a transform of torch.func is active. In one, a tensor may need a gradient without showing it."""
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return False
     return dispatch is not None and dispatch.in_transform()
@@ -120,7 +121,7 @@ def wants_gradient(*tensors: Optional[Tensor]) -> bool:
 
 
 def can_read(tensor: Tensor) -> bool:
-    """Whether a tensor's values may be looked at: they are in the memory of the CPU, and nothing traces the call."""
+    """Whether the function may read a tensor's values: the tensor is in CPU memory, and nothing traces the call."""
     if torch.compiler.is_compiling() or tensor.__class__ not in _CLASSES or tensor.device.type != "cpu":
         return False
     return dispatch is not None and not dispatch.is_traced()

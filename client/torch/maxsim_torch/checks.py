@@ -1,7 +1,7 @@
-"""Arguments as they are wanted, and checks of them, whose errors name the argument, its value and what it may be.
+"""Checks and converts arguments. Errors name the argument, its value and what is accepted.
 
-Nothing looks at the values of tensors before the library does. Where that refuses one on the CPU, the functions here
-say which of the caller's it is.
+Nothing reads the values of tensors before the library does. If the library refuses a value on the CPU, functions of
+this module find out which of the caller's arguments has it.
 """
 
 import operator
@@ -67,7 +67,7 @@ def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32)
 
 def check_columns(name: str, rows: Tensor) -> None:
     """Raises ValueError for vectors that are shorter or longer than those of the library."""
-    # Skipped while tracing: the check would restrict the graph, which is meant for any size, to some sizes.
+    # Not while tracing: the check would specialise the graph to certain sizes, but it must work for every size.
     if torch.compiler.is_compiling():
         return
     if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:
@@ -75,7 +75,8 @@ def check_columns(name: str, rows: Tensor) -> None:
 
 
 def checked_number(name: str, value: Any) -> float:
-    """The number as Python's own: NumPy's are taken, and tensors of one value. Raises TypeError for what is none."""
+    """Returns the number as a Python number. NumPy's numbers and tensors of one value are accepted. TypeError: it is
+    not a number."""
     if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
         return value  # type: ignore[return-value]
     if isinstance(value, Tensor) and value.requires_grad:
@@ -86,8 +87,8 @@ def checked_number(name: str, value: Any) -> float:
 
 
 def checked_count(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
-    """The integer as Python's own: NumPy's are taken, and tensors of one value. Raises for what is none, or not in the
-    range."""
+    """Returns the integer as a Python int. NumPy's integers and tensors of one value are accepted. Raises if it is
+    not an integer or not in `least` .. `most`."""
     if torch.compiler.is_compiling() or isinstance(value, torch.SymInt):
         return value  # type: ignore[no-any-return]
     try:
@@ -112,7 +113,7 @@ def explained(compute: "Callable[[], Result]", explain: "Callable[[], None]") ->
 
 
 def explain_values(name: str, tensor: Optional[Tensor], most: int) -> None:
-    """Raises ValueError for the first value that is not 0 to `most`, where values can be read."""
+    """If the values can be read, raises ValueError for the first value outside 0 .. `most`."""
     if tensor is None or not can_read(tensor):
         return
     for place, value in enumerate(tensor.flatten().tolist()):
@@ -127,8 +128,8 @@ def explain_values(name: str, tensor: Optional[Tensor], most: int) -> None:
 
 
 def explain_offsets(name: str, offsets: "List[int]", num_rows: int, max_tokens: int) -> None:
-    """Raises ValueError for the first sequence, from one of the offsets [sequences + 1] to the next, that is not among
-    `num_rows` rows or has more than `max_tokens`. `name` is "query" or "document"."""
+    """Raises ValueError for the first sequence that is not within `num_rows` rows or has more than `max_tokens`.
+    Sequence i is from offsets[i] to offsets[i + 1]. `name` is "query" or "document"."""
     for idx, offset in enumerate(offsets):
         if not 0 <= offset <= num_rows:
             raise ValueError(f"{name}_offsets[{idx}] is {offset}; it is 0 to {num_rows}")
@@ -140,8 +141,8 @@ def explain_offsets(name: str, offsets: "List[int]", num_rows: int, max_tokens: 
 
 
 def explain_places(name: str, offsets: "List[int]", lengths: "List[int]", num_rows: int) -> None:
-    """Raises ValueError for the first sequence, of `lengths` [sequences] from `offsets` [sequences] on, that is not
-    among `num_rows` rows."""
+    """Raises ValueError for the first sequence that is not within `num_rows` rows. Sequence i has lengths[i] rows,
+    from offsets[i] on."""
     for idx, (offset, length) in enumerate(zip(offsets, lengths)):
         if not 0 <= offset <= num_rows - length:
             raise ValueError(f"{name} {idx} has {length} tokens from row {offset} on; there are {num_rows} rows")

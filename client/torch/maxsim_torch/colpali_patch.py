@@ -1,4 +1,4 @@
-"""colpali-engine with maxsim_torch's operators: its losses of late interaction, and the scores of its processors.
+"""Makes colpali-engine use maxsim_torch's operators, in its late-interaction losses and the scores of its processors.
 
     from maxsim_torch import patch_colpali_engine, unpatch_colpali_engine
 
@@ -6,10 +6,10 @@
     loss = ColbertPairwiseCELoss()(queries, documents)     # as before, without a matrix of similarities
     unpatch_colpali_engine()
 
-colpali-engine writes similarities with torch.einsum, takes their maxima over document tokens, and sums these over query
-tokens. While one of its patched functions runs, such an einsum gives a _Similarities, which is not computed: its
-maximum is a _Best, and the sum of that is maxsim_scores. Whatever else is done with a _Similarities computes it after
-all.
+colpali-engine writes similarities with torch.einsum, takes their maxima over document tokens, and sums these over
+query tokens. While one of its patched functions runs, such an einsum returns a _Similarities, which has not been
+computed. Its maximum is a _Best, and the sum of that is maxsim_scores. Any other operation on a _Similarities
+computes it.
 """
 
 import functools
@@ -24,10 +24,10 @@ from torch.overrides import TorchFunctionMode
 from .functions import maxsim_scores
 from .replacing import Function, computable, in_the_type_of_products, replace
 
-# Decides for queries and documents whether maxsim_scores takes them.
+# Decides whether maxsim_scores can take the queries and documents.
 Takes = Callable[[Tensor, Tensor], bool]
 
-# Colpali-engine's own functions while they are replaced, by "Class.method" or by the name of a function.
+# colpali-engine's own functions while they are replaced, by "Class.method" or by function name.
 _ORIGINAL: Dict[str, Function] = {}
 
 _PROCESSOR = "BaseVisualRetrieverProcessor"
@@ -52,8 +52,9 @@ class _Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def _layout(equation: str) -> Optional[_Layout]:
-    """The layout of the similarities that an equation computes, None if it computes something else. Queries are
-    "bnd", and documents "csd" (all), "bsd" (one each) or "bcsd" (a list each), in any letters."""
+    """Returns the layout of the similarities that an equation computes, or None if it computes something else.
+    Queries are "bnd". Documents are "csd" (shared by all queries), "bsd" (one per query) or "bcsd" (a list per
+    query). Any letters may be used."""
     inputs, arrow, result = equation.replace(" ", "").partition("->")
     queries, comma, documents = inputs.partition(",")
     if not arrow or not comma or len(queries) != 3 or len(set(queries)) != 3 or documents[-1:] != queries[-1]:
@@ -74,7 +75,8 @@ def _layout(equation: str) -> Optional[_Layout]:
 
 
 class _Similarities:
-    """Similarities of queries and documents that are not computed until something else than their maxima is wanted."""
+    """Similarities of queries and documents. They are computed only if something other than their maxima is
+    needed."""
 
     def __init__(self, equation: str, layout: _Layout, queries: Tensor, documents: Tensor):
         self._equation = equation
@@ -93,7 +95,7 @@ class _Similarities:
         return _Best(self)
 
     def max(self, dim: int) -> Any:
-        """Maxima as Tensor.max has them, without indices: entry 0 of a tuple."""
+        """Returns maxima in the form of Tensor.max, entry 0 of a tuple, but without indices."""
         if dim % (self.layout.document_dim + 1) != self.layout.document_dim:
             return self.computed().max(dim)
         return (_Best(self),)
@@ -106,7 +108,7 @@ class _Similarities:
 
 
 class _Best:
-    """The best similarity of each query token, which is not computed: the sum over query tokens is the score."""
+    """The best similarity of each query token, which is not computed: its sum over query tokens is the score."""
 
     def __init__(self, similarities: _Similarities):
         self._similarities = similarities
@@ -125,7 +127,7 @@ class _Best:
 
 
 class _Scoring(TorchFunctionMode):
-    """While entered, in its thread, an einsum that computes similarities gives a _Similarities if `takes` agrees."""
+    """While this mode is active in a thread, an einsum of similarities returns a _Similarities if `takes` agrees."""
 
     def __init__(self, takes: Takes):
         super().__init__()
@@ -141,8 +143,8 @@ class _Scoring(TorchFunctionMode):
 
 
 def scoring_forward(loss: str, originals: Dict[str, Function], takes: Takes) -> Function:
-    """A forward for the loss of this name: that of `originals`, in which similarities are not written. Smooth maxima
-    need all similarities, and write them."""
+    """Returns a forward for the loss of this name, which runs the one in `originals` without writing similarities.
+    Smooth maxima need all similarities, and write them."""
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         original = originals[f"{loss}.forward"]
@@ -155,7 +157,7 @@ def scoring_forward(loss: str, originals: Dict[str, Function], takes: Takes) -> 
 
 
 def scoring_processor(originals: Dict[str, Function], takes: Takes) -> Function:
-    """A score_multi_vector for processors: that of `originals`, in which similarities are not written."""
+    """Returns a score_multi_vector for processors, which runs the one in `originals` without writing similarities."""
 
     def score_multi_vector(*args: Any, **kwargs: Any) -> Any:
         with _Scoring(takes):
@@ -165,8 +167,8 @@ def scoring_processor(originals: Dict[str, Function], takes: Takes) -> Function:
 
 
 def install(originals: Dict[str, Function], methods: Dict[str, Function]) -> None:
-    """Replaces methods, by "Class.method", and keeps those of colpali-engine in `originals`. Raises an ImportError or
-    an AttributeError, with nothing replaced, where one of them is not there."""
+    """Replaces methods, named by "Class.method", and keeps colpali-engine's own in `originals`. ImportError or
+    AttributeError: one of them does not exist, and nothing was replaced."""
     owners = {key: getattr(importlib.import_module(_MODULES[key.split(".")[0]]), key.split(".")[0]) for key in methods}
     originals.update({key: getattr(owner, key.split(".")[1]) for key, owner in owners.items()})
     _set(owners, methods)
@@ -185,7 +187,7 @@ def _set(owners: "Dict[str, Any]", methods: Dict[str, Function]) -> None:
 
 
 def _takes(queries: Tensor, documents: Tensor) -> bool:
-    """Everything, but while the environment names one of colpali-engine's own backends."""
+    """Accepts everything, unless the environment selects one of colpali-engine's own backends."""
     return os.environ.get("COLPALI_SCORES_BACKEND", "auto").lower() == "auto"
 
 
@@ -216,14 +218,14 @@ _FUNCTIONS: Dict[str, Function] = {"maxsim_inbatch": _maxsim_inbatch, "maxsim_kd
 
 
 def patch_colpali_engine() -> None:
-    """Lets colpali-engine (0.3.10 and later) score with maxsim_torch, on the CPU and on NVIDIA GPUs: the five losses of
-    late interaction, and score_multi_vector of every processor.
+    """Makes colpali-engine (0.3.10 and later) score with maxsim_torch, on the CPU and on NVIDIA GPUs. This affects
+    the five late-interaction losses, and score_multi_vector of every processor.
 
-    Losses, scores and gradients are colpali-engine's, but for the order of additions; scores are in float32. Where
-    similarities of several document tokens are equal, the first gets the gradient. colpali-engine still computes what
-    the operators do not: smooth maxima, float64, other devices, sizes beyond maxsim_scores, and everything while
-    COLPALI_SCORES_BACKEND names one of its own. Patching twice is patching once. Raises an ImportError without
-    colpali-engine.
+    Losses, scores and gradients are colpali-engine's, except for the order of additions. Scores are in float32. If
+    the similarities of several document tokens are equal, the first token gets the gradient. colpali-engine still
+    computes what the operators do not support: smooth maxima, float64, other devices, sizes beyond maxsim_scores, and
+    everything while COLPALI_SCORES_BACKEND selects one of its own backends. A second call changes nothing.
+    ImportError: colpali-engine is not installed.
     """
     if _ORIGINAL:
         return
@@ -231,14 +233,14 @@ def patch_colpali_engine() -> None:
     try:
         functions = importlib.import_module("colpali_engine.utils.maxsim")
     except ImportError:
-        return  # A release before 0.3.17.
+        return  # a release before 0.3.17
     for name, new in _FUNCTIONS.items():
         _ORIGINAL[name] = getattr(functions, name)
         replace("colpali_engine", name, _ORIGINAL[name], new)
 
 
 def unpatch_colpali_engine() -> None:
-    """Gives colpali-engine its own functions back."""
+    """Restores colpali-engine's own functions."""
     if not _ORIGINAL:
         return
     restore(_ORIGINAL, _METHODS)

@@ -1,1 +1,1 @@
-"""Packages with the names and the meaning of other libraries' functions, computed by maxsim_torch's operators."""
+"""Packages that offer other libraries' functions, under the same names, computed by maxsim_torch's operators."""

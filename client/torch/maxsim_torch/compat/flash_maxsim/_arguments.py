@@ -1,4 +1,4 @@
-"""Arguments of flash-maxsim's functions, checked and brought into the form of maxsim_torch's operators."""
+"""Checks arguments of flash-maxsim's functions, and converts them for maxsim_torch's operators."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from ...functions import maxsim_scores
 
 
 class ArgumentError(AssertionError, ValueError):
-    """An argument does not fit. Programs that catch the AssertionError of flash-maxsim catch it, and those that catch
-    the ValueError of maxsim_torch do."""
+    """An argument does not fit. It is caught as flash-maxsim's AssertionError and as maxsim_torch's ValueError."""
 
 
-# Memory for converted or gathered rows, which a call takes beside its inputs and results.
+# Memory for converted or gathered rows that a call may use in addition to its inputs and results.
 _PART_BYTES = 64 * 2**20
 
 
@@ -48,7 +47,7 @@ def require_forms(**sides: tuple[Tensor, str]) -> None:
 
 
 def alike(queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
-    """Converts queries to the type of the documents, which are more. Documents in float64 become float32."""
+    """Converts queries to the type of the documents, because documents are more. float64 documents become float32."""
     if documents.dtype == torch.float64:
         documents = documents.float()
     return queries.to(documents.dtype), documents
@@ -74,7 +73,7 @@ def batch(
     doc_lengths: Tensor | None,
     query_lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Queries, documents, lengths of documents and of queries, checked."""
+    """Checks queries, documents and the lengths of both, and returns them."""
     require(not isinstance(shared_docs, Tensor), "shared_docs is a tensor; it is a bool, and lengths come behind it")
     require_forms(Q=(queries, "[Nq, Lq, d]"), D=(documents, "[B, Ld, d]" if shared_docs else "[Nq, B, Ld, d]"))
     require(
@@ -108,7 +107,7 @@ def one_query_scores(query: Tensor, documents: Tensor, doc_lengths: Tensor | Non
 
 
 def parts(count: int, bytes_each: int) -> Iterator[tuple[int, int]]:
-    """Ranges that cover 0 .. count, each of at most 64 MiB or of one item."""
+    """Yields ranges that cover 0 .. count, each of at most 64 MiB, or of one item if that is larger."""
     size = max(1, _PART_BYTES // max(bytes_each, 1))
     for begin in range(0, count, size):
         yield begin, min(begin + size, count)

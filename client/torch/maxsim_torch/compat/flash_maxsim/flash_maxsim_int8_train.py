@@ -1,4 +1,4 @@
-"""Scores of a batch with gradients, where the documents wait for the backward pass as INT8."""
+"""Scores of a batch with gradients. Until the backward pass, documents are kept as INT8."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from .flash_maxsim_quant import quantize_int8_symmetric
 
 
 class _ScoresKeepingInt8(torch.autograd.Function):
-    """The forward pass is flash_maxsim_batched_train's. What it keeps is the queries, the argmax, and of the documents
-    codes and scales. Gradients of documents never look at documents, so that INT8 shows in those of queries alone."""
+    """The forward pass is that of flash_maxsim_batched_train. It keeps the queries, the argmax, and the documents as
+    codes and scales. Gradients of documents do not depend on documents, so the rounding to INT8 only affects the
+    gradients of queries."""
 
     @staticmethod
     def forward(
@@ -91,9 +92,10 @@ def flash_maxsim_int8_batched_train(
     doc_lengths: Tensor | None = None,
     query_lengths: Tensor | None = None,
 ) -> Tensor:
-    """flash_maxsim_batched_train with half of the memory for documents in float16 between forward and backward pass:
-    they are kept as INT8 with a scale for each token. Scores and the gradient of D are its own; that of Q is of the
-    INT8 documents. The backward pass converts a part of the documents at a time, 64 MiB each."""
+    """flash_maxsim_batched_train, with half of the memory for float16 documents between the forward and the backward
+    pass: it keeps them as INT8 with a scale per token. Scores and the gradient of D are those of
+    flash_maxsim_batched_train; the gradient of Q is computed from the INT8 documents. The backward pass converts a
+    part of the documents at a time, 64 MiB each."""
     scores: Tensor = _ScoresKeepingInt8.apply(  # type: ignore[no-untyped-call]
         Q, D, shared_docs, doc_lengths, query_lengths
     )

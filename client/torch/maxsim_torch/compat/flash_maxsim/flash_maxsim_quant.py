@@ -10,7 +10,7 @@ from torch import Tensor
 from ...functions import maxsim_scores
 from ._arguments import ArgumentError, counts, parts, require, require_columns, require_dims, require_forms
 
-# The least scale, so that a row of zeros divides by something.
+# The smallest scale. It keeps a row of zeros from being divided by zero.
 _LEAST = 1e-8
 
 

@@ -10,7 +10,7 @@ import torch
 from .flash_maxsim import flash_maxsim_batched
 from .flash_maxsim_batched_train import flash_maxsim_batched_train
 
-# (B, Lq, Ld, d). Kernels come compiled, so that a shape of each kind loads those of all shapes.
+# (B, Lq, Ld, d). Kernels are precompiled, so one shape of each kind loads the kernels for all shapes.
 DEFAULT_SHAPES = [(64, 32, 180, 128), (16, 1024, 1024, 128), (16, 32, 180, 768)]
 DEFAULT_TRAIN_SHAPES = [(16, 32, 180, 128), (4, 1024, 1024, 128)]
 
@@ -26,9 +26,10 @@ def warmup(
     device: torch.device | str | None = None,
     verbose: bool = False,
 ) -> dict[str, float]:
-    """Scores shapes (B, Lq, Ld, d) once, and `train_shapes` with a backward pass, in float16 on `device` (the GPU
-    where there is one). Returns how many shapes worked and the time that they took: {"fwd_shapes", "bwd_shapes",
-    "wall_seconds"}. A shape that fails, for want of memory for example, is passed over, and `verbose` prints why."""
+    """Scores shapes (B, Lq, Ld, d) once, and `train_shapes` with a backward pass, in float16 on `device` (by default
+    the GPU if there is one). Returns the number of shapes that worked and the time: {"fwd_shapes", "bwd_shapes",
+    "wall_seconds"}. Skips a shape that fails, for example because memory is too small; with `verbose`, prints the
+    reason."""
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(device)

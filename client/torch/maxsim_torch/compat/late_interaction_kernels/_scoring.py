@@ -14,8 +14,8 @@ _SMALLEST_LENGTH = 1e-6
 
 
 class _UnitLength(torch.autograd.Function):
-    """Tokens divided by their lengths. Lengths and the gradient are computed in float32; what is kept for the backward
-    pass is the result, which the scores keep too, and a length a token."""
+    """Divides tokens by their lengths. Lengths and the gradient are computed in float32. For the backward pass it
+    keeps the result, which the scores keep anyway, and one length per token."""
 
     @staticmethod
     def forward(ctx: Any, tokens: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def same_type(Q: Tensor, D: Tensor) -> "tuple[Tensor, Tensor]":
 
 
 class Batches(NamedTuple):
-    """Inputs with the dimensions of their batches, and which of these the caller did not have."""
+    """Inputs with batch dimensions, and which of these dimensions the caller's inputs lacked."""
 
     Q: Tensor
     D: Tensor
@@ -57,7 +57,7 @@ class Batches(NamedTuple):
     one_document: bool
 
     def without(self, scores: Tensor) -> Tensor:
-        """Scores [Nq, Nd] without the dimensions that the caller's inputs did not have."""
+        """Removes from scores [Nq, Nd] the dimensions that the caller's inputs lacked."""
         if self.one_query and self.one_document:
             return scores.reshape(())
         if self.one_query:

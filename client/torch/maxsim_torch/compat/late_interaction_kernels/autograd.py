@@ -12,19 +12,20 @@ from ._scoring import batches, padded_scores
 
 _VALID_METHODS = ("auto", "unified", "lowmem")
 
-# The lengths of the first call's queries have been looked at. One look is all there is: it waits for the GPU.
+# Whether the lengths of query tokens have been checked. Only the first call checks them, because this waits for the
+# GPU.
 _NORM_CHECKED = False
 _TOKENS_LOOKED_AT = 64
 
 
 def _maybe_warn_unnormalized(Q: Tensor) -> None:
-    """Warns, in a process once, where tokens that are scored as they are have not about the length 1, which models of
-    late interaction give them. LIK_SUPPRESS_NORM_WARN=1 keeps it silent."""
+    """Warns once per process if the tokens are not normalised, although they are scored as they are: models of late
+    interaction give tokens the length 1. LIK_SUPPRESS_NORM_WARN=1 turns the warning off."""
     global _NORM_CHECKED
     if _NORM_CHECKED or os.environ.get("LIK_SUPPRESS_NORM_WARN", "0") == "1":
         return
     if torch.compiler.is_compiling() or (Q.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return  # Neither a compiled graph nor a captured one may wait for a value.
+        return  # A graph that is compiled or captured must not wait for a value.
     _NORM_CHECKED = True
     tokens = Q.detach().reshape(-1, Q.shape[-1])[:_TOKENS_LOOKED_AT]
     if tokens.numel() == 0:
@@ -56,7 +57,7 @@ def _check_devices(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optio
 def _maxsim_cross(
     Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor], normalize: bool, method: str
 ) -> Tensor:
-    """Scores [Nq, Nd] of every query [Nq, Lq, d] with every document [Nd, Ld, d]. `method` is checked, and that is all:
+    """Scores [Nq, Nd] of every query [Nq, Lq, d] with every document [Nd, Ld, d]. `method` is only checked, because
     there is one backward pass."""
     _check_method(method)
     return padded_scores(Q, D, q_mask, d_mask, normalize=normalize)

@@ -33,7 +33,7 @@ def plaid_approx_score(query_centroid_scores: Tensor, codes: Tensor, doc_lengths
     num_centroids = table.shape[0]
     codes = codes.to(torch.int64)
     codes = torch.where((codes >= 0) & (codes < num_centroids), codes, torch.zeros_like(codes))
-    # A bag's maximum is taken without its rows in memory. One row more stands for the tokens that are not there.
+    # Takes a bag's maximum without writing its rows. An additional row stands for missing tokens.
     there = torch.arange(codes.shape[1], device=codes.device) < doc_lengths.to(codes.device).unsqueeze(-1)
     codes = torch.where(there, codes, torch.full_like(codes, num_centroids))
     table = torch.cat([table, table.new_zeros(1, table.shape[1])])
@@ -44,7 +44,7 @@ def plaid_approx_score(query_centroid_scores: Tensor, codes: Tensor, doc_lengths
 def _check_index(
     Q: Tensor, residuals: Tensor, centroids: Tensor, bucket_weights: Tensor, nbits: int
 ) -> "tuple[Tensor, Tensor, Tensor]":
-    """Refuses what does not fit. Returns residuals, centroids and weights in the operators' types."""
+    """Checks an index. Returns residuals, centroids and weights in the operators' types."""
     if nbits not in (2, 4, 8):
         raise ValueError(f"nbits must be 2, 4 or 8; it is {nbits}")
     packed_dim = (Q.shape[-1] * nbits + 7) // 8
@@ -91,7 +91,7 @@ def _scores(
             bit_order="low_first",
             empty_score=0.0,
         )
-    # The operator does not decode tokens whose last byte is not full.
+    # The operator does not decode tokens whose last byte is only partly used.
     spare = residuals.shape[-1] * 8 // nbits - queries.shape[-1]
     wide = torch.nn.functional.pad(centroids.float(), (0, spare))
     vectors = decompress_residual_codes(codes, residuals, wide, weights, normalize=False, bit_order="low_first")

@@ -33,8 +33,8 @@ def device_path(q: Tensor, d: Tensor) -> Optional[str]:
 
 
 def _patched(name: str, score: Function, args: "tuple[Any, ...]", mask: Any) -> Any:
-    """Scores by `score` where that computes them, and by PyLate's function `name` otherwise. `mask` is the name that
-    documents_mask had before PyLate 1.1."""
+    """Computes scores with `score` if that can, and otherwise with PyLate's function `name`. `mask` is the value of
+    the argument that PyLate before 1.1 had instead of documents_mask."""
     from pylate.utils.tensor import convert_to_tensor  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     queries, documents = convert_to_tensor(args[0]), convert_to_tensor(args[1])
@@ -141,7 +141,7 @@ def patch_pylate() -> None:
     if _ORIGINAL:
         return
     _, new_layout = _scores_defining_module()
-    missed = _missed(new_layout)  # This loads the losses, so that what they hold is replaced.
+    missed = _missed(new_layout)  # Loads the losses, so that the functions that they hold are replaced.
     pylate_patch.install(_ORIGINAL, _REPLACEMENTS)
     if missed:
         warnings.warn(
