@@ -1,4 +1,4 @@
-"""Threads that ask a router again and again, and pools of questions whose right answers are all known."""
+"""Threads that ask a router repeatedly, and pools of questions whose right answers are all known."""
 
 import threading
 import time
@@ -10,8 +10,8 @@ from maxsim.v1 import documents_pb2_grpc, rerank_pb2_grpc
 
 
 class Pool:
-    """Requests, and what the one server answers to each in each generation. `names` are the collections of the one
-    server that hold the present generation, by the names in requests."""
+    """Requests, and the single server's answer to each in each generation. `names` maps the names in requests to the
+    single server's collections of the present generation."""
 
     def __init__(self, single, corpora, seed, size):
         self.single = single
@@ -22,7 +22,7 @@ class Pool:
         self.right = {}  # (number of the request, generation): bits
 
     def learn(self, names=None):
-        """Asks the one server, and notes its answers by the generations that they name."""
+        """Asks the single server, and notes its answers by the generations that they name."""
         for number, answer in enumerate(self.answers(names or {})):
             self.right[number, answer.generation] = compare.bits(answer)
 
@@ -41,13 +41,13 @@ class Pool:
         return ordered
 
     def ask(self, stubs, number, deadline_s):
-        """Returns a request that was sent, and what is wrong with its answer, or ""."""
+        """Sends one of the requests. Returns the request, and what is wrong with its answer ("" if nothing is)."""
         number %= len(self.requests)
         answer = compare.call(stubs.reranker.Rerank, self.requests[number], deadline_s)
         return self.requests[number], self.check(number, answer)
 
     def check(self, number, answer):
-        """Says what is wrong with an answer of the router."""
+        """Returns what is wrong with the router's answer, or ""."""
         if isinstance(answer, compare.Failure):
             return f"{answer}"
         wanted = self.right.get((number, answer.generation))
@@ -60,7 +60,7 @@ class Pool:
 
 
 class Stubs:
-    """The calls of a connection of its own."""
+    """The calls of a separate connection."""
 
     def __init__(self, node):
         channel = node.channel()
@@ -69,13 +69,13 @@ class Stubs:
 
 
 class Askers:
-    """Clients, each with a connection of its own, until stop(). `pool` has a method ask as Pool has. A client waits
-    `rest_s` after each request."""
+    """Clients that ask until stop(), each over its own connection. `pool` has the method ask of Pool. A client waits
+    `rest_s` seconds after each request."""
 
     def __init__(self, router, pool, clients, deadline_s, rest_s=0.002):
         self.pool, self.deadline_s, self.rest_s = pool, deadline_s, rest_s
         self.problems, self.times = [], []
-        self.event = "nothing has happened"  # which problems are told with
+        self.event = "nothing has happened"  # what was done last; reported with problems
         self.lock, self.ending = threading.Lock(), threading.Event()
         self.threads = [
             threading.Thread(target=self._guard, args=(Stubs(router), number, clients))

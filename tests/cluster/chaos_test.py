@@ -2,9 +2,10 @@
 
     chaos_test.py FOLDER_OF_THE_PROGRAMS [--seconds 45] [--clients 3] [--deadline 2] [--seed S]
 
-Each answer has the bits of the one server's, of the generation that it names. Then a whole group is lost: a request
-that may not miss anything fails, and any other names the group, counts its documents and ranks the rest. With the group
-back, answers are whole again. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS set seed and duration too.
+Each answer has the bits of the single server's answer for the generation that it names. Later a whole group is lost:
+a request that requires all documents fails; any other ranks the remaining documents, names the group and counts its
+documents. When the group is back, answers are complete again. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS also set
+seed and duration.
 """
 
 import argparse
@@ -40,7 +41,7 @@ class Chaos(Events):
         self.pool.learn()
 
     def _publish(self):
-        """Publishes the next generation of every collection, whose answers the one server says under another name."""
+        """Publishes the next generation of every collection. The single server serves it under another name."""
         names = {}
         for name, built in self.built.items():
             built.publish()
@@ -76,7 +77,7 @@ class Chaos(Events):
         self._reload()
 
     def be_ahead(self):
-        """A replica that is started anew has the next generation before the others have it."""
+        """A replica that restarts has the next generation before the other replicas have it."""
         node = self.one("start with the next generation")
         self._publish()
         node.kill()
@@ -85,7 +86,7 @@ class Chaos(Events):
         time.sleep(0.5)
         self._reload()
 
-    # A whole group is lost.
+    # The loss of a whole group.
 
     def lose_a_group(self):
         lost = self.chooser.choice([0, PARTS - 1])
@@ -148,7 +149,7 @@ class Chaos(Events):
 
     @staticmethod
     def _asks_nobody_else(lost, request):
-        """Whether all documents that a request names are in the lost group, so that no server is left to answer."""
+        """Whether all documents that a request names are in the lost group, so that no server can answer."""
         for query in request.queries:
             candidates = query.candidates if query.HasField("candidates") else request.candidates
             kind = candidates.WhichOneof("kind")

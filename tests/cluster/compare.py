@@ -29,7 +29,7 @@ def call(method, request, timeout_s=60):
 
 
 def stream(stub, requests, timeout_s=120):
-    """Returns what a stream answers each request, by request_id."""
+    """Returns a stream's answer to each request, by request_id."""
     answers = {}
     for one in stub.RerankStream(iter(requests), timeout=timeout_s):
         said = read_metadata([(DETAILS_KEY, one.status_details)])
@@ -96,7 +96,7 @@ def http_difference(wanted, got):
 
 
 def short(request):
-    """Returns a request for people: what is long is cut."""
+    """Returns a request in readable form. Long parts are cut."""
     if not hasattr(request, "DESCRIPTOR"):
         return str(request)[:1000]
     lines = [line if len(line) < 120 else line[:120] + "..." for line in str(request).splitlines()]

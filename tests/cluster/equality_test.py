@@ -2,8 +2,8 @@
 
     equality_test.py FOLDER_OF_THE_PROGRAMS [--requests 2000] [--seed S]
 
-Random requests of every kind, right and wrong ones, go to both: answers are equal but for their times, and errors are
-of the same code and name the same field. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_REQUESTS set seed and number too.
+Sends random requests of every kind, valid and invalid, to both. Answers are equal except for their times, and errors
+have the same code and name the same field. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_REQUESTS also set seed and number.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def make_corpora(seed):
 
 
 def build_cluster(programs, folder, corpora, **options):
-    """Returns the cluster, which has not begun, and what it holds on the disk by name."""
+    """Returns the cluster, which is not started yet, and its collections on the disk by name."""
     built = {one.name: Built(programs, folder, one, PARTS) for one in corpora}
     whole = {name: one.whole for name, one in built.items()}
     parts = [{name: one.parts[index] for name, one in built.items()} for index in range(PARTS)]
@@ -47,7 +47,7 @@ class Equality:
         self.counts, self.words = collections.Counter(), []
 
     def ask(self, function):
-        """Returns what both answer."""
+        """Returns the answers of both."""
         return self.pool.map(function, self.both)
 
     def expect_equal(self, what, request, found):

@@ -1,5 +1,5 @@
-"""The contents of a live collection at each sequence of its stream: read from the stream, and compared with what
-writers were told and what readers were answered."""
+"""The contents of a live collection at each sequence of its stream. Reads the stream, and compares it with the
+acknowledgements to writers and the answers to readers."""
 
 import bisect
 import collections
@@ -16,12 +16,12 @@ UPSERT, DELETE = 1, 2  # collection/log/log_record.h
 
 
 class Write:
-    """One document or one id of a call. `number` stands for the vectors of an upsert; a delete has no payload."""
+    """One document or id of a call. `number` identifies the vectors of an upsert. A delete has no payload."""
 
     def __init__(self, id, number, payload, version):
         self.id, self.number, self.payload, self.version = id, number, payload, version
-        self.result = None  # (outcome, sequence), once it is acknowledged
-        self.found = 0  # its sequence, once the stream was seen to have it
+        self.result = None  # (outcome, sequence), when it is acknowledged
+        self.found = 0  # its sequence, when it is found in the stream
 
 
 class Message:
@@ -48,13 +48,13 @@ class Message:
 
 
 class Ledger:
-    """The writes that were tried. Several threads add to it."""
+    """The attempted writes. Thread-safe."""
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.upserts = {}  # by payload, which each has for itself
+        self.upserts = {}  # by payload, which is unique for each
         self.deletes = collections.defaultdict(list)  # by (id, version)
-        self.acknowledged = []  # those that History has not seen yet
+        self.acknowledged = []  # those that History has not processed yet
         self.newest = 0  # the newest sequence that an acknowledgement named
         self.count = 0
 
@@ -83,7 +83,7 @@ class Ledger:
 
 
 class History:
-    """`oracle` holds the documents that the collection began with, whose vectors `numbers` stand for by id."""
+    """`oracle` holds the documents with which the collection began. `numbers` identifies their vectors, by id."""
 
     def __init__(self, ledger, oracle, numbers, parts):
         self.ledger, self.oracle, self.parts = ledger, oracle, parts
@@ -92,13 +92,13 @@ class History:
         self.states = {}  # by id: sequences, and from each on (payload, number, position) or None
         self.changes = [[] for _ in range(parts)]  # of each part: (sequence, id)
         self.deletes = collections.Counter()  # messages by (id, version)
-        self.claimed = set()  # sequences that a delete was acknowledged with
+        self.claimed = set()  # sequences in the acknowledgements of deletes
         for position, (id, document) in enumerate(oracle.documents.items()):
             self.states[id] = [0], [(document.payload, numbers[id], position)]
 
     def extend(self, messages):
-        """Carries out (sequence, data) of the stream in the oracle: each message is a write that was tried, and no
-        write is there twice."""
+        """Applies (sequence, data) of the stream to the oracle. Checks that each message is an attempted write, and
+        that no write is in the stream twice."""
         for sequence, data in messages:
             assert sequence == self.last + 1, f"the stream has message {sequence} behind {self.last}"
             self.last = sequence
@@ -148,7 +148,7 @@ class History:
         self.changes[corpus.part_of(message.id, self.parts)].append((message.sequence, message.id))
 
     def check_acknowledged(self, writes):
-        """Compares the acknowledged writes, all from before extend(), with the stream."""
+        """Compares the acknowledged writes with the stream. All must have been acknowledged before extend()."""
         for one in writes:
             outcome, sequence = one.result
             what = f"{one.payload or 'delete'} of {one.id!r}, acknowledged with outcome {outcome}, sequence {sequence}"
@@ -165,13 +165,13 @@ class History:
                 assert self.deletes[one.id, one.version], f"{what}, is not in the stream"
 
     def state(self, id, sequence):
-        """Returns (payload, number, position) of a document when the stream had come so far, or None."""
+        """Returns (payload, number, position) of a document at a sequence of the stream, or None."""
         known = self.states.get(id)
         return known[1][bisect.bisect_right(known[0], sequence) - 1] if known else None
 
     def moments(self, found, sequence):
-        """Returns at which sequence, `sequence` or a later one, each part held what was found: payloads by id, "" for
-        none. Raises where one never did."""
+        """Returns for each part the sequence, `sequence` or later, at which it held the documents that were found.
+        These are payloads by id, "" for a missing document. Raises if a part never held them."""
         by_part = collections.defaultdict(dict)
         for id, payload in found.items():
             by_part[corpus.part_of(id, self.parts)][id] = payload

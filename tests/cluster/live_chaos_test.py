@@ -2,17 +2,18 @@
 
     live_chaos_test.py FOLDER_OF_THE_PROGRAMS [--seconds 20] [--kind namespaces|relays] [--rate 200] [--seed S]
 
-Writers send some 200 upserts a second, and deletes, through the router; readers scan it, rank lists and read documents,
-half of them with the sequence of the newest acknowledgement. Meanwhile replicas are killed, paused, drained, reloaded
-and compacted, nats-server is killed, and a replica is cut off NATS or off the router, one thing at a time and each once
-at least. After each the stream itself is read: every acknowledged write is in it, once and with the outcome that it was
-told, and none is there twice; every answer is what an oracle held at one sequence for each group, with the bits of
-scores of one server that holds everything, and the oldest of these sequences is the answer's. No read fails. Writes
-that begin and end while NATS is away get UNAVAILABLE. At the end all replicas hold what the oracle holds.
+Writers send some 200 upserts per second, and deletes, through the router. Readers scan, rank lists and read
+documents, half of them with the sequence of the newest acknowledgement. Meanwhile replicas are killed, paused,
+drained, reloaded and compacted, nats-server is killed, and a replica is cut off from NATS or from the router: one
+event at a time, and each at least once. After each event the test reads the stream. Every acknowledged write must be
+in it, exactly once and with the acknowledged outcome, and no other write may be in it twice. For every answer there
+must be one sequence per group at which an oracle held the documents in the answer. The scores must have the bits of a
+single server that holds everything, and the answer must name the oldest of these sequences. No read may fail. A write
+that begins and ends while NATS is down gets UNAVAILABLE. At the end all replicas hold the documents of the oracle.
 
-With namespaces each server has a network of its own that delays and loses packets; relays are the same on the loopback,
-without loss. Without --kind namespaces are taken where they can be made.
-MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS set seed and duration too.
+With namespaces, each server has its own network, which delays and loses packets. Relays delay data on the loopback,
+without loss. Without --kind, namespaces are used if they can be created. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS
+also set seed and duration.
 """
 
 import argparse
@@ -39,7 +40,7 @@ from numbered import query_vectors, vectors
 
 PATIENCE_S = 240  # how long a busy machine may take
 PARTS, REPLICAS, DIM = 3, 2, 16
-IDS, BASE = 150, 60  # how many can be written, and how many of them are there from the start
+IDS, BASE = 150, 60  # number of ids that writers use, and number of documents that exist from the start
 CUT_S, AWAY_S, NATS_TIMEOUT_S = 5, 3, 1
 KINDS = {"words": ("f16", "string"), "numbers": ("i8", "int64")}
 
@@ -49,7 +50,7 @@ def replica_names():
 
 
 class World:
-    """The servers, which `name`, a collection, lies on: a copy of a build on each, and one stream."""
+    """The servers, and their collection `name`: each server has a copy of one build, and all share one stream."""
 
     def __init__(self, programs, folder, seed, name, net, places, nats_place):
         self.programs, self.folder, self.name, self.net = programs.resolve(), folder, name, net
@@ -97,7 +98,7 @@ class World:
         return self.nats.messages(f"maxsim-{self.name}", first, last)
 
     def scores(self):
-        """Returns the score of each query and each number, as the one server gives it."""
+        """Returns the score of each query with each number's vectors, from the single server."""
         table = []
         for query in range(QUERIES):
             request = client.rerank_request("pool", query_vectors(query, DIM), top_k=ALL)
@@ -114,7 +115,8 @@ class LiveChaos(Events):
         self.world, self.writers, self.questions, self.known = world, writers, questions, known
 
     def after_event(self):
-        """Waits until writes are taken again, reads the stream, and checks all that has happened."""
+        """Waits until writes succeed again, reads the stream, and checks everything that has happened since the last
+        check."""
         super().after_event()
         begin, before = time.monotonic(), self.writers.ledger.count
         while self.writers.ledger.count < before + 20:
@@ -169,7 +171,7 @@ class LiveChaos(Events):
 
 
 def check_the_end(world, questions, known):
-    """Every replica holds what the oracle holds, and the router ranks as the one server does."""
+    """Every replica holds the documents of the oracle, and the router ranks like the single server."""
     cluster, documents = world.cluster, known.oracle.documents
     for node in [cluster.single, *cluster.replicas()]:
         until = time.monotonic() + 30
@@ -191,7 +193,7 @@ def check_the_end(world, questions, known):
         wanted, got = (node.rerank(request) for node in (cluster.single, cluster.router))
         for one in (wanted, got):
             one.generation = 0  # each server compacts on its own
-            one.results[0].ClearField("positions")  # which a collection that was never cut counts otherwise
+            one.results[0].ClearField("positions")  # a collection without partitions counts positions differently
         found = compare.difference(wanted, got)
         assert not found, f"the router and the one server rank differently: {found}"
 

@@ -2,10 +2,10 @@
 
     live_cluster_test.py FOLDER_OF_THE_PROGRAMS [--seconds 15] [--seed S]
 
-Three groups of one server each have logs of their own. Every write goes through the router, to one server that holds
-everything, and to an oracle: outcomes, documents and scores are equal bit for bit, the order of a scan is that of scores
-and then of positions, which are 2^40 + the sequence of a document's write in its group, before and after compactions;
-and each document is in the group of its slot and in no other.
+Three groups of one server each have their own logs. Every write goes through the router, to a single server that
+holds everything, and to an oracle. Outcomes, documents and scores are equal bit for bit. A scan returns documents in
+the order of scores and, for equal scores, of positions, which are 2^40 + the sequence of the document's write in its
+group; compactions do not change this. Each document is in the group of its slot and in no other.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
 from numbered import payload_of, query_vectors, vectors
 
 PARTS, DIM, IDS = 3, 16, 150
-ALL_IDS = 2 * IDS  # with those that are only written while a group is away
+ALL_IDS = 2 * IDS  # including ids that are only written while a group is down
 ALL = 10_000  # results
 FIRST_WRITTEN = 1 << 40  # position of sequence 0
 KINDS = {"words": (rerank_pb2.DATA_TYPE_F16, "string"), "numbers": (rerank_pb2.DATA_TYPE_I8, "int64")}
@@ -32,7 +32,7 @@ NAMES = {rerank_pb2.DATA_TYPE_F16: "f16", rerank_pb2.DATA_TYPE_I8: "i8"}
 
 
 class LiveCollection:
-    """One collection on both sides, and what it must hold."""
+    """One collection on both sides, and its expected contents."""
 
     def __init__(self, cluster, name, seed):
         self.cluster, self.name = cluster, name
@@ -66,7 +66,7 @@ class LiveCollection:
         return [client.document(id, rows, payload, version) for id, rows, payload, version in made]
 
     def _note(self, id, outcome, result):
-        """Compares a result with the outcome, and counts the sequence of the id's group."""
+        """Compares a result with the outcome, and increments the sequence of the id's group."""
         assert result.outcome == outcome, f"{id!r:.40}: outcome {result.outcome} instead of {outcome}"
         part = corpus.part_of(id, PARTS)
         if outcome == exact.APPLIED or (outcome == exact.NOT_FOUND and result.sequence):
@@ -80,7 +80,7 @@ class LiveCollection:
             self.written[id] = self.sequences[part]
 
     def _in_parts(self, items, id_of):
-        """Returns the items in the order in which their sequences count: each group's in the order of the call."""
+        """Returns the items in the order of their sequences: for each group, the order of the call."""
         return sorted(range(len(items)), key=lambda i: corpus.part_of(id_of(items[i]), PARTS))
 
     def do_upsert(self):
@@ -123,7 +123,7 @@ class LiveCollection:
         self.counts["deleted"] += outcomes.count(exact.APPLIED)
 
     def do_wrong(self):
-        """A call that is refused, and that no group carries out even in part."""
+        """A call that is refused as a whole: no group carries out any part of it."""
         messages = self._messages(self._made(12))
         bad = messages[self.chooser.randrange(12)]
         fault = self.chooser.choice(["dim", "id", "payload", "tokens", "nan"])
@@ -168,7 +168,7 @@ class LiveCollection:
 
     def check_scan(self):
         rows = query_vectors(self.chooser.randrange(1000), DIM)
-        whole = {"missing_policy": rerank_pb2.MISSING_POLICY_FAIL}  # an error says which group is lost, and why
+        whole = {"missing_policy": rerank_pb2.MISSING_POLICY_FAIL}  # the error says which group is lost, and why
         request = client.rerank_request(self.name, rows, top_k=ALL, return_payloads=True, **whole)
         wanted, got = (client.Ranking(answer.results[0]) for answer in self._both(request))
         scores, found = (dict(zip(one.ids, one.scores)) for one in (wanted, got))
@@ -216,7 +216,7 @@ class LiveCollection:
             assert stored.version == self.oracle.versions.get(id, 0), f"{id!r} has the version {stored.version}"
 
     def check_places(self):
-        """Each document is on the server of its slot alone."""
+        """Each document is only on the server of its slot."""
         ids = [self.ids.id_of(k) for k in range(ALL_IDS)]
         by_part = [[id for id in ids if corpus.part_of(id, PARTS) == part] for part in range(PARTS)]
         for part, group in enumerate(self.cluster.groups):
@@ -227,7 +227,7 @@ class LiveCollection:
             assert node.info(self.name).num_documents == len(found), f"group {part} holds documents of other slots"
 
     def check_lost(self):
-        """Documents of a group that is away cannot be written, and the others' can."""
+        """Documents of a group that is down cannot be written, but those of the other groups can."""
         lost = self.chooser.randrange(PARTS)
         node = self.cluster.groups[lost][0]
         node.kill()

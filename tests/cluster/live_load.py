@@ -1,7 +1,7 @@
 """Writers and readers of a live collection behind a router, and checks of the answers.
 
-`world` is that of live_chaos_test.py: the cluster, the name of the collection, its ids, and the oracle of what it began
-with."""
+`world` is that of live_chaos_test.py: the cluster, the name of the collection, its ids, and the oracle of its initial
+documents."""
 
 import collections
 import itertools
@@ -19,15 +19,15 @@ from background import Stubs
 from maxsim.v1 import rerank_pb2
 from numbered import query_vectors, vectors
 
-NUMBERS, QUERIES = 60, 12  # what documents and queries are drawn from
+NUMBERS, QUERIES = 60, 12  # numbers of different vectors of documents and of queries
 ALL = 10_000  # results
 WRITE_LIMIT_S, SEQUENCE_LIMIT_S = 10, 30
 UNAVAILABLE, DEADLINE_EXCEEDED = 14, 4
 
 
 class Writers:
-    """Threads that write through the router until stop(), together `rate` documents a second. What each call met is in
-    `calls`: begin, end, and its code."""
+    """Threads that write through the router until stop(), together `rate` documents per second. `calls` has begin,
+    end and code of each call."""
 
     def __init__(self, world, ledger, seed, rate, count):
         self.world, self.ledger, self.rate, self.count = world, ledger, rate, count
@@ -74,7 +74,7 @@ class Writers:
             self.ending.wait(max(0, due - time.monotonic()))
 
     def _version(self, chooser):
-        """Most writes have none. One in a few is older than what others wrote in the meantime."""
+        """Most writes have no version. A few have one that is older than the versions of other writes."""
         number = next(self.numbers)
         if chooser.random() < 0.6:
             return 0
@@ -100,7 +100,8 @@ class Writers:
 
 
 class Questions:
-    """The questions of readers. Failures are told at once; answers are kept, and checked once the stream was read."""
+    """The readers' questions. Failures are reported immediately. Answers are kept, and checked after the stream was
+    read."""
 
     def __init__(self, world, ledger, seed):
         self.world, self.ledger, self.seed = world, ledger, seed
@@ -118,7 +119,7 @@ class Questions:
         else:
             fields |= {"return_payloads": True}
             if chooser.random() < 0.5:
-                # Whatever is missing in a scan is an error then.
+                # A scan must then fail if any document is missing.
                 ids, fields["missing_policy"] = None, rerank_pb2.MISSING_POLICY_FAIL
             request = client.rerank_request(
                 self.world.name, query_vectors(query, self.world.ids.dim), ids, top_k=ALL, **fields
@@ -131,7 +132,7 @@ class Questions:
         return request, ""
 
     def _call(self, call, request, deadline_s):
-        """Calls, and comes back as long as no replica has come to min_sequence, as a client is told to."""
+        """Makes a call, and repeats it while no replica has reached min_sequence, as clients should."""
         until = time.monotonic() + SEQUENCE_LIMIT_S
         while True:
             answer = compare.call(call, request, deadline_s)
@@ -163,7 +164,8 @@ class Questions:
         self.counts["mixed"] += len(set(moments.values())) > 1
 
     def _of_ranking(self, known, request, answer):
-        """Returns the payloads by id, and what checks the rest once the moments are known."""
+        """Returns the payloads by id, and a function that checks the scores when the sequences of the groups are
+        known."""
         ranking = client.Ranking(answer.results[0])
         whole = request.candidates.WhichOneof("kind") == "whole_collection"
         asked = known.ids() if whole else self._asked(request.candidates)

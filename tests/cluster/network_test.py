@@ -1,9 +1,9 @@
-"""One replica after the other is cut off the network while clients ask, and no request fails.
+"""Replicas are cut off from the network one after another while clients ask, and no request fails.
 
     network_test.py FOLDER_OF_THE_PROGRAMS [--seconds 15] [--kind namespaces|relays] [--deadline 2] [--seed S]
 
-Without --kind: with namespaces where they can be made, whose packets take a millisecond and of which one in a hundred
-is lost; and then with relays, everywhere. Each answer has the bits of the one server's.
+Without --kind, runs with namespaces if they can be created, and then with relays. In namespaces, packets take a
+millisecond and one in a hundred is lost. Each answer has the bits of the single server's.
 """
 
 import argparse
@@ -21,7 +21,7 @@ CUT_S = 3
 
 
 def cut_one_after_the_other(cluster, net, pool, arguments):
-    """Returns how many were cut."""
+    """Cuts replicas off, one at a time. Returns how many."""
     chooser, count = random.Random(arguments.seed), 0
     askers = Askers(cluster.router, pool, arguments.clients, arguments.deadline)
     until = time.monotonic() + arguments.seconds

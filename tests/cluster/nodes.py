@@ -1,5 +1,5 @@
-"""Servers of a cluster, each with an address of its own: a server of whole collections, groups of replicas with a
-partition each, and a router in front of them. They are started, ended, killed and paused one by one."""
+"""The servers of a cluster, each at its own address: a single server of whole collections, groups of replicas with a
+partition each, and a router. A test can start, end, kill and pause each of them."""
 
 import concurrent.futures
 import contextlib
@@ -23,9 +23,9 @@ from maxsim.v1 import rerank_pb2  # noqa: E402
 
 READY_LIMIT_S = 60
 
-# Servers of tests are small, and there are many of them on one machine.
+# Tests run many servers on one machine, so each is small.
 SMALL = {
-    "server.shutdown_delay": "300ms",  # so that the router hears of it
+    "server.shutdown_delay": "300ms",  # so that the router learns of the shutdown
     "memory.budget": "64MiB",
     "log.level": "info",
 }
@@ -34,7 +34,7 @@ ROUTER = {"cluster.poll_interval": "250ms"}
 
 @contextlib.contextmanager
 def workspace(name):
-    """A folder that is removed afterwards; if the test failed, its logs stay."""
+    """A folder that is removed at the end. If the test failed, the logs stay."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"maxsim-{name}-"))
     try:
         yield folder
@@ -50,7 +50,8 @@ def workspace(name):
 
 
 class Node(client.Server):
-    """A maxsimd that keeps its address over restarts. `collections` are the folders that it begins with, by name."""
+    """A maxsimd that keeps its address across restarts. `collections` are the folders that it serves from the start,
+    by name."""
 
     def __init__(self, programs, folder, host, flags, collections, prefix=()):
         folder.mkdir()
@@ -88,7 +89,7 @@ class Node(client.Server):
             return error.code, error.read()
 
     def metrics(self):
-        """Returns the sums of its metrics by name."""
+        """Returns the server's metrics by name, each summed over its series."""
         with urllib.request.urlopen(f"http://{self.host}:{self.http_port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         sums = {}
@@ -97,23 +98,23 @@ class Node(client.Server):
         return sums
 
     def ready_collections(self):
-        """Returns the names of the collections that it says READY of."""
+        """Returns the names of the collections that the server reports as READY."""
         info = self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=5)
         return {one.name for one in info.collections if one.state == rerank_pb2.COLLECTION_STATE_READY}
 
     def groups(self):
-        """Returns what a router says of its groups: the states of replicas by target."""
+        """Returns the states of replicas by target, as a router reports them."""
         info = self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=client.CALL_LIMIT_S)
         return {one.target: one for group in info.groups for one in group.replicas}
 
 
 def loopback(number):
-    """Addresses of this machine's loopback. A port that one server had stays free for it while it is away."""
+    """Addresses of this machine's loopback. While a server is down, no other program takes its port."""
     return f"127.53.0.{number}"
 
 
 class Cluster:
-    """`whole` and `parts` are the folders of collections by name: of the one server, and of each group."""
+    """`whole` and `parts` are the folders of collections by name: for the single server, and for each group."""
 
     def __init__(self, programs, folder, whole, parts, replicas=2, flags=None, places=None):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
@@ -149,8 +150,8 @@ class Cluster:
         return [node for group in self.groups for node in group]
 
     def start(self, targets=None):
-        """Starts all. `targets` are the addresses by which the router reaches replicas, by name, where they are not the
-        replicas' own."""
+        """Starts all servers. `targets` are the addresses at which the router reaches replicas, by name, if these
+        differ from the replicas' own."""
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             list(pool.map(Node.start, [self.single, *self.replicas()]))
         targets = targets() if targets else {node.name: node.target for node in self.replicas()}
@@ -165,7 +166,7 @@ class Cluster:
         self.wait_ready()
 
     def wait_ready(self, nodes=None):
-        """Waits until the router says READY of these replicas, or of all, and of the collections that they have."""
+        """Waits until the router reports these replicas, or all, as READY, with the collections that they serve."""
         wanted = self.replicas() if nodes is None else nodes
         until = time.monotonic() + READY_LIMIT_S
         while True:
@@ -180,7 +181,7 @@ class Cluster:
             time.sleep(0.05)
 
     def wait_lost(self, nodes):
-        """Waits until the router does not say READY of any of these any more."""
+        """Waits until the router reports none of these replicas as READY."""
         until = time.monotonic() + 10
         targets = {self.router.target_of[node.name] for node in nodes}
         ready = rerank_pb2.REPLICA_STATE_READY
@@ -204,7 +205,7 @@ class Cluster:
         assert done.returncode == 0, f"maxsimctl {' '.join(arguments)}: {done.stdout}{done.stderr}"
 
     def stop(self):
-        """Ends all by SIGTERM, the router first. Raises where one does not end well."""
+        """Ends all servers by SIGTERM, the router first. Raises if one of them fails to end properly."""
         for node in [self.router, *self.replicas(), self.single]:
             node.stop()
 

@@ -1,4 +1,4 @@
-"""Random requests of every kind, right ones and wrong ones, from a seed."""
+"""Random requests of every kind, valid and invalid, from a seed."""
 
 import base64
 import random
@@ -23,7 +23,7 @@ def matrix(rows, dtype="f32"):
 
 
 class Traffic:
-    """`generation` is that of the collections whose ids are asked for."""
+    """`generation` is that of the collections that hold the ids."""
 
     def __init__(self, seed, corpora, generation=1):
         self.chooser, self.count = random.Random(seed), 0
@@ -62,7 +62,7 @@ class Traffic:
             client.add_ids(target, self.ids(corpus, strangers))
 
     def right(self, strangers=True, corpus=None):
-        """A request without a fault. Without strangers all its ids are known."""
+        """A valid request. Without strangers, all its ids exist."""
         chooser = self.chooser
         corpus = corpus or chooser.choice(self.corpora)
         request = rerank_pb2.RerankRequest(collection=corpus.name, request_id=str(self.count))
@@ -129,7 +129,7 @@ class Traffic:
         low.low.exclusive = self.chooser.random() < 0.5
 
     def wrong(self):
-        """A request with a fault, which may be in any of its queries, or with unknown ids under FAIL."""
+        """An invalid request. The fault may be in any of its queries, or be an unknown id under FAIL."""
         request = self.right()
         faults = [name for name in dir(self) if name.startswith("_wrong_")]
         getattr(self, self.chooser.choice(faults))(request, self.chooser.choice(request.queries))
@@ -261,7 +261,7 @@ class Traffic:
         request.filter.all_of.filters.add().equals.field = "n"
 
     def _wrong_unknown(self, request, query):
-        """Which is only wrong by the policy."""
+        """A request whose only fault is an unknown id under this policy."""
         corpus = self._corpus(request)
         request.collection = corpus.name
         request.missing_policy = rerank_pb2.MISSING_POLICY_FAIL

@@ -23,7 +23,7 @@ import sys
 import time
 
 DELAY_S, LOSS = 0.001, 0.01
-NETWORK = "198.18.53"  # of those that are for tests of networks (RFC 2544)
+NETWORK = "198.18.53"  # reserved for tests of networks (RFC 2544)
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 FRAME_BYTES = 65_600
 
@@ -41,7 +41,7 @@ def open_tap(name):
 
 
 def why_no_switch():
-    """Says why this machine cannot have the namespaces, or ""."""
+    """Returns why this machine cannot create the namespaces, or ""."""
     name = f"mx{os.getpid()}"
     try:
         ip("netns", "add", name)
@@ -57,7 +57,7 @@ def why_no_switch():
 
 
 class Wires:
-    """The common part of Switch and Relays: the process, and the commands that it gets."""
+    """The common base of Switch and Relays: the process, and its commands."""
 
     def __init__(self, *arguments, pass_fds=()):
         command = [sys.executable, "-B", __file__, *map(str, arguments)]
@@ -87,7 +87,8 @@ class Wires:
 
 
 class Switch(Wires):
-    """`names` are those of namespaces, which get the addresses NETWORK.2 and so on; this process has NETWORK.1."""
+    """`names` are the names of namespaces, which get the addresses NETWORK.2, NETWORK.3 and so on. This process has
+    NETWORK.1."""
 
     def __init__(self, names, seed):
         self.prefix = f"mx{os.getpid()}"
@@ -116,7 +117,7 @@ class Switch(Wires):
                 os.close(handle)
 
     def place(self, name):
-        """Returns the address of a namespace, and what starts a program in it."""
+        """Returns the address of a namespace, and the command that starts a program in it."""
         return self.address[name], ("ip", "netns", "exec", self.spaces[name])
 
     def _remove(self):
@@ -129,14 +130,14 @@ class Switch(Wires):
 
 
 class Relays(Wires):
-    """`targets` are addresses by name; `self.said` has the relays' by name."""
+    """`targets` are addresses by name. `self.said` has the relays' addresses by name."""
 
     def __init__(self, targets):
         super().__init__("relays", json.dumps(targets))
 
 
 class Several:
-    """Relays that each have their own names."""
+    """Relays for another set of names."""
 
     def __init__(self, *nets):
         self.net_of = {name: net for net in nets for name in net.said}
@@ -156,7 +157,7 @@ class Plugs:
         self.names = {handle: name for name, handle in handles.items()}
         self.owner = {}  # tap by hardware address
         self.cut = set()
-        self.waiting = collections.deque()  # (time, tap, frame); all wait equally long
+        self.waiting = collections.deque()  # (time, tap, frame); every frame waits equally long
 
     def take(self, tap, now):
         while True:
@@ -173,7 +174,7 @@ class Plugs:
                     self.waiting.append((now + DELAY_S, other, frame))
 
     def is_cut(self, tap, other):
-        """Says whether frames of a tap do not come to another one."""
+        """Returns whether frames from one tap to another are dropped."""
         a, b = self.names[tap], self.names[other]
         return b in self.cut or f"{a}/{b}" in self.cut or f"{b}/{a}" in self.cut
 
@@ -182,7 +183,7 @@ class Plugs:
             _, tap, frame = self.waiting.popleft()
             try:
                 os.write(tap, frame)
-            except OSError:  # the queue of the tap is full, or the link is not up: one more that is lost
+            except OSError:  # the tap's queue is full, or its link is down: the packet is lost
                 pass
 
     def run(self):
@@ -208,7 +209,7 @@ class RelayServer:
 
     def __init__(self, targets):
         self.targets = targets
-        self.open = {}  # by name: an event that is set while it is not cut
+        self.open = {}  # by name: an event that is set unless the connection is cut
 
     async def serve(self):
         said = {}

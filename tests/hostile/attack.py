@@ -1,11 +1,11 @@
-"""Attacks maxsimd for a while and says what that did to it.
+"""Attacks maxsimd for a while, and reports the effect.
 
     attack.py NAME|all [--seconds 10] [--programs build/release/bin] [--without-tokens] [--descriptors 64] [--threads 300]
                        [--memory-mib 1024] [--seed N]
 
-NAME is one of ATTACKS in attacks.py. Under the limits given, on free ports, with a collection of its own. Prints the
-peak of memory, threads and descriptors, the slowest probe, and whether the server answers afterwards. Exits with 1 when
-that is not as it should be.
+NAME is one of ATTACKS in attacks.py. Starts a server under the given limits on free ports, with a new collection.
+Prints the peak of memory, threads and descriptors, the slowest probe, and whether the server answers after the
+attack. Exits with 1 if one of these is not as it should be.
 """
 
 import argparse
@@ -20,22 +20,22 @@ import time
 from maxsimd import MIB, Limits, Maxsimd, Questions, Watch, build_collection, build_sparse_collection, use_package
 
 HERE = pathlib.Path(__file__).resolve().parent
-# An attack goes on until the server has answered each probe ANSWERS times. A slow machine may take long for that, but a
-# server that answers nothing under attack does not get there within ANSWERS_LIMIT_S.
+# An attack continues until the server has answered each probe ANSWERS times. A slow machine may need long for that,
+# but a server that answers nothing under attack does not reach it within ANSWERS_LIMIT_S.
 ANSWERS, ANSWERS_LIMIT_S = 10, 60.0
 SETTLE_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0  # the server's grace is 5 s
-# After an attack the server may take this much more than before it: pools keep threads, and the C library keeps what
-# the server freed (of 600 MiB of unfinished messages 550 stay; the next 3 GiB of them add nothing).
+# How much more the server may use after an attack than before: pools keep threads, and the C library keeps memory
+# that the server has freed (550 of 600 MiB of unfinished messages; another 3 GiB of them add nothing).
 LEFT_MIB, LEFT_THREADS, LEFT_DESCRIPTORS = 700, 16, 8
-# Clients may make the server log a few lines per second, but must not fill the log with what they send.
+# Log lines per second that clients may cause. They must not be able to fill the log.
 LOG_BYTES, LOG_BYTES_A_SECOND = 1 << 20, 1 << 16
-# Attacks by an administrator. They may log more: operators want a log line for each load.
+# Attacks by an administrator. They may cause more lines: operators need a log line for each load.
 LOGGED = ("sparse_loads",)
 
 
 class Range:
-    """Holds what all attacks of a run share: stubs, collections, requests."""
+    """The stubs, collections and requests that all attacks of a run share."""
 
     def __init__(self, programs, folder, seed):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
@@ -61,17 +61,17 @@ class Range:
 
 
 class Outcome:
-    """Says what an attack of some seconds did to the server."""
+    """The effect of one attack on the server."""
 
     def __init__(self, name, seconds):
         self.name, self.seconds = name, seconds
         self.before = self.peak = self.after = None
-        self.slowest, self.answered = {}, {}  # by probe: seconds, and answers while the attack went on
+        self.slowest, self.answered = {}, {}  # by probe: seconds, and number of answers during the attack
         self.report = {}
         self.log_bytes = 0
-        self.answer = ""  # why a call afterwards failed
-        self.ready = 0  # the status of /readyz afterwards
-        self.reload = ""  # why a reload afterwards failed
+        self.answer = ""  # why a call after the attack failed
+        self.ready = 0  # the status of /readyz after the attack
+        self.reload = ""  # why a reload after the attack failed
         self.exit_code, self.stop_s = None, 0.0
 
     def problems(self, memory_mib, limits):
@@ -125,7 +125,7 @@ def reload_corpus(server):
 
 
 def settle(server, before, left_mib=LEFT_MIB, left_descriptors=LEFT_DESCRIPTORS, limit_s=SETTLE_LIMIT_S):
-    """Waits until the server takes about what it took before, for limit_s at most. Returns what it takes."""
+    """Waits, at most limit_s, until the server uses about as much as before. Returns what it uses."""
     until = time.monotonic() + limit_s
     while True:
         now = server.usage()
@@ -139,8 +139,8 @@ def settle(server, before, left_mib=LEFT_MIB, left_descriptors=LEFT_DESCRIPTORS,
 
 
 def start_attacker(site, server, name, seconds, grpc_port=None):
-    """Starts a process that attacks for at least `seconds` and until its standard input ends. Then it prints what it
-    did."""
+    """Starts a process that attacks for at least `seconds`, and until its standard input ends. It then prints what it
+    has done."""
     options = site.attacker_options(server, seconds) | {"grpc_port": grpc_port or server.grpc_port}
     command = [sys.executable, "-B", str(HERE / "attacks.py"), name, json.dumps(options)]
     return subprocess.Popen(
@@ -149,8 +149,8 @@ def start_attacker(site, server, name, seconds, grpc_port=None):
 
 
 def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, in_front=None, after=None):
-    """in_front(server) starts what the gRPC attacks go through, an object with a port that ends with a with-statement;
-    after(that object) is called while it runs."""
+    """in_front(server) returns a context manager of an object with a port, to which gRPC attacks connect. after(that
+    object) is called while it runs."""
     outcome = Outcome(name, seconds)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
@@ -164,7 +164,7 @@ def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, i
         begin = time.monotonic()
         with start_attacker(site, server, name, seconds, getattr(front, "port", server.grpc_port)) as attacker:
             while attacker.poll() is None:
-                # The attacker ends when the server takes too much, so that the machine does not go down with it.
+                # Ends the attacker if the server uses too much, so that the machine stays usable.
                 if server.usage().rss_bytes > 4 * memory_mib * MIB:
                     attacker.kill()
                     outcome.report = {"stopped": "the server took too much"}
@@ -184,7 +184,7 @@ def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, i
             after(front)
         outcome.peak, outcome.slowest = watch.peak, watch.slowest
         outcome.after = settle(server, outcome.before)
-        # Further tries may be needed where the attacker's last connections are still being closed.
+        # Several attempts may be needed while the attacker's last connections are being closed.
         for _ in range(3):
             outcome.answer = site.questions.ask(server, 3)
             if not outcome.answer:

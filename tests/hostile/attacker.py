@@ -1,4 +1,4 @@
-"""The common parts of attacks: how long they go on, connections, and the methods that they call."""
+"""The common parts of attacks: their duration, connections, and methods to call."""
 
 import select
 import sys
@@ -31,7 +31,7 @@ class Attacker:
         return [("authorization", f"Bearer {self.token}")]
 
     def connect(self, **arguments):
-        """Returns a connection to the gRPC port, or None where the server takes none."""
+        """Returns a connection to the gRPC port, or None if the server refuses it."""
         try:
             return http2.Connection(self.grpc_port, **arguments)
         except OSError:
@@ -40,7 +40,8 @@ class Attacker:
 
 
 def flood(attacker, begin, more):
-    """Calls begin(connection), then more(connection) until the server closes; then again, on a new connection."""
+    """Calls begin(connection), and then more(connection) until the server closes the connection. Repeats this with
+    new connections."""
     sent, connections, why = 0, 0, None
     while attacker.running():
         connection = attacker.connect()
@@ -60,7 +61,7 @@ def flood(attacker, begin, more):
 
 
 def nothing(_connection):
-    """Does nothing, for attacks that come before a first call."""
+    """Does nothing. For attacks that come before the first call."""
 
 
 def healthy_call(connection):

@@ -2,9 +2,10 @@
 
     attacks.py NAME JSON
 
-JSON is an object: grpc_port, http_port, token (of a client that may search and administrate, for the attacks that need
-one), seconds, and what single attacks want. It attacks for so many seconds, and further until its standard input ends. A
-program of its own, so that the attacker does not slow down who measures. Prints what it did as one line of JSON.
+JSON is an object: grpc_port, http_port, token (of a client that may search and administrate, for attacks that need
+one), seconds, and arguments of single attacks. The program attacks for that many seconds, and until its standard
+input ends. It is a separate program, so that it does not slow down the measuring process. It prints what it has done
+as one line of JSON.
 """
 
 import json
@@ -37,7 +38,8 @@ from stream_attacks import (
 
 
 def idle_connections(attacker, port, count=200):
-    """Opens connections that say nothing, far more than the server has descriptors; those that it closes come again."""
+    """Opens connections that send nothing, many more than the server has descriptors. If the server closes one, opens
+    another."""
     sockets, opened = [], 0
     while attacker.running():
         while len(sockets) < count and attacker.running():
@@ -73,7 +75,8 @@ def idle_http(attacker):
 
 
 def log_flood(attacker):
-    """Sends calls with metadata that gRPC complains of, a megabyte each: what a client sent must not fill the log."""
+    """Sends calls with a megabyte of metadata about which gRPC logs a complaint. The client's data must not fill the
+    log."""
     block = http2.grpc_header_block(RERANK, te="x" * MIB)
     small = http2.grpc_header_block(RERANK, te="x" * 400)
     sent, calls = 0, 0
@@ -97,8 +100,7 @@ def log_flood(attacker):
 
 
 def sparse_loads(attacker):
-    """Loads, for a known client, a collection with a shard of terabytes that are a hole, again and again, and gives
-    up."""
+    """A known client repeatedly loads a collection whose shard is a hole of terabytes, and cancels the load."""
     body = http2.hpack_string  # a protobuf string has a length of the same form below 127 bytes
     path = attacker.options["sparse_collection"].encode()
     calls = 0
@@ -149,7 +151,7 @@ ATTACKS = {
     )
 }
 
-# A client with a token is trusted not to do this (SECURITY.md): gRPC 1.51 has no bound of its own for it.
+# A client with a token is trusted not to do this (SECURITY.md), because gRPC 1.51 has no limit for it.
 TRUSTED_NOT_TO = {"rapid_resets_with_token"}
 
 

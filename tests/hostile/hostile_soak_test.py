@@ -1,14 +1,14 @@
-"""Tests a server under hostile traffic: valid, streamed, mutated, cancelled and expired calls, HTTP beside gRPC, while
-the collection is built anew and reloaded and one attack of attacks.py follows the other.
+"""Tests a server under hostile traffic: valid, streamed, mutated, cancelled and expired calls, and HTTP beside gRPC.
+Meanwhile the collection is rebuilt and reloaded, and the attacks of attacks.py run one after another.
 
     hostile_soak_test.py FOLDER_OF_THE_PROGRAMS [--seconds 20] [--sanitizer address,undefined|thread]
 
-Every valid answer must have the bits of the one that the server gave when nothing else went on; calls may be refused, and
-nothing may fail otherwise. Memory, descriptors and threads stay within bounds and come back. At the end SIGTERM, in the
-middle of the traffic, ends the server with 0 in time; a sanitizer's report gives another code.
+A valid call is answered or refused. An answer must have the bits of the one that the server gave without other
+traffic. Nothing else may fail. Memory, descriptors and threads stay within bounds and return to normal. At the end
+SIGTERM, during the traffic, ends the server in time with exit code 0. A sanitizer's report would give another code.
 
-soak_test.cc has clients by the dozen against a server in its own process and holds answers against FP64; here the
-program is attacked from outside, and what it takes of the machine is watched. MAXSIM_SOAK_SECONDS sets the duration,
+soak_test.cc runs dozens of clients against a server in its own process and compares answers with FP64. This test
+attacks the program from outside, and watches what it uses of the machine. MAXSIM_SOAK_SECONDS sets the duration,
 MAXSIM_TEST_SEED the seed, which is printed.
 """
 
@@ -35,17 +35,18 @@ CLIENTS = 6
 ATTACKS = sorted(attacks.ATTACKS.keys() - attacks.TRUSTED_NOT_TO)
 ATTACK_S = 1.0
 WARM_UP_S = 3.0
-# By sanitizer. ASan keeps what was freed for a while, and has its shadow memory. With TSan memory says nothing: its
-# shadow is several times the program's own, and its reports, those that are suppressed too, hold up the threads that
-# free what has ended.
+# By sanitizer. ASan keeps freed memory for a while, and needs shadow memory. With TSan memory cannot be checked: its
+# shadow is several times the program's memory, and its reports, even suppressed ones, delay the threads that free
+# memory.
 MEMORY_MIB = {"": 1024, "address,undefined": 4096, "thread": math.inf}
-# Once a minute the server has the C library give back what is free, where that is more than 256 MiB; until then some
-# 800 MiB can stay: the 512 MiB of grpc.max_memory, the 256 MiB of grpc.max_unread_answer_bytes, and the rest.
+# Once a minute the server lets the C library return free memory to the system, if there is more than 256 MiB of it.
+# Until then some 800 MiB can remain: the 512 MiB of grpc.max_memory, the 256 MiB of grpc.max_unread_answer_bytes, and
+# the rest.
 GIVES_BACK_WITHIN_S = 75.0
 LEFT_MIB = {"": 384, "address,undefined": 2048, "thread": math.inf}
 LEFT_DESCRIPTORS = attack.LEFT_DESCRIPTORS + 2 * CLIENTS
-# The traffic goes on until VALID_ANSWERS valid calls were answered, and each probe as often as attack.py needs. Other
-# calls may be refused. A slow machine gets there within LIMIT_S, and a server that stands still does not.
+# The traffic continues until VALID_ANSWERS valid calls were answered, and each probe as often as attack.py requires.
+# Calls beyond these may be refused. A slow machine reaches this within LIMIT_S, a server that hangs does not.
 VALID_ANSWERS, LIMIT_S = 100, 240.0
 STOP_LIMIT_S = 60
 
@@ -58,7 +59,7 @@ class Soak:
         self.problems, self.counts = [], collections.Counter()
         self._lock = threading.Lock()
         self._local = threading.local()
-        self.stopping = threading.Event()  # set when the server is told to stop: failures mean nothing any more
+        self.stopping = threading.Event()  # set when the server is told to stop; failures no longer count
         self.done = threading.Event()
         self.attacks_done = threading.Event()
         self.http_bodies, self.http_answers = [], []
@@ -75,7 +76,7 @@ class Soak:
             self.http_answers.append(soak_traffic.essence_of_json(answer))
 
     def channel(self):
-        """Returns the calling thread's channel, now and then a new one: connections come and go."""
+        """Returns the calling thread's channel. Replaces it now and then, so that connections come and go."""
         local = self._local
         local.uses = getattr(local, "uses", 0) + 1
         if local.uses % 50 == 1:
@@ -124,10 +125,10 @@ class Soak:
             except Exception:  # pylint: disable=broad-except
                 self.fail(f"{kind.__name__}: {traceback.format_exc()}")
                 time.sleep(0.05)
-            time.sleep(0.002)  # the attacks, and the machine, are to have their share
+            time.sleep(0.002)  # leaves processor time for the attacks
 
     def attack(self, seed):
-        """Runs one attack after the other, in an order by chance, each in a process of its own."""
+        """Runs the attacks one after another in random order, each in a separate process."""
         chooser, names = random.Random(seed), []
         while not self.attacks_done.is_set():
             names = names or chooser.sample(ATTACKS, len(ATTACKS))
@@ -141,14 +142,15 @@ class Soak:
                 self.fail(f"the attacker {name} failed: {errors[-1000:]}")
 
     def reload(self, seed):
-        """Publishes new generations of the same documents: what is loaded changes, and no answer does."""
+        """Publishes new generations of the same documents: the server loads other files, but answers stay the
+        same."""
         while not self.done.wait(1.0):
             build_collection(self.site.programs, self.site.collection, seed)
             self.count("reload", attack.reload_corpus(self.server)[:100] or "OK")
 
 
 def run(site, server, seconds, seed, sanitizer):
-    """Returns what went wrong, and a line about the rest."""
+    """Returns what went wrong, and a line of statistics."""
     soak = Soak(site, server)
     threads = [threading.Thread(target=soak.client, args=(seed * 1000 + c,)) for c in range(CLIENTS)]
     threads.append(threading.Thread(target=soak.reload, args=(seed,)))
@@ -166,8 +168,8 @@ def run(site, server, seconds, seed, sanitizer):
         if passed_s >= seconds and (enough or passed_s >= LIMIT_S):
             break
     watch.stop()
-    # The attacks end first, so that what they took can come back. Clients go on, and the server stops in the middle of
-    # their calls.
+    # The attacks end first, so that the server can free what they used. The clients continue, and the server stops
+    # during their calls.
     soak.attacks_done.set()
     attacking.join()
     after = attack.settle(server, warm, LEFT_MIB[sanitizer], LEFT_DESCRIPTORS, GIVES_BACK_WITHIN_S)
@@ -190,7 +192,7 @@ def run(site, server, seconds, seed, sanitizer):
 
 
 def ask_until_right(site, server):
-    """Returns why no call on a new connection is answered, or ""."""
+    """Returns why a call on a new connection fails, or ""."""
     until = time.monotonic() + 60
     while problem := site.questions.ask(server, 0):
         if time.monotonic() > until:

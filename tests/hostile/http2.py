@@ -1,7 +1,7 @@
-"""Makes HTTP/2 frames as they are wanted, right or wrong: no state machine refuses to send what a client must not send.
+"""Makes HTTP/2 frames, valid and invalid. No state machine prevents a test from sending what a client must not send.
 
-It has only what the hostile tests need: no padding, no Huffman codes, and header blocks that the server sends are not
-decoded.
+It supports only what the hostile tests need: no padding and no Huffman codes, and it does not decode the server's
+header blocks.
 """
 
 import select
@@ -46,7 +46,7 @@ def hpack_string(text):
 
 
 def hpack_literal(name, value, indexed=False):
-    """Returns a header field by its text; with `indexed` the receiver is to remember it as index 62."""
+    """Returns a header field as literal text. With `indexed`, the receiver must store it as index 62."""
     return (b"\x40" if indexed else b"\x00") + hpack_string(name) + hpack_string(value)
 
 
@@ -57,19 +57,18 @@ def grpc_header_block(path, extra=(), te="trailers"):
 
 
 def grpc_prefix(num_bytes):
-    """Returns what stands before a message: not compressed, and its length."""
+    """Returns the prefix of a gRPC message: a flag for "not compressed", and the length."""
     return b"\0" + struct.pack(">I", num_bytes)
 
 
 class Connection:
-    """Holds a connection whose client has sent its preface; with `acknowledge` it acknowledges the server's
-    SETTINGS."""
+    """A connection whose client has sent its preface. With `acknowledge`, it acknowledges the server's SETTINGS."""
 
     def __init__(self, port, timeout_s=5, acknowledge=True, own_settings=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.acknowledge = acknowledge
-        self.closed = None  # why no more can be sent
+        self.closed = None  # why the connection can send no more
         self.ended = set()  # streams that the server has ended
         self._buffer = b""
         self._windows = {0: DEFAULT_WINDOW_BYTES}
@@ -88,7 +87,7 @@ class Connection:
             self.send(frame(HEADERS if i == 0 else CONTINUATION, end | (flags & END_STREAM if i == 0 else 0), stream, part))
 
     def window(self, stream):
-        """Returns how many bytes of DATA the server takes on the stream now."""
+        """Returns the number of bytes of DATA that the server now accepts on the stream."""
         return min(self._windows[0], self._windows.get(stream, self._initial_window))
 
     def send_data(self, stream, payload, end=False):
@@ -98,7 +97,8 @@ class Connection:
         self.send(frame(DATA, END_STREAM if end else 0, stream, payload))
 
     def pump(self, wait_s=0.0):
-        """Reads what has come, for `wait_s` at most where nothing has. Returns False once the server has closed."""
+        """Reads the bytes that have arrived. If there are none, waits for at most `wait_s`. Returns False if the
+        server has closed."""
         until = time.monotonic() + wait_s
         while self.closed is None:
             ready, _, _ = select.select([self.socket], [], [], max(0.0, until - time.monotonic()))

@@ -3,8 +3,9 @@ token.
 
     limits_test.py FOLDER_OF_THE_PROGRAMS [unittest's arguments]
 
-Probes are answered meanwhile; afterwards a call is answered as before, and what the attack took is given
-back. `attack.py` runs one attack for as long as one likes. MAXSIM_HOSTILE_SECONDS sets how long each is here, at least (2).
+During an attack the server answers probes. After it the server answers a call as before, and has freed what the
+attack used. `attack.py` runs one attack for any length of time. MAXSIM_HOSTILE_SECONDS sets the least number of
+seconds of each attack (2).
 """
 
 import os
@@ -46,7 +47,7 @@ class LimitsTest(unittest.TestCase):
         print(f"{name}: {outcome}", flush=True)
         self.assertEqual(outcome.problems(MEMORY_MIB, limits), [])
 
-    # gRPC counts a thread before it starts it, and at the end waits for as many as it has counted.
+    # gRPC counts a thread before starting it. At the end it waits for as many threads as it has counted.
     def test_a_server_that_was_refused_threads_ends_in_time(self):
         if LIMITS.threads is None:
             self.skipTest("needs root: threads are not limited")

@@ -1,5 +1,5 @@
-"""Runs the real maxsimd under limits, makes its collection, says what a right answer is, and watches what it takes of
-the machine."""
+"""Runs the real maxsimd under limits, makes its collection, knows the right answers, and watches what the server uses
+of the machine."""
 
 import http.client
 import json
@@ -23,7 +23,8 @@ TOKEN = "token-of-the-hostile-tests"
 DIM = 32
 NUM_DOCUMENTS = 300
 READY_LIMIT_S = 120
-# This user has no processes, so that a limit of processes counts the server's threads alone. Root has no such limit.
+# This user has no other processes, so a limit of its processes applies to the server's threads only. Root has no such
+# limit.
 UNUSED_UID = 54_377
 MIB = 1 << 20
 
@@ -45,8 +46,8 @@ def build_collection(programs, folder, seed):
 
 
 def build_sparse_collection(folder):
-    """Makes a collection whose one shard has 4 TiB, nearly all of it a hole. Returns False where the file system has no
-    such files."""
+    """Makes a collection with one shard of 4 TiB, nearly all of which is a hole. Returns False if the file system
+    does not support such files."""
     num_documents, tokens_each, dim = 1 << 18, 1 << 16, 128
     num_tokens = num_documents * tokens_each
     token_bytes, offset_bytes = num_tokens * dim * 2, (num_documents + 1) * 8
@@ -106,15 +107,15 @@ def become_unused_user():
 
 
 class Limits:
-    """Limits of a server process; None stands for the limit of this process. Only root can limit threads, by giving the
-    server a user of its own."""
+    """Limits of a server process. None keeps the limit of this process. Only root can limit threads, by running the
+    server as a separate user."""
 
     def __init__(self, descriptors=None, threads=None, address_space_bytes=None):
         self.descriptors = descriptors
         self.address_space_bytes = address_space_bytes
         self.threads = threads if os.geteuid() == 0 else None
 
-    def apply(self):  # called in the child, before the program
+    def apply(self):  # called in the child process, before the program starts
         if self.descriptors is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
         if self.threads is not None:
@@ -146,7 +147,8 @@ class Usage:
 
 
 class Maxsimd:
-    """Runs maxsimd on free ports, serving "corpus"; `folder` is its own. Stops with the with-statement."""
+    """Runs maxsimd on free ports, serving "corpus". `folder` must not be used otherwise. Leaving the `with` block
+    stops it."""
 
     def __init__(self, programs, folder, collection, limits=Limits(), with_tokens=True, flags=()):
         self.folder, self.collection = folder, collection
@@ -164,7 +166,7 @@ class Maxsimd:
             command += ["--auth.tokens_file", folder / "tokens"]
         command += flags
         self.log_path = folder / "maxsimd.log"
-        # The program is started by a descriptor: the other user may not be able to reach its folder.
+        # The program is started through a descriptor, because the other user may have no access to its folder.
         program = os.open(programs / "maxsimd", os.O_RDONLY)
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
@@ -198,7 +200,7 @@ class Maxsimd:
 
     def limit_threads(self, threads):
         """Limits the running server to this many threads. It must have been started with a limit."""
-        # The server's own user may do that, and root in a container may not.
+        # The server's own user may do that. Root in a container may not.
         command = ["prlimit", f"--pid={self.process.pid}", f"--nproc={threads}"]
         subprocess.run(command, check=True, preexec_fn=become_unused_user, cwd="/")
 
@@ -208,7 +210,7 @@ class Maxsimd:
         self.process.wait()
 
     def stop(self, timeout_s):
-        """Sends SIGTERM. Returns the exit code and the seconds that it took; the code is None where it took too
+        """Sends SIGTERM. Returns the exit code and the seconds until the end. The code is None if it took too
         long."""
         start = time.monotonic()
         self.process.terminate()
@@ -256,8 +258,8 @@ class Maxsimd:
     def channel(self):
         """Returns a channel with a connection of its own."""
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 256 * MIB)]
-        # Where a connection is told to go away while a stream begins on it, gRPC 1.51's client repeats the stream on
-        # another one and may leave out its last message.
+        # If a connection gets GOAWAY while a stream begins on it, gRPC 1.51's client repeats the stream on another
+        # connection, and may omit its last message.
         options.append(("grpc.enable_retries", 0))
         return grpc.insecure_channel(f"127.0.0.1:{self.grpc_port}", options=options)
 
@@ -306,11 +308,11 @@ class Questions:
 
     @staticmethod
     def essence(response):
-        """Returns what must have the same bits each time: ids and scores."""
+        """Returns the part of an answer whose bits must never change: ids and scores."""
         return [(list(one.string_ids.ids), list(one.positions), list(one.scores)) for one in response.results]
 
     def wrong(self, i, response):
-        """Returns why this is no right answer to request i, or ""."""
+        """Returns why the answer to request i is wrong, or ""."""
         return "" if self.essence(response) == self.answers[i] else f"request {i} has another answer than before"
 
     def ask(self, server, i, timeout_s=60.0):
@@ -325,7 +327,7 @@ class Questions:
         return self.wrong(i, response)
 
     def large_request(self):
-        """Returns a request whose answer is of megabytes: all documents with their payloads."""
+        """Returns a request whose answer takes megabytes: all documents with their payloads."""
         request = self.messages.RerankRequest(collection="corpus", top_k=NUM_DOCUMENTS, return_payloads=True)
         request.queries.add().tokens.CopyFrom(self._matrix(np.ones((1, DIM), np.float32)))
         request.candidates.whole_collection.SetInParent()
@@ -333,7 +335,7 @@ class Questions:
 
 
 class Watch:
-    """Runs threads that note what the server takes, and how long its probes wait, until stop()."""
+    """Runs threads that note what the server uses, and how long its probes wait, until stop()."""
 
     INTERVAL_S = 0.1
 
@@ -363,7 +365,7 @@ class Watch:
             self.peak.raise_to(self.server.usage())
 
     def _probe(self, name, probe):
-        """Each probe is repeated until it has its answer, as those do that ask at intervals, and its time is the sum."""
+        """Repeats each probe until it is answered, like a monitor that polls. The probe's time is the sum."""
         while not self._stop.wait(self.INTERVAL_S):
             start = time.monotonic()
             while not (answered := probe()) and time.monotonic() - start < self.probe_timeout_s:

@@ -2,8 +2,8 @@
 
     memory_limit_test.py FOLDER_OF_THE_PROGRAMS [unittest's arguments]
 
-A call fails or is answered right. The server goes on, or it ends at once and its log says what ran out: gRPC 1.51 ends
-the process where it finds no memory for a message. A signal ends the server in any case.
+A call fails or is answered correctly. The server continues, or it ends immediately, and its log says what ran out:
+gRPC 1.51 ends the process if it cannot allocate a message. A signal ends the server in any case.
 """
 
 import http.client
@@ -24,12 +24,12 @@ from maxsimd import DIM, MIB, Limits, Maxsimd, NotReadyError, Questions, build_c
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SEED = 1
-# Limits tried, relative to the address space of the idle server: below them it does not start, above them no call runs
-# out.
+# The limits to try, relative to the address space of the idle server. With lower ones it does not start, with higher
+# ones no call runs out of memory.
 FIRST_MIB, END_MIB, STEP_MIB = -32, 56, 24
 LOAD_S = 3.0
-# The server ends itself 13 s after a signal, by its own clock: code 4 and a log line say so. Seconds that are measured
-# here would say how fast the machine is.
+# The server ends itself 13 s after a signal by its own clock, which exit code 4 and a log line show. Seconds that
+# this test measures would depend on the speed of the machine.
 STOP_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 120.0
 # The lines of a shutdown in the log, after the time and the level.
@@ -40,7 +40,7 @@ NUM_IDS = (1_000, 50_000, 200_000)
 
 
 class Clients:
-    """Calls a server on several threads for LOAD_S, and notes what was answered wrong."""
+    """Calls a server from several threads for LOAD_S, and notes wrong answers."""
 
     def __init__(self, server, questions):
         from maxsim.v1 import documents_pb2, documents_pb2_grpc, rerank_pb2_grpc  # generated
@@ -146,7 +146,7 @@ class MemoryLimitTest(unittest.TestCase):
         return False
 
     def try_limit(self, name, limit_bytes):
-        """Returns what became of a server under a limit."""
+        """Runs a server under a limit. Returns what happened."""
         try:
             server = self.start(name, Limits(address_space_bytes=limit_bytes))
         except NotReadyError as error:

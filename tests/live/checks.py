@@ -11,7 +11,7 @@ from numbered import query_vectors, same_json
 
 
 class Mismatch(AssertionError):
-    """The server did something else than the oracle."""
+    """The server behaved differently from the oracle."""
 
 
 def expect(condition, what):
@@ -38,8 +38,9 @@ def check_extras(oracle, name, ranking, rows):
 
 
 def check_codes(world, name, seed):
-    """Searches by codes: what is found is alive and has the bits of an exact search, in its order; a proven answer is
-    that of the exact search, and with a budget for all documents every answer is proven. Returns what it found."""
+    """Searches by codes. The documents found exist and have the bits and the order of an exact search. A proven
+    answer is that of the exact search. With a budget for all documents, every answer is proven. Returns the documents
+    found."""
     count = len(world.oracle.documents)
     planes = world.server.info(name).code_planes
     expect(planes == world.planes, f"{name} scans {planes} planes instead of {world.planes}")

@@ -1,16 +1,17 @@
-"""Works out from what recorder.c recorded what a disk may hold after a power cut.
+"""Computes from the record of recorder.c which states a disk may have after a power cut.
 
-A Recording is the record of the programs that ran with its environment. `Recording.cut` writes the folder as a disk may
-have it if the power failed right after one of the entries:
+A Recording is the record of the programs that ran with its environment. `Recording.cut` writes a folder in a state
+that the disk may have if the power failed immediately after one of the entries:
 
-- The bytes of a file that were written before its last sync are there. Each later write is there, or is not, or has
-  lost some of its sectors, which then hold what was there before, or zeros.
-- Names (of files and folders that were made, renamed, linked or removed) are there from the next sync of their folder
-  on. A sync of the file is not enough, as POSIX has it. Later changes of names may be there or not.
+- Bytes that were written to a file before its last sync are on the disk. Each later write is complete, missing, or
+lacks some of its sectors. Those keep their old content, or are zeros.
+- A change of names (files and folders that were created, renamed, linked or removed) is on the disk after the next
+sync of the folder. As in POSIX, a sync of the file is not enough. Later changes of names may be on the disk or not.
 
-A Choice says which of them are there. ORDERED is a journal: the changes of names are there up to one of them, the
-writes of a file likewise, and only the last one of a file is torn, at its end. INDEPENDENT is the least that POSIX
-promises: each is there or not by itself, except that a change of a name needs the earlier ones of the same name.
+A Choice decides which changes survive. ORDERED models a journal: all changes of names survive up to some point, and
+so do the writes of each file, of which only the last can be torn, at its end. INDEPENDENT is the minimum that POSIX
+guarantees: each change survives or not, independently of others, except that a change of a name needs the earlier
+changes of this name.
 """
 
 import dataclasses
@@ -39,8 +40,8 @@ class Entry:
 
 @dataclasses.dataclass
 class Choice:
-    """Decides which changes survive of those that were not synced. `writes` and `names` are the chances of one write
-    and of one change of a name."""
+    """Decides which of the changes that were not synced survive. `writes` and `names` are the probabilities for one
+    write and for one change of names."""
 
     seed: int
     mode: str
@@ -55,7 +56,7 @@ class Choice:
 
 
 class File:
-    """A file's bytes: those that are on the disk, and the changes since the last sync."""
+    """The bytes of a file: those that are on the disk, and the changes since the last sync."""
 
     def __init__(self, data=b""):
         self.synced, self.pending = bytearray(data), []
@@ -66,7 +67,7 @@ class File:
         self.pending = []
 
     def contents(self, choice, chooser):
-        """Returns the bytes that are there after the power cut."""
+        """Returns the bytes that survive the power cut."""
         data = bytearray(self.synced)
         if choice.mode == ORDERED:
             count = chooser.randint(0, len(self.pending)) if choice.writes not in (0, 1) else 0
@@ -100,13 +101,13 @@ def apply(data, kind, offset, written):
 
 
 def cut_in(offset, count, chooser):
-    """Returns how many bytes of a torn write are there. It is torn where a sector ends."""
+    """Returns how many bytes of a torn write survive. It is torn at the end of a sector."""
     ends = range(SECTOR - offset % SECTOR, count, SECTOR)
     return chooser.choice(ends) if ends else 0
 
 
 def tear(data, offset, written, chooser):
-    """Writes some sectors of a write. The file gets the length that the whole write gives it."""
+    """Writes only some sectors of a write. The file gets the length as if it were complete."""
     apply(data, ALLOCATE, offset + len(written), b"")
     begin = 0
     while begin < len(written):
@@ -124,7 +125,7 @@ class Folder:
 
 @dataclasses.dataclass
 class NameChange:
-    """Takes a name away, gives a file or folder a name, or both at once."""
+    """A change of names: removes a name, gives a file or folder a name, or both in one step."""
 
     removed: tuple  # (folder, name), or None
     given: tuple
@@ -141,13 +142,13 @@ class NameChange:
 
 
 class Disk:
-    """Repeats the changes of a record, beginning with the folder as it was before."""
+    """Repeats the recorded changes, starting from the folder as it was before."""
 
     def __init__(self, root, ignored=None):
         self.root_path = str(root)
         self.by_inode = {}
         self.changes = []
-        self.ignored = ignored or (lambda path, is_folder: False)  # says whose syncs to leave out
+        self.ignored = ignored or (lambda path, is_folder: False)  # says which files' syncs to ignore
         self.paths = {}  # of files that were opened, for `ignored`
 
     def begin_with(self, before, inodes):
@@ -175,7 +176,7 @@ class Disk:
         return found
 
     def _place(self, path):
-        """Returns the folder that a path is in by its names now, and the last name."""
+        """Returns the folder that contains a path, by its present names, and the last name."""
         names = os.path.relpath(path, self.root_path).split("/")
         folder = self.root
         for name in names[:-1]:
@@ -277,7 +278,8 @@ class Recording:
         }
 
     def position(self):
-        """Returns the number of bytes recorded. What a program did before its last answer lies before this position."""
+        """Returns the number of bytes recorded. Changes that a program made before its last answer are before this
+        position."""
         return os.stat(self.path).st_size
 
     def read(self):
@@ -294,7 +296,7 @@ class Recording:
         return entries
 
     def cut(self, entries, count, choice, target, ignored=None):
-        """Writes the folder to `target` as a disk may have it after the first `count` entries."""
+        """Writes a folder to `target` in a state that the disk may have after the first `count` entries."""
         disk = Disk(self.root, ignored)
         disk.begin_with(self.before, self.inodes)
         for entry in entries[:count]:

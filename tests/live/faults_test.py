@@ -1,5 +1,5 @@
-"""A live collection on a disk that is full, slow or broken, with a damaged log, under a clock that jumps, and with two
-servers on its folder: it says so, goes on reading, and loses nothing that it acknowledged.
+"""A live collection on a disk that is full, slow or broken, with a damaged log, with a clock that jumps, and with two
+servers on its folder. The server reports the fault, still answers reads, and loses no acknowledged write.
 
     faults_test.py FOLDER_OF_THE_PROGRAMS FOLDER_TO_COMPILE_IN
 
@@ -56,7 +56,7 @@ class FaultsTest(unittest.TestCase):
         self.addCleanup(self.faults.close)
 
     def world(self, folder=None, **changes):
-        """Starts a world whose collection's files are those that go wrong."""
+        """Starts a world in which operations on the collection's files fail."""
         folder = folder or self.folder
         changes.setdefault("flags", client.NEVER_COMPACTS)
         world = World(PROGRAMS, folder, setup(**changes), self.faults.environment(folder / NAME))
@@ -80,7 +80,8 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(len(answer.results[0].scores), 10)
 
     def expect_recovery(self, world, operation):
-        """Writes until a write is taken, which must be soon. Each call that failed may have been carried out or not."""
+        """Writes until a write succeeds, which must happen soon. A call that failed may have been carried out or
+        not."""
         until = time.monotonic() + RECOVERY_S
         while True:
             try:
@@ -122,7 +123,8 @@ class FaultsTest(unittest.TestCase):
         return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_size)
 
     def _expect_damage_found(self, world, count, find_position, last):
-        """Flips bytes, one at a time; each time the collection is refused, with a sequence up to `last`, or whole."""
+        """Flips bytes, one at a time. Each time the collection is refused, with a sequence of at most `last`, or is
+        complete."""
         world.server.kill()
         server = self.server_of_others(world)
         refusals = 0
@@ -200,7 +202,7 @@ class FaultsTest(unittest.TestCase):
         world.check_all()
         world.apply(upsert_of(3))
 
-    # A disk that does not take writes.
+    # A disk that refuses writes.
 
     def _writes_fail(self, world, start_fault, end_fault):
         world.apply(upsert_of(3))
@@ -214,10 +216,10 @@ class FaultsTest(unittest.TestCase):
         self.assertTrue(world.server.info(NAME).live.error, "GetInfo does not say that nothing can be written")
         self.assertTrue(world.server.alive())
         end_fault()
-        # The last one is written again, so that it is there whatever came of the failed ones.
+        # Repeats the last write, so that it exists whatever happened to the failed ones.
         response = self.expect_recovery(world, tried)
         self.assertEqual([one.outcome for one in response.results], [1] * 4)
-        world.oracle.sequence = response.sequence - 4  # those that failed may have been written, and have numbers then
+        world.oracle.sequence = response.sequence - 4  # the failed writes may exist, and have then used sequences
         world._upsert_each(tried["docs"], response.results)
         world.check(3)
         self.assertFalse(world.server.info(NAME).live.error)
@@ -265,7 +267,7 @@ class FaultsTest(unittest.TestCase):
         return small
 
     def _fill(self, path):
-        """Takes all room of a file system with the file `path`."""
+        """Fills a file system with the file `path`."""
         with open(path, "ab", buffering=0) as file:
             for size in (65536, 512):
                 try:
@@ -341,7 +343,7 @@ class FaultsTest(unittest.TestCase):
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
             self.assertFalse(future.done(), "acknowledged before it was synced")
-            world.check(1)  # which finds nothing of the write
+            world.check(1)  # the check must not see the write
             world.check_get(NAME, [world.id_of(7000)], False)
         self.assertGreater(self.faults.get("num_held"), 0)
         self.faults.set(hold_syncs=0)
@@ -353,7 +355,7 @@ class FaultsTest(unittest.TestCase):
         world = self.world()
         rows = vectors(1, 16)
 
-        # A hundred reads are answered while the write's sync does not end.
+        # While the write's sync does not end, a hundred reads are answered.
         self.faults.set(hold_syncs=1)
         made = [[2000, 1, 0, 0, "f32"]]
         write = world.server.documents.Upsert.future(client.upsert_request(NAME, world._documents(made)), timeout=60)

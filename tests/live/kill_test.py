@@ -2,11 +2,12 @@
 
     kill_test.py FOLDER_OF_THE_PROGRAMS [--rounds 25] [--seed S] [--faults FOLDER_TO_COMPILE_IN] [--codes PLANES]
 
-In each round a few writers, each with ids of its own and one call at a time, write, replace and delete while the server
-compacts; it is killed at a random moment after a random number of acknowledged documents, or (with --faults) at a
-random one of its own calls that change files. After the restart every acknowledged call is there, the calls that were
-under way are there wholly or not at all, a stream's up to one of its requests; and rankings have the bits of a
-collection that is built anew, those of searches by codes (--codes) too. MAXSIM_TEST_SEED sets the seed, MAXSIM_LIVE_KILLS the rounds.
+In each round a few writers upsert and delete while the server compacts. Each writer uses its own ids, and makes one
+call at a time. The server is killed at a random moment after a random number of acknowledged documents or, with
+--faults, at a random one of its calls that change files. After the restart, the effects of every acknowledged call
+must be there. A call that was in progress must have taken effect as a whole or not at all, a stream up to one of its
+requests. Rankings, and with --codes also searches by codes, must have the bits of a newly built collection.
+MAXSIM_TEST_SEED sets the seed, MAXSIM_LIVE_KILLS the rounds.
 """
 
 import argparse
@@ -33,7 +34,7 @@ IDS_OF_A_WRITER = 60
 FRESH_EVERY = 5  # rounds
 # A kill tests something only if documents were written before it: at least this many per round, on average.
 DOCUMENTS_OF_A_ROUND = 20
-WRITING_LIMIT_S = 20  # a round is killed after this time, whatever was written
+WRITING_LIMIT_S = 20  # a round is killed after this time, however little was written
 ENDING_LIMIT_S = 120  # seconds in which a server that killed itself has ended
 
 
@@ -56,8 +57,8 @@ class Call:
         return client.upsert_request(NAME, made)
 
     def apply(self, oracle, numbers):
-        """Applies the call to the oracle, whose outcomes must be the acknowledged ones. Notes the sequence of each id
-        that it changed; None if the call was not acknowledged."""
+        """Applies the call to the oracle, whose outcomes must equal the acknowledged ones. Notes the sequence of each
+        changed id, or None if the call was not acknowledged."""
         for i, (id, rows, payload, version) in enumerate(self.documents):
             if self.kind == "delete":
                 outcome = oracle.delete(id, self.version)
@@ -70,7 +71,7 @@ class Call:
 
 
 class Writer:
-    """Writes mixed calls to ids of its own until one fails. `under_way` are the calls that were sent and not
+    """Writes mixed calls to its own ids until one fails. `under_way` has the calls that were sent but not
     acknowledged, in order."""
 
     def __init__(self, number, seed):
@@ -150,8 +151,9 @@ class Kills:
             time.sleep(self.chooser.random() * 0.05)
 
     def _wait_for_documents(self, writers, number):
-        """Waits until a random number of documents has been acknowledged, so that a slow machine writes as much before
-        a kill as a fast one. The number is at least what the rounds so far lack to reach DOCUMENTS_OF_A_ROUND each."""
+        """Waits until a random number of documents has been acknowledged, so that a kill comes after as many writes
+        on a slow machine as on a fast one. The number makes up for earlier rounds that stayed below
+        DOCUMENTS_OF_A_ROUND."""
         lacking = DOCUMENTS_OF_A_ROUND * (number + 1) - self.counts["documents"]
         wanted = max(self.chooser.randrange(4 * DOCUMENTS_OF_A_ROUND), lacking)
         until = time.monotonic() + WRITING_LIMIT_S
@@ -204,7 +206,7 @@ class Kills:
         return {one.string_id: one for one in response.documents}, [id for _, id in order], sequence
 
     def _holds(self, stored, id, expected):
-        """Says whether what the server has of an id is what an oracle has."""
+        """Returns whether the server's document of an id equals the oracle's."""
         if (id in stored) != (id in expected.documents):
             return False
         if id not in stored:
@@ -218,7 +220,7 @@ class Kills:
         )
 
     def settle(self, writers):
-        """Finds which of the calls under way were carried out, and makes the oracle hold them."""
+        """Finds out which of the calls in progress were carried out, and applies these to the oracle."""
         stored, order, sequence = self.stored()
         numbers = {}  # the sequence of each id's last write, where it is known
         highest = 0
@@ -258,8 +260,8 @@ class Kills:
         raise AssertionError("\n".join(lines))
 
     def _settle_order(self, order, numbers, stored):
-        """The order of the whole collection is that of the sequences; where a call under way has none, it is what the
-        server says."""
+        """The order of the whole collection must be that of the sequences. For a document of a call in progress,
+        whose sequence is unknown, the server decides."""
         documents = self.oracle.documents
         assert sorted(order) == sorted(documents), "a scan has other documents than the calls made"
         untouched = [id for id in order if id not in numbers]

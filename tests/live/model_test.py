@@ -1,5 +1,5 @@
-"""Random writes, reads, compactions, snapshots, restarts and kills of a live collection: after each one the server
-answers as the oracle does, to the bit as a collection that is built anew.
+"""Random writes, reads, compactions, snapshots, restarts and kills of a live collection. After each of them the
+server gives the oracle's answers, bit for bit like a newly built collection.
 
     model_test.py FOLDER_OF_THE_PROGRAMS [--seconds 60 | --minutes N] [--seed S] [--operations 60] [--replay FILE]
 
@@ -21,7 +21,7 @@ from world import World
 
 
 def run(programs, setup, operations):
-    """Returns why the sequence fails, or ""; and the number of operations that were done."""
+    """Returns why the sequence fails, or "", and the number of completed operations."""
     done = 0
     with tempfile.TemporaryDirectory(prefix="maxsim-live-") as folder:
         with World(programs, folder, setup) as world:
