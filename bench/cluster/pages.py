@@ -1,4 +1,4 @@
-"""The plot and the table of docs/performance/cluster, made of the rows of fanout.json."""
+"""Makes the plot and the table of docs/performance/cluster from the rows of fanout.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Row = Mapping[str, Any]
 
 BEGIN = "<!-- made from fanout.json by bench/cluster/simulate.py -->\n"
 END = "<!-- end of what bench/cluster/simulate.py made -->\n"
-FACTOR = 1.5  # of one group's p99, up to which the table counts groups
+FACTOR = 1.5  # the table counts groups up to this multiple of one group's p99
 SHOWN = (1, 8, 64)  # fan-outs of the table
 
 # The colours and sizes of docs/performance/kernels.svg.
@@ -29,13 +29,13 @@ LOWEST, HIGHEST = 0.5, 20.0
 
 
 def find(rows: Sequence[Row], **wanted: Any) -> list[Row]:
-    """Returns the rows with these members, by their fan-out."""
+    """Returns the rows with these values, sorted by fan-out."""
     found = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
     return sorted(found, key=lambda row: int(row["fan_out"]))
 
 
 def one_group(rows: Sequence[Row], profile: str, load: float) -> float | None:
-    """Returns the p99 of a request to one group, all well and without hedges, which others are compared with."""
+    """Returns the p99 of a request to one healthy group, without hedges. Others are compared with it."""
     found = find(rows, profile=profile, load=load, fault="none", policy="none", fan_out=1)
     return float(found[0]["p99_us"]) if found else None
 
@@ -90,7 +90,7 @@ def panel(rows: Sequence[Row], profile: str, fault: str, left: float, top: float
 
 
 def svg(rows: Sequence[Row]) -> str:
-    """Returns the plot: p99 by fan-out, as multiples of that of one group without hedges and without a fault."""
+    """Returns the plot: p99 by fan-out, as multiples of the p99 of one group without hedges and faults."""
     height = TOP + 2 * (PANEL_HEIGHT + GAP_Y)
     loads = " and ".join(f"{load:g}" for load in sorted({row["load"] for row in rows}))
     parts = [
@@ -155,7 +155,8 @@ def table(report: Mapping[str, Any]) -> str:
 
 
 def with_table(existing: str, report: Mapping[str, Any]) -> str:
-    """Returns the text of the page with a new table; a text that has no marks gets them at its end."""
+    """Returns the text of the page with a new table. If the text has no marks for a table, the table is added at its
+    end."""
     made = BEGIN + "\n" + table(report) + "\n\n" + END
     begin, end = existing.find(BEGIN), existing.find(END)
     if begin < 0 or end < begin:

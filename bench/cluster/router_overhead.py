@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Measures what a router adds. Latencies of one request at a time, at a server and through a router over the same
-server, in turns. The same for a server whose answers cost nothing: that is the cost of a gRPC call on the machine, and
-a hop cannot cost less. The throughput of a router over one such server, and over --groups of them, each a partition.
+"""Measures the costs of a router: the latency of single requests at a server, and through a router in front of the
+same server, in turns. It repeats this with a server whose answers cost nothing, which shows the cost of a gRPC call
+on the machine: a hop cannot cost less. It also measures the throughput of a router over one such server, and over
+--groups of them, each with a partition.
 
     bench/cluster/router_overhead.py --bin build/release/bin --out out.json
 
-A round has a turn for each way, in an order that turns too; medians over the rounds are told, with the least and the
-most. Requests are lists of --candidates ids over --documents documents of --tokens x --dim F16. For the throughput
-maxsim-loadtest keeps --concurrency requests under way through the router to maxsim_bench_wire, which answers as the
-server did before: the processors that the router takes are counted, so that they say what one costs where clients,
-router and server share few of them.
+In each round, every way has its turn, in an order that changes. The result has medians over the rounds, and the
+smallest and largest values. Requests are lists of --candidates ids over --documents documents of --tokens x --dim
+F16. For the throughput, maxsim-loadtest keeps --concurrency requests in flight through the router to
+maxsim_bench_wire, which repeats answers that the server gave. The router's processor time is measured too: it shows
+the cost of a request even if clients, router and server share few processors.
 """
 
 import contextlib
@@ -37,7 +38,7 @@ def router_over(options, folder, name, targets):
 
 
 def loadtest(options, folder, target, concurrency, queries):
-    """Runs the load tester, and returns its report of answers that are all right."""
+    """Runs the load tester. Returns its report, in which all answers must be right."""
     found = run_loadtest(
         options.bin, folder, target, NAME, options.candidates, num_ids=options.documents, seconds=options.seconds,
         top_k=10, pool_requests=queries, concurrency=concurrency, exits=(0, 3),
@@ -52,7 +53,7 @@ def spread(values):
 
 
 def measure_latency(options, folder, direct, router):
-    """Returns p50 and p99 of each way, and how much later the router's are in the same round."""
+    """Returns p50 and p99 of each way, and by how much the router's latencies exceed the others in the same round."""
     targets = {"direct": direct.target, "router": router.target}
     rows = {way: [] for way in targets}
     for number in range(options.rounds):
@@ -70,18 +71,18 @@ def measure_latency(options, folder, direct, router):
 
 
 def taken(router):
-    """Returns the processor seconds that a router has taken, and the calls that it has made to groups."""
+    """Returns the processor seconds that a router has used, and the number of calls that it has made to groups."""
     calls = sum(value for name, value in router.metrics().items() if name.startswith("maxsim_group_calls_total"))
     fields = pathlib.Path(f"/proc/{router.process.pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:13]) / os.sysconf("SC_CLK_TCK"), calls
 
 
 def measure_throughput(options, folder, router, num_groups):
-    """Returns the requests a second through a router, and the processor time that it took of each, which has a call to
-    every group."""
+    """Returns the requests per second through a router, and its processor time per request. Each request calls every
+    group."""
     rows = []
     for number in range(options.rounds):
-        loadtest(options, folder, router.target, 1, 64)  # the wire learns the answers
+        loadtest(options, folder, router.target, 1, 64)  # from this run, the wire learns the answers
         seconds, calls = taken(router)
         report = loadtest(options, folder, router.target, options.concurrency, 64)
         more_seconds, more_calls = taken(router)
@@ -94,7 +95,7 @@ def measure_throughput(options, folder, router, num_groups):
 
 @contextlib.contextmanager
 def wires(options, folder, keys):
-    """Starts the servers of all partitions, each behind a wire, and gives the wires' targets."""
+    """Starts the servers of all partitions and a wire in front of each. Yields the wires' targets."""
     parts = folder / "parts"
     run_shard(options.bin, "split", folder / NAME, "--into", options.groups, "--output", parts)
     with contextlib.ExitStack() as running:
@@ -131,7 +132,7 @@ def main():
                 Wire(options.bin, folder, "wire", server.target) as wire,
                 router_over(options, folder, "router", [wire.target]) as router,
             ):
-                loadtest(options, folder, router.target, 1, 256)  # the wire learns the answers
+                loadtest(options, folder, router.target, 1, 256)  # from this run, the wire learns the answers
                 result["latency_of_known_answers"] = measure_latency(options, folder, wire, router)
                 result["throughput"] = measure_throughput(options, folder, router, 1)
         with wires(options, folder, keys) as targets, router_over(options, folder, "router", targets) as router:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes service_times.json, the measured times that simulate.py draws from, of reports of maxsim-loadtest.
+"""Makes service_times.json from reports of maxsim-loadtest. simulate.py draws its service times from this file.
 
     python3 bench/cluster/service_times.py NAME=REPORT.json ... --device NAME=TEXT [--output FILE]
 
-A report is of a closed loop (`--mode closed --concurrency N --json REPORT.json`). Its latencies are those of a replica
-with N requests under way: a replica has N places, and a request in a place takes one of these times. The rate that a
-replica can hold is then N over their mean, which is the rate that the load tester saw. Needs nothing but Python.
+A report is of a closed loop (`--mode closed --concurrency N --json REPORT.json`). Its latencies are those of a
+replica with N requests in flight. The simulation models this as a replica with N places, in each of which a request
+takes one of these times. Such a replica can handle N / (their mean) requests per second, which is the rate that the
+load tester measured. Needs only Python.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max"
 
 @dataclasses.dataclass(frozen=True)
 class ServiceTimes:
-    """Times in microseconds as a quantile function that is linear between `shares`, which begin with 0 and end with 1,
-    and `values`; and the places of a replica that has them."""
+    """The distribution of times in microseconds: a quantile function that is linear between `shares`, from 0 to 1,
+    and `values`. Also the number of places of a replica with these times."""
 
     name: str
     places: int
@@ -44,14 +45,14 @@ class ServiceTimes:
         return self.values[above - 1] + rest * (self.values[above] - self.values[above - 1])
 
     def mean(self) -> float:
-        """Returns the mean of what quantile draws."""
+        """Returns the mean of the distribution."""
         steps = zip(self.shares, self.shares[1:], self.values, self.values[1:])
         return sum((end - begin) * (low + high) / 2 for begin, end, low, high in steps)
 
 
 def from_profile(name: str, profile: Mapping[str, Any]) -> ServiceTimes:
-    """Returns a profile of service_times.json as a distribution. A report has no smallest time: it is chosen so that
-    the mean is that of the report, between 0 and the median. Raises ValueError for a profile that makes no sense."""
+    """Returns a profile of service_times.json as a distribution. A report has no smallest time, so this is set such
+    that the mean is that of the report, between 0 and the median. ValueError: the profile is inconsistent."""
     points = sorted((float(share), float(value)) for share, value in profile["quantiles"].items())
     shares, values = [share for share, _ in points], [value for _, value in points]
     if not shares or shares[0] <= 0 or shares[-1] != 1 or values != sorted(values) or values[0] <= 0:
@@ -70,7 +71,7 @@ def read_profiles(path: pathlib.Path) -> dict[str, ServiceTimes]:
 
 
 def profile_of(report: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Returns the profile of a report. Raises ValueError for one that is not of a closed loop, or has errors."""
+    """Returns the profile of a report. ValueError: the report is not of a closed loop, or has errors."""
     if report["mode"] != "closed" or report["errors"] or report["client_bound"]:
         raise ValueError(
             f"mode {report['mode']}, errors {report['errors']}, client_bound {report['client_bound']}; "

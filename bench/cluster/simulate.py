@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long requests take that go to many groups of servers: docs/performance/cluster, by simulation.
+"""Simulates how long requests to many groups of servers take, for docs/performance/cluster.
 
     python3 bench/cluster/simulate.py                       writes fanout.json, fanout.svg and the table of README.md
     python3 bench/cluster/simulate.py --from fanout.json    makes the plot and the table of a run that is there
     python3 bench/cluster/simulate.py --fan-out 8 --load 0.5 --profile cpu --fault slow --print     single settings
 
-world.py says what is simulated, service_times.json has the times that it draws from (service_times.py). A run of all
-settings takes some four minutes of one processor; the same seeds give the same files. Needs nothing but Python.
+world.py describes the simulation. service_times.json (service_times.py) has the times that it draws. A run of all
+settings takes some four minutes on one processor. The same seeds give the same files. Needs only Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FOLDER = SERVICE_TIMES.parent
 FAN_OUTS = (1, 2, 4, 8, 16, 32, 64)
 LOADS = (0.3, 0.7)
 SEEDS = (1, 2, 3)
-# Faults are simulated only with profiles whose runs are long beside the second for which a replica is ejected.
+# Only in these profiles are faults simulated, because their runs are long compared with the second of an ejection.
 FAULTY_PROFILES = ("cpu",)
 FAN_OUTS_WITH_FAULT = (1, 8, 64)
 
@@ -41,7 +41,8 @@ def quantile_of(values: Sequence[float], share: float) -> float:
 
 
 def row_of(setting: Setting, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Returns what is kept of the runs of one setting, one a seed: medians over the seeds, and the band of the p99."""
+    """Returns the results of one setting over its runs, one run per seed: medians over the seeds, and the range of
+    the p99."""
 
     def over_seeds(share: float) -> list[float]:
         return [round(quantile_of(outcome.latencies, share), 1) for outcome in outcomes]
@@ -78,7 +79,7 @@ def settings_of(options: argparse.Namespace, profiles: Mapping[str, ServiceTimes
 
 
 def simulate(options: argparse.Namespace) -> dict[str, Any]:
-    """Runs all settings, and returns what fanout.json holds."""
+    """Runs all settings, and returns the content of fanout.json."""
     rows = []
     for setting in settings_of(options, read_profiles(options.service_times)):
         rows.append(row_of(setting, [World(setting, seed).run() for seed in options.seeds]))
@@ -94,7 +95,7 @@ def simulate(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(report: Mapping[str, Any], folder: pathlib.Path) -> None:
-    """Writes fanout.json, a row a line, the plot, and the table of README.md."""
+    """Writes fanout.json with one row per line, the plot, and the table of README.md."""
     head = {name: value for name, value in report.items() if name != "rows"}
     lines = ",\n".join("  " + json.dumps(row) for row in report["rows"])
     text = json.dumps(head, indent=1)[:-2] + ',\n "rows": [\n' + lines + "\n ]\n}\n"

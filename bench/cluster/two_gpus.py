@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what a second group brings: a server over a whole collection on one GPU, beside a router over two groups
-that each have half of it on a GPU of their own. Needs two GPUs.
+"""Measures the gain of a second group. Compares a server with a whole collection on one GPU with a router over two
+groups, each of which has half of the collection on its own GPU. Needs two GPUs.
 
     bench/cluster/two_gpus.py --bin build/release/bin --out out.json
 
@@ -26,7 +26,7 @@ from servers import Maxsimd, benchmark_parser, run_shard  # noqa: E402
 from synthetic import make_collection  # noqa: E402
 
 NAME = "passages"
-# Scans of the whole collection may wait and share a batch, however large it is.
+# Scans of the whole collection may wait to share a batch, however large the batch gets.
 BATCHING = {
     "batching.max_batch_work": "256Gi", "batching.max_queue_work": "4Ti", "batching.max_queue_time": "0s",
 }  # fmt: skip
@@ -45,7 +45,7 @@ def loadtest(options, folder, target, concurrency):
 
 
 def compare_rankings(options, targets):
-    """Ends the program where the two answer a query differently."""
+    """Ends the program if the two give different answers to a query."""
     rng = np.random.default_rng(7)
     clients = [Client(target) for target in targets]
     for number in range(COMPARED):

@@ -1,12 +1,13 @@
-"""A router, groups of replicas and their queues in simulated time, for simulate.py.
+"""Simulates a router and groups of replicas with their queues, for simulate.py.
 
-A request is a call to every group, and has its answer when all groups have answered. The router's rules are those of
-docs/internals/cluster.md and server/cluster: the replica with the fewest calls in flight is asked; a second one as well
-once the group's 95th percentile has passed, for at most a tenth of calls; the first answer wins and the other attempt
-is cancelled. A replica that fails three times in a row, or is overtaken after it has answered no call for ten times
-that percentile, is ejected for a second, then for twice as long. A lost replica's calls go to another one at once.
-Calls that wait for an ejected replica, or for one that does not answer polls, go to another one within a tenth of a
-second. Times are in microseconds. The network and the router itself take no time. Needs nothing but Python.
+A request is a call to every group, and is answered when all groups have answered. The router's rules are those of
+docs/internals/cluster.md and server/cluster. It asks the replica with the fewest calls in flight. If a call takes
+longer than the group's 95th percentile, it also asks a second replica, for at most a tenth of all calls. The first
+answer wins, and the other attempt is cancelled. A replica is ejected if it fails three times in a row, or if others
+overtake it after it has not answered any call for ten times that percentile. An ejection lasts a second, and the next
+one twice as long. The calls of a lost replica go to another replica immediately. Calls that wait for an ejected
+replica, or for one that does not answer polls, go to another one within a tenth of a second. Times are in
+microseconds. The network and the router take no time. Needs only Python.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from service_times import ServiceTimes
 
 HEDGE_SHARE = 0.95
 CALLS_A_HEDGE, MOST_HEDGES_SAVED = 10, 10  # a tenth of calls, and a short burst
-MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64  # of the percentile: fewest and most; answers per computation
+# The percentile is computed from at least MIN_ANSWERS and at most WINDOW answers, again after ANSWERS_A_TURN answers.
+MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64
 MAX_FAILURES, MIN_EJECTION_US, MAX_EJECTION_US = 3, 1e6, 30e6
 POLL_US = 1e6
 LEAST_SILENCE_US, SILENCE_PERCENTILES, LOOK_US = 100e3, 10, 100e3
@@ -30,16 +32,17 @@ LEAST_SILENCE_US, SILENCE_PERCENTILES, LOOK_US = 100e3, 10, 100e3
 POLL_FAILED, EJECTED = 1 << 40, 1 << 41
 SLOW_FACTOR = 4
 FAULTS = ("none", "slow", "paused", "dead")
-# none: no second replica is asked. hedge-eject (the router's rule): one is asked, and a silent replica that is
-# overtaken three times in a row is ejected like one that fails. hedge: one is asked, but overtaking ejects none.
+# none: the router never asks a second replica. hedge-eject (the router's rule): it does, and ejects a silent replica
+# that was overtaken three times in a row like one that fails. hedge: it does, but overtaking does not eject.
 POLICIES = ("none", "hedge-eject", "hedge")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A simulation. `load` is the offered load as a share of the replicas' capacity, without hedges. `policy` is one of
-    POLICIES. `fault` is that of the first replica of the first group: slow is SLOW_FACTOR times as slow all the time,
-    paused stands still and dead refuses everything from a quarter of the run to three quarters."""
+    """A simulation. `load` is the offered load as a share of the replicas' capacity, without hedges. `policy` is one
+    of POLICIES. `fault` is the fault of the first replica of the first group. slow: it is SLOW_FACTOR times as slow
+    all the time. paused and dead: from a quarter to three quarters of the run, it stands still, or refuses
+    everything."""
 
     times: ServiceTimes
     fan_out: int
@@ -48,12 +51,13 @@ class Setting:
     fault: str = "none"
     replicas: int = 3
     requests: int = 2500
-    warm_up: float = 0.1  # the share of requests that come before those that are counted
+    warm_up: float = 0.1  # the share of requests at the start that are not counted
 
 
 @dataclasses.dataclass
 class Outcome:
-    """Latencies in microseconds of the counted requests; and of all, warm-up included, how often what happened."""
+    """Latencies in microseconds of the counted requests, and the numbers of events for all requests, including the
+    warm-up."""
 
     latencies: list[float]
     requests: int = 0
@@ -73,7 +77,7 @@ class Request:
 
 
 class Call:
-    """A request's part for one group."""
+    """The part of a request that goes to one group."""
 
     __slots__ = ("attempts", "begin", "group", "is_answered", "request")
 
@@ -84,15 +88,15 @@ class Call:
 
 
 class Attempt:
-    """A call as one replica has it: in its queue, or in one of its places until `end`."""
+    """A call at one replica: in its queue, or in one of its places until `end`."""
 
     __slots__ = ("call", "certain_end", "has_ended", "is_cancelled", "replica", "version")
 
     def __init__(self, call: Call, replica: Replica) -> None:
         self.call, self.replica = call, replica
         self.is_cancelled = self.has_ended = False
-        self.version = 0  # A pause moves the end; events of earlier versions are void.
-        self.certain_end = math.inf  # once it is in a place of a replica that will not stand still
+        self.version = 0  # a pause changes `end`, and makes events of earlier versions invalid
+        self.certain_end = math.inf  # set when the attempt is in a place, if its replica will not stand still
 
 
 class Replica:
@@ -112,7 +116,7 @@ class Replica:
 
     def __init__(self) -> None:
         self.queue: collections.deque[Attempt] = collections.deque()
-        self.running: dict[Attempt, float] = {}  # with their ends
+        self.running: dict[Attempt, float] = {}  # attempts, with their ends
         self.busy = self.in_flight = self.failures = 0
         self.ejected_until = self.ejection = self.last_answer = 0.0
         self.slowness = 1.0
@@ -150,7 +154,7 @@ class World:
         self._events: list[tuple[float, int, Any, tuple[Any, ...]]] = []
         self._num_events = 0
         self._now = self._failed_at = 0.0
-        self._stopping: Replica | None = None  # the one that will be paused or lost
+        self._stopping: Replica | None = None  # the replica that will be paused or lost
         warm_up = int(setting.requests * setting.warm_up)
         self._to_come = setting.requests + warm_up
         self._not_counted = warm_up
@@ -176,7 +180,7 @@ class World:
         return self.outcome
 
     def _at(self, time: float, what: Any, *arguments: Any) -> None:
-        self._num_events += 1  # Events of one time come in the order in which they were made.
+        self._num_events += 1  # Simultaneous events happen in the order in which they were created.
         heapq.heappush(self._events, (time, self._num_events, what, arguments))
 
     # The router.
@@ -195,7 +199,7 @@ class World:
             self._try(call)
             if self._hedges and group.delay is not None:
                 due = self._now + group.delay
-                # Most calls are known to end before `due`. No event is scheduled for those.
+                # Most calls certainly end before `due`, and need no event.
                 if call.attempts[0].certain_end > due:
                     self._at(due, self._hedge, call)
 
@@ -217,7 +221,7 @@ class World:
         return best
 
     def _try(self, call: Call) -> bool:
-        """Asks another replica; returns False where all were asked."""
+        """Asks another replica. Returns False if all replicas were asked."""
         replica = self._choose(call)
         if replica is None:
             return False
@@ -250,7 +254,7 @@ class World:
             self._at(due, self._hedge, call)
 
     def _refuse(self, attempt: Attempt) -> None:
-        """Ends an attempt at a lost replica, whose call goes on to another one."""
+        """Ends an attempt at a lost replica. Its call goes to another one."""
         attempt.has_ended = True
         attempt.replica.in_flight -= 1
         self._count_failure(attempt.replica)
@@ -259,7 +263,8 @@ class World:
             return
         self.outcome.retries += 1
         if not self._try(call) and all(attempt.has_ended for attempt in call.attempts):
-            # All replicas have failed: a client would be told so, and asks again. One fault at a time leaves others.
+            # All replicas have failed. A real client would get an error. With one fault at a time, this cannot
+            # happen.
             raise RuntimeError("no replica is left")
 
     def _count_failure(self, replica: Replica) -> None:
@@ -294,7 +299,7 @@ class World:
                 self.outcome.latencies.append(self._now - request.begin)
 
     def _note(self, group: Group, latency: float) -> None:
-        """Adds an answer's time to those that the group's percentile is of."""
+        """Adds the time of an answer to those from which the group's percentile is computed."""
         group.window.append(latency)
         group.answers += 1
         if not self._hedges or group.answers < MIN_ANSWERS:
@@ -339,7 +344,8 @@ class World:
         self._begin(replica)
 
     def _cancel(self, attempt: Attempt) -> None:
-        """Takes an attempt back. What is in a place stays there to its end: a batch that runs is not left."""
+        """Cancels an attempt. If it is in a place, the place stays occupied until its end, because a running batch
+        cannot be left."""
         attempt.has_ended = attempt.is_cancelled = True
         attempt.replica.in_flight -= 1
 
@@ -348,7 +354,7 @@ class World:
         self._failed_at = self._now
         held = [*replica.running, *(attempt for attempt in replica.queue if not attempt.is_cancelled)]
         for attempt in held:
-            attempt.version += 1  # It does not end while the replica stands still.
+            attempt.version += 1  # it does not end while the replica stands still
         if self.setting.fault == "paused":
             return
         cancelled = [attempt for attempt in held if attempt.is_cancelled]

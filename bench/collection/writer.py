@@ -1,13 +1,13 @@
-"""How fast maxsim.collection.CollectionWriter writes, beside `maxsim-shard build` on the same token vectors.
+"""Measures the speed of maxsim.collection.CollectionWriter, and of `maxsim-shard build` with the same token vectors.
 
     python bench/collection/writer.py build/release/bin/maxsim-shard
     python bench/collection/writer.py --alone --passages 1000000 --storage f16
 
-Prints, for each storage, megabytes of input a second: the best of some rounds, in which the two take turns; and the
-largest memory of the writer's process. A round of maxsim-shard is its process; one of the writer begins when NumPy is
-imported. The input is read once before, so that it lies in the page cache where it fits. With --alone the writer is
-given passages out of memory, some of them again and again, and no input is written: for collections that the disk has
-no room for twice.
+Prints, for each storage, megabytes of input per second, the best of several rounds in which the two programs take
+turns, and the peak memory of the writer's process. A round of maxsim-shard is its whole process; a round of the
+writer begins after NumPy was imported. The input is read once before the first round, so that it is in the page cache
+if it fits. With --alone, no input is written, and the writer gets passages from memory, some of them repeatedly. Use
+this for collections for which the disk has no room twice.
 
 It needs NumPy and xxhash.
 """
@@ -60,7 +60,8 @@ def passages(arguments, count, seed=1):
 
 
 def write(arguments, source, target):
-    """Writes a collection in this process and prints what it took, as JSON. `source` holds the input; "-" is none."""
+    """Writes a collection in this process, and prints its time and memory as JSON. `source` holds the input; "-":
+    none."""
     sys.path.insert(0, str(ROOT / "client" / "python"))
     from maxsim.collection import CollectionWriter
 
@@ -68,7 +69,7 @@ def write(arguments, source, target):
         tokens, lengths = passages(arguments, DIFFERENT_PASSAGES)
         count = arguments.passages
     else:
-        # A plain array over the mapped file: views of a memmap cost more than the rest of `add`.
+        # A plain array over the mapped file, because views of a memmap cost more than the rest of `add`.
         tokens = np.load(pathlib.Path(source) / "tokens.npy", mmap_mode="r").view(np.ndarray)
         lengths = np.load(pathlib.Path(source) / "lengths.npy")
         count = len(lengths)

@@ -1,4 +1,4 @@
-"""Measures `maxsim import` of a large Parquet file beside `maxsim-shard build` of the same vectors from .npy files.
+"""Measures `maxsim import` of a large Parquet file, and `maxsim-shard build` of the same vectors in .npy files.
 
     PYTHONPATH=client/python python3 bench/import/bench_import.py --programs build/release/bin --folder /data/tmp \
         [--documents 1000000] [--tokens 30] [--dim 128] [--type f32|f16] [--layout fixed|nested|flattened]
@@ -88,7 +88,7 @@ def write_arrays(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
 
 
 def anonymous_mb(process: int) -> float:
-    """The resident memory of a process that is no file's; MB, 0 when it has ended."""
+    """Returns the resident memory of a process that belongs to no file, in MB. 0 if the process has ended."""
     try:
         status = pathlib.Path(f"/proc/{process}/status").read_text()
     except OSError:
@@ -98,7 +98,7 @@ def anonymous_mb(process: int) -> float:
 
 
 def run(command: List[str]) -> Tuple[float, float, float, float]:
-    """Seconds, seconds of the CPU, and the peaks of the resident memory and of its anonymous part in MB."""
+    """Returns seconds, CPU seconds, and the peaks of the resident memory and of its anonymous part in MB."""
     begin = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     anonymous = 0.0

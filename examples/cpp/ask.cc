@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   const std::string demo = argc > 2 ? argv[2] : "demo";
   const size_t question = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 8;
 
-  // The questions' token vectors stand one after another: float16 [192, 128], and int32 [15] says how many each has.
+  // The questions' token vectors follow one another: float16 [192, 128]. An int32 [15] array has the number of each.
   const std::string vectors = ReadNpy(demo + "/query_tokens.npy");
   const std::string length_bytes = ReadNpy(demo + "/query_lengths.npy");
   const auto* lengths = reinterpret_cast<const int32_t*>(length_bytes.data());

@@ -1,4 +1,4 @@
-"""BM25 finds candidates, maxsimd ranks them: bm25s as the first stage.
+"""bm25s finds candidates by BM25, and maxsimd ranks them.
 
     pip install bm25s ./client/python
     python examples/first_stage/ask_bm25s.py            # a server of `make serve` is running
@@ -22,7 +22,7 @@ def main():
     def search(question, limit):
         words = bm25s.tokenize(question.text, stopwords="en", show_progress=False)
         positions, scores = index.retrieve(words, k=min(limit, len(data.ids)), show_progress=False)
-        # A document that shares no word with the question has a score of 0: it is no candidate.
+        # A document that shares no word with the question scores 0, and is not a candidate.
         return [data.ids[position] for position, score in zip(positions[0], scores[0]) if score > 0]
 
     with Client(options.server) as client:

@@ -1,9 +1,9 @@
-"""LanceDB's full-text search finds candidates, maxsimd ranks them; LanceDB's own MaxSim beside it.
+"""LanceDB's full-text search finds candidates, and maxsimd ranks them. Compares this with LanceDB's own MaxSim.
 
     pip install lancedb ./client/python
     python examples/first_stage/ask_lancedb.py          # a server of `make serve` is running
 
-LanceDB's multivector columns have cosine for a distance: that is MaxSim where vectors have length 1.
+LanceDB's multivector columns use cosine similarity. This is MaxSim if vectors have length 1.
 """
 
 import tempfile

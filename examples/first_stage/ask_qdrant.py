@@ -1,4 +1,5 @@
-"""A vector a document finds candidates in Qdrant, maxsimd ranks them; Qdrant's own MaxSim beside it.
+"""Qdrant finds candidates with one vector per document, and maxsimd ranks them. Compares this with Qdrant's own
+MaxSim.
 
     pip install qdrant-client ./client/python
     python examples/first_stage/ask_qdrant.py           # a server of `make serve` is running
@@ -17,13 +18,13 @@ POINTS_A_CALL = 100
 
 
 def build_index(qdrant, data):
-    """Points are numbered by the documents' positions, since Qdrant's ids are integers or UUIDs."""
+    """Points are numbered by the documents' positions, because Qdrant's ids are integers or UUIDs."""
     dim = data.pooled.shape[1]
     qdrant.create_collection(
         COLLECTION,
         vectors_config={
             "pooled": models.VectorParams(size=dim, distance=models.Distance.COSINE),
-            # Token vectors are only scored, never searched for: they need no graph.
+            # Token vectors need no graph, because they are only scored and never searched.
             "tokens": models.VectorParams(
                 size=dim,
                 distance=models.Distance.DOT,

@@ -1,4 +1,4 @@
-"""Qdrant's engine in this process finds candidates, maxsimd ranks them; Qdrant's own MaxSim beside it.
+"""Qdrant's engine, in this process, finds candidates, and maxsimd ranks them. Compares this with Qdrant's own MaxSim.
 
     pip install qdrant-edge-py ./client/python
     python examples/first_stage/ask_qdrant_edge.py      # a server of `make serve` is running
@@ -17,7 +17,7 @@ POINTS_A_CALL = 100
 
 
 def build_index(folder, data):
-    """Points are numbered by the documents' positions, since Qdrant's ids are integers or UUIDs."""
+    """Points are numbered by the documents' positions, because Qdrant's ids are integers or UUIDs."""
     dim = data.pooled.shape[1]
     maxsim = edge.MultiVectorConfig(edge.MultiVectorComparator.MaxSim)
     vectors = {

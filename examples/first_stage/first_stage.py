@@ -1,4 +1,4 @@
-"""What the programs of this folder share: the data, its pooled vectors, and the table that each prints."""
+"""The common parts of this folder's programs: the data, its pooled vectors, and the table that each prints."""
 
 import argparse
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-RESULTS = 10  # how many documents an answer has, and the depth of nDCG
+RESULTS = 10  # number of documents in an answer, and the depth of nDCG
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Data:
     tokens: List[np.ndarray]  # [tokens, dim] for each document
     pooled: np.ndarray  # [documents, dim], float32
     questions: List[Question]
-    grades: Dict[str, Dict[str, int]]  # of a question, by document
+    grades: Dict[str, Dict[str, int]]  # by question and document
 
 
 def arguments(description: str) -> argparse.Namespace:
@@ -42,7 +42,7 @@ def arguments(description: str) -> argparse.Namespace:
 
 
 def read_data(folder: pathlib.Path) -> Data:
-    """Reads a folder of the layout of demo/; its documents are in passages.jsonl or docs.jsonl."""
+    """Reads a folder with the layout of demo/. Its documents are in passages.jsonl or docs.jsonl."""
     names = [folder / name for name in ("passages.jsonl", "docs.jsonl")]
     documents = _read_lines(next((name for name in names if name.exists()), names[0]))
     tokens = _read_tokens(folder / "tokens.npy", folder / "lengths.npy")
@@ -64,7 +64,7 @@ def read_data(folder: pathlib.Path) -> Data:
 
 
 def pool(tokens: np.ndarray) -> np.ndarray:
-    """One vector of length 1 for a token matrix: its mean. It stands in for the vector of a single-vector model."""
+    """Returns the mean of a token matrix, normalised to length 1. It replaces the vector of a single-vector model."""
     mean = tokens.astype(np.float32).mean(axis=0)
     return mean / np.linalg.norm(mean)
 
@@ -75,8 +75,8 @@ def report(
     first: Tuple[str, Callable[[Question, int], List[str]]],
     rerankers: Dict[str, Callable[[Question, List[str]], List[str]]],
 ) -> None:
-    """Asks all questions of the first stage, gives the ids it finds to each reranker, and prints a line for each: its
-    name, the mean nDCG@10, and the median time of a call. Calls come one after another."""
+    """Asks the first stage all questions, passes the ids that it finds to each reranker, and prints a line for each:
+    its name, the mean nDCG@10, and the median time of a call. Makes one call at a time."""
     name, search = first
     found, milliseconds = _timed(lambda question: search(question, candidates), data.questions)
     lines = [(name, found, milliseconds)]
@@ -99,7 +99,7 @@ def report(
 
 
 def ndcg(ranking: Sequence[str], grades: Dict[str, int]) -> float:
-    """nDCG@10 with linear gain, as `maxsimctl evaluate` has it."""
+    """nDCG@10 with linear gain, like that of `maxsimctl evaluate`."""
     ideal = sum(_discounted(sorted(grades.values(), reverse=True)))
     return sum(_discounted([grades.get(document, 0) for document in ranking])) / ideal if ideal else 0.0
 

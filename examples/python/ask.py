@@ -18,13 +18,13 @@ DEFAULTS = ["localhost:7070", "demo", "8"]
 def main():
     server, demo, question = sys.argv[1:] + DEFAULTS[len(sys.argv) - 1 :]
     folder = pathlib.Path(demo)
-    # The questions' token vectors stand one after another: float16 [192, 128], and int32 [15] says how many each has.
+    # The questions' token vectors follow one another: float16 [192, 128]. An int32 [15] array has the number of each.
     vectors = np.load(folder / "query_tokens.npy")
     ends = np.cumsum(np.load(folder / "query_lengths.npy"))
     query = np.split(vectors, ends[:-1])[int(question)]
 
     with Client(server) as client:
-        # Without ids the whole collection is ranked; ids=["volcano-1", "bees-2"] ranks these alone.
+        # Without ids, the whole collection is ranked. ids=["volcano-1", "bees-2"] would rank only these two.
         ranking = client.rerank("demo", query, top_k=5, payloads=True)
     for rank, document in enumerate(ranking, start=1):
         print(f"{rank}. {document.id} {document.score:.4f} {document.payload['title']}")

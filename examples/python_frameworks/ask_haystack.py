@@ -1,4 +1,4 @@
-"""Haystack: BM25 and maxsimd in a pipeline. The texts of the documents are sent, and encoded by the server's encoder.
+"""Haystack: a pipeline of BM25 and maxsimd. Sends the texts of the documents, which the server's encoder encodes.
 
     pip install './client/python[haystack]'
     python examples/python_frameworks/ask_haystack.py [SERVER [DEMO_FOLDER]]      # of `make serve TEXT=1`
@@ -20,7 +20,7 @@ def main():
     )
     pipeline = Pipeline()
     pipeline.add_component("retriever", InMemoryBM25Retriever(store, top_k=12))
-    # With collection="demo" and own_ids=True no text is sent but the question's.
+    # With collection="demo" and own_ids=True, only the question's text would be sent.
     pipeline.add_component("ranker", MaxsimRanker(server, top_k=3))
     pipeline.connect("retriever.documents", "ranker.documents")
     answer = pipeline.run({"retriever": {"query": QUESTION}, "ranker": {"query": QUESTION}})

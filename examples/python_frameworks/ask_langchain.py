@@ -17,7 +17,8 @@ def main():
         found = find_candidates(demo, question)
         return [Document(page_content=one["text"], metadata={"id": one["id"], "title": one["title"]}) for one in found]
 
-    # Without collection and id_key the texts are sent, and encoded by the server's encoder or by encoder=MODEL.
+    # Without collection and id_key, the texts would be sent. The server's encoder, or encoder=MODEL, would encode
+    # them.
     reranker = MaxsimRerank(target=server, collection="demo", id_key="id", top_n=3)
     chain = RunnableLambda(lambda question: reranker.compress_documents(find(question), question))
     for rank, document in enumerate(chain.invoke(QUESTION), start=1):

@@ -1,10 +1,10 @@
-"""PyLate: its model encodes here, maxsimd scores, in place of pylate.rank.rerank and of an index of PyLate.
+"""PyLate: its model encodes here, and maxsimd scores, instead of pylate.rank.rerank and an index of PyLate.
 
     pip install './client/python[pylate]'
     python examples/python_frameworks/ask_pylate.py [SERVER [DEMO_FOLDER [MODEL [FOLDER]]]]      # of `make serve`
 
-With FOLDER, which the server must permit (store.allowed_roots), the vectors become a collection there, in which
-retrieve.ColBERT searches.
+With FOLDER, which the server must permit (store.allowed_roots), the vectors are written to a collection there, and
+retrieve.ColBERT searches this collection.
 """
 
 from first_stage_of_words import QUESTION, arguments, find_candidates, show

@@ -1,4 +1,4 @@
-"""rerankers: maxsimd in place of another model. The texts are sent, and encoded by the server's encoder.
+"""rerankers: maxsimd replaces another model. Sends the texts, which the server's encoder encodes.
 
     pip install './client/python[rerankers]'
     python examples/python_frameworks/ask_rerankers.py [SERVER [DEMO_FOLDER]]      # of `make serve TEXT=1`

@@ -1,4 +1,5 @@
-"""From a model of sentence-transformers to a ranked answer, in ten lines. A maxsimd runs, with or without collections.
+"""From a model of sentence-transformers to a ranked answer, in ten lines. Needs a running maxsimd, with or without
+collections.
 
     pip install ./client/python 'sentence-transformers>=6'
     python examples/python_frameworks/first_answer.py [SERVER [MODEL]]

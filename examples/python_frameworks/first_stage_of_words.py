@@ -1,4 +1,5 @@
-"""What the examples share: a question about the bundled passages, and a first stage that stands in for yours."""
+"""The common parts of the examples: a question about the bundled passages, and a simple first stage in place of
+yours."""
 
 import json
 import pathlib
@@ -9,7 +10,8 @@ QUESTION = "Why do some volcanoes explode while others only pour out lava?"
 
 
 def arguments(*more):
-    """Returns the program's arguments: the server, the folder of the passages, and `more`, which are defaults too."""
+    """Returns the program's arguments: the server, the folder of the passages, and `more`. These are also the
+    defaults."""
     defaults = ["localhost:7070", "demo", *more]
     given = sys.argv[1:]
     return [*given, *defaults[len(given) :]]

@@ -1,13 +1,13 @@
 """A network that is slow, loses packets and can be cut, in two kinds.
 
-Switch: each server is in a network namespace of its own, and a switch in Python joins them, which delays each packet
-and loses some. It takes root, /dev/net/tun and ip(8), and no kernel module for bad networks.
+Switch: each server is in its own network namespace. A switch written in Python connects them, delays each packet and
+loses some. This needs root, /dev/net/tun and ip(8), but no kernel module that emulates bad networks.
 
-Relays: without root. In front of each server is a program that hands on what a connection sends, later, or not while
-the connection is cut. It loses nothing, since TCP is behind it.
+Relays: need no root. A program in front of each server forwards data late, or not at all while the connection is cut.
+It loses no data, because TCP would only send it again.
 
-Both run as processes of their own, told line by line: "cut NAME", "heal NAME". A switch also takes the two ends of a
-connection for a NAME, with a slash between them.
+Both run in separate processes, and receive commands, one per line: "cut NAME", "heal NAME". For a switch, NAME may
+also be the two ends of a connection, with a slash between them.
 """
 
 import asyncio

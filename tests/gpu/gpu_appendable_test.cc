@@ -1,5 +1,5 @@
-// Tests what is particular to documents in device memory that further ones are appended to. What they have in common
-// with the CPU backend's is in the backend contract (gpu_contract_test).
+// Tests documents in device memory to which more documents are appended, as far as they differ from those of the CPU
+// backend. The backend contract (gpu_contract_test) has the tests that both share.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST_F(GpuAppendableTest, SnapshotsKnowTheirLengthsAsLoadedDocumentsDo) {
   }
 }
 
-// The documents take several pieces of pinned memory, offsets and scales too.
+// The documents, their offsets and their scales need several pieces of pinned memory.
 TEST_F(GpuAppendableTest, LargeAppendsAreScoredAsLoaded) {
   for (ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 20, RandomLengths(TestSeed(), 300'000, 1, 2));
@@ -104,7 +104,7 @@ TEST_F(GpuAppendableTest, SmallAppendsAreSoonDone) {
   for (std::vector<double>* times : {&append_us, &snapshot_us}) std::sort(times->begin(), times->end());
   RecordProperty("append_us", std::to_string(append_us[kDocuments / 2]));
   RecordProperty("snapshot_us", std::to_string(snapshot_us[kDocuments / 2]));
-  // A millisecond would be the sign of a device that is waited for as a whole.
+  // An append that takes a millisecond would show that it waits for the whole device.
   EXPECT_LT(append_us[kDocuments / 2], 200) << "median, us";
   EXPECT_LT(snapshot_us[kDocuments / 2], 200) << "median, us";
 }

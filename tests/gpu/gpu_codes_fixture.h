@@ -1,4 +1,5 @@
-// Scans codes on a GPU, by its fastest kernels and by those for every GPU, and on the CPU, whose bits are expected.
+// Scans codes on a GPU, with its fastest kernels and with those for all GPUs, and on the CPU, which gives the expected
+// bits.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests a server on two GPUs when one of them breaks under load. The test has a binary of its own, because the context
-// of the broken device is lost at the end.
+// Tests a server on two GPUs when one of them breaks under load. The test needs a separate binary, because it ends with
+// the context of the broken device lost.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 constexpr int kBroken = 1;
 constexpr uint32_t kTopK = kNumDocuments;
 
-// Returns "" where `response` is right about the documents that it has, or else what is wrong. Sets `missing` to the
-// number of documents that the response calls unavailable.
+// Checks the documents that `response` has. Returns "" if they are right, and otherwise what is wrong. Sets `missing`
+// to the number of documents that the response calls unavailable.
 std::string WrongAboutTheRest(const RandomDocuments& documents, const RandomQuery& query,
                               const v1::RerankResponse& response, uint64_t& missing) {
   const v1::QueryResult& result = response.results(0);
@@ -47,8 +47,8 @@ bool Break(int device) {
   return cudaSetDevice(0) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess;
 }
 
-// Where CUDA goes on with the other GPU, only the documents of the broken one are missing; where it does not, the
-// server ends for its supervisor to start it again. Either way every call has an end, and no answer is wrong.
+// If CUDA keeps working on the other GPU, only the broken one's documents are missing. If not, the server ends, so that
+// its supervisor restarts it. In both cases every call ends, and no answer is wrong.
 TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   std::vector<std::unique_ptr<Backend>> backends;
   for (int device = 0; device < 2; ++device) {
@@ -60,7 +60,7 @@ TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   const RandomQuery query = MakeQuery(5, ScalarType::kF16, kDim, 7);
   const v1::RerankRequest request = MakeRequest("corpus", query, AllIds(), kTopK);
 
-  // These clients go on calling until the test stops them, or the server is gone.
+  // These clients call until the test stops them, or the server has ended.
   std::atomic<bool> stop = false, broken = false;
   std::atomic<int> whole = 0, partial = 0, unavailable = 0;
   std::vector<std::thread> clients;
@@ -107,7 +107,7 @@ TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   EXPECT_THAT(ready.body, HasSubstr("of 200 documents cannot be scored"));
   EXPECT_THAT(server.server().metrics().Expose(), HasSubstr("maxsim_device_up{device=\"0\"} 1\n"));
 
-  // A reload moves all documents to the device that is left.
+  // A reload moves all documents to the remaining device.
   grpc::ClientContext context;
   v1::ReloadCollectionRequest reload;
   reload.set_name("corpus");

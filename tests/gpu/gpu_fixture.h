@@ -1,4 +1,4 @@
-// Shared by the GPU tests: one backend per binary, and the line that says why a test was skipped.
+// Helpers of the GPU tests: one backend per binary, and the reason for skipping a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@
 
 namespace maxsim::test {
 
-// These sets of tilings are for ExecutorTuning::tiles. kAnyTile allows all of them. kTilesOfLongCalls leaves out the
-// stream kernel, which a Hopper GPU takes for the short calls that tests can afford, so that they use the kernels of
-// long calls.
+// Sets of tilings for ExecutorTuning::tiles. kAnyTile allows all of them. kTilesOfLongCalls excludes the stream kernel,
+// which a Hopper GPU uses for short calls. Tests cannot afford long calls, so with this set their short calls use the
+// kernels of long ones.
 inline constexpr uint32_t kAnyTile = ~uint32_t{0};
 inline constexpr uint32_t kTilesOfLongCalls = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
 
-// Allows all executors of a backend only `tiles`, until the object goes out of scope.
+// Until the object goes out of scope, allows only `tiles` to all executors of a backend.
 class TilesAllowed {
  public:
   TilesAllowed(cuda::CudaBackend& backend, uint32_t tiles)
@@ -35,8 +35,7 @@ class TilesAllowed {
   const uint32_t before_;
 };
 
-// Returns the backend of device 0, or the status that says why there is none. It is made once and kept for the life of
-// the process.
+// Returns the backend of device 0, or the status that says why there is none. The backend is created once per process.
 const absl::StatusOr<std::unique_ptr<cuda::CudaBackend>>& GpuBackend();
 
 // Skips the test, with the reason, on a machine without a usable GPU.
@@ -48,7 +47,7 @@ class GpuTest : public testing::Test {
 
   cuda::CudaBackend& backend() { return **GpuBackend(); }
 
-  // These functions load documents and make an executor, and fail the test where that does not work.
+  // These functions load documents and create an executor. If that fails, the test fails.
   std::unique_ptr<Documents> Load(const RandomDocuments& documents);
   std::unique_ptr<cuda::CudaExecutor> MakeExecutor(const ExecutorOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Tests collections with codes on a GPU: scans choose what the CPU backend's choose, and answers are those of exact
-// scoring on the GPU, whichever tier the originals are in.
+// Tests collections with codes on a GPU. Scans must select the documents that the CPU backend's scans select, and
+// answers must be those of exact scoring on the GPU, in whichever tier the original vectors are.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -19,8 +19,8 @@ namespace maxsim::test {
 
 inline constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 
-// Returns the Hopper tilings for rows of `dim` columns that hold several query tiles, and beside the wide ones
-// stream32, too. (stream32 over wider rows has tests of its own.)
+// Returns the Hopper tilings that hold several query tiles of rows of `dim` columns. If these are wide tilings, also
+// stream32. (Other tests cover stream32 with wider rows.)
 inline std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
   if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {
     return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
@@ -33,7 +33,7 @@ constexpr uint32_t Only(ScoreTile tile) { return 1u << static_cast<uint32_t>(til
 
 using Shape = std::pair<ScalarType, int32_t>;  // a storage type and a number of columns
 
-// The Hopper tilings score these storage types.
+// The storage types that the Hopper tilings score.
 inline constexpr ScalarType kHopperTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
 
 class GpuScoreTest : public GpuTest {

@@ -16,8 +16,8 @@
 namespace maxsim::test {
 namespace {
 
-// Teams of thread blocks cut these documents, whose query rows lie in registers or in shared memory. The test is small
-// enough for racecheck.
+// Teams of thread blocks divide these documents. Their query rows are in registers or in shared memory. The test is
+// small enough for racecheck.
 TEST_F(GpuScoreTest, HopperTeamsOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -38,9 +38,9 @@ TEST_F(GpuScoreTest, HopperTeamsOnce) {
   }
 }
 
-// The query of wide rows lies in shared memory. The widths lie on both sides of every change of the ring, of the last
-// k-step, of the shared memory's banks and of the column chunks. Several row tiles make the query change while the ring
-// goes on. The test is small enough for racecheck.
+// The query of wide rows is in shared memory. There are widths on both sides of every limit: of the ring, the last
+// k-step, the banks of shared memory, and the column chunks. With several row tiles, the query changes while the ring
+// continues. The test is small enough for racecheck.
 TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
@@ -70,9 +70,9 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   }
 }
 
-// The bits are equal however the candidates are assigned and claimed: for totals near the size of the grid and of a
-// claim, for lists of one size and of many, for documents of equal and of unequal length. Each kind has a test of its
-// own, so that a sanitizer can have a process for each.
+// The bits must not depend on how candidates are assigned and claimed. Totals are near the size of the grid and of a
+// claim, lists have equal or different sizes, documents have equal or unequal lengths. Each kind is a separate test, so
+// that a sanitizer can run each in its own process.
 using Shares = std::pair<int32_t, bool>;  // the columns, and whether documents have equal lengths
 
 class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};
@@ -92,7 +92,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   const std::unique_ptr<Documents> loaded = Load(documents);
   std::vector<uint32_t> ordinals(2500);
   for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
-  // Each call is given as the number of candidates of each of its queries.
+  // Each call is given by the numbers of candidates of its queries.
   std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
   for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
   calls.push_back(std::vector<int64_t>(32, 100));
@@ -100,7 +100,8 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   calls.push_back({});
   for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
   for (const std::vector<int64_t>& counts : calls) {
-    // Two calls of the same shape take turns, so that state left over from one would spoil the results of the other.
+    // Two calls of the same shape alternate, so that a state which one leaves behind would spoil the results of the
+    // other.
     std::vector<RandomQuery> storage[2];
     std::vector<Query> queries[2];
     std::vector<std::vector<Scored>> expected[2];
@@ -120,7 +121,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
     size_t turn = 0;
     for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
       executor->tuning().tiles = Only(tile);
-      // The tuning concerns the stream kernels alone: the claims of the others follow from the totals.
+      // The tuning affects only the stream kernels. The claims of the other kernels follow from the totals.
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
                                         << " queries, the first of " << counts[0] << ", " << tuning.assigned_percent
@@ -142,8 +143,8 @@ INSTANTIATE_TEST_SUITE_P(Shares, GpuSharesTest,
                                   (shares.param.second ? "_equal" : "_ragged");
                          });
 
-// The lengths are so far apart that half of the candidates are claimed. Query rows lie in registers or in shared
-// memory; a call has one list, or lists whose row tiles change while the ring goes on. The test is small enough for
+// The lengths differ so much that half of the candidates are claimed. Query rows are in registers or in shared memory.
+// A call has one list, or several whose row tiles change while the ring continues. The test is small enough for
 // racecheck.
 TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
@@ -199,10 +200,10 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   }
 }
 
-// Several thread blocks have token tiles of one document. A few documents are long and the others short, so that a team
-// cuts one of them into many parts, and others end where a thread block's part ends. A call has one list, or lists of
-// which teams have parts of two; query rows lie in registers or in shared memory. Each storage type has a test of its
-// own.
+// Several thread blocks have token tiles of the same document. A few documents are long and the others short: a team
+// divides one of them into many parts, and others end where a thread block's part ends. A call has one list, or
+// several, so that teams have parts of two lists. Query rows are in registers or in shared memory. Each storage type
+// has a separate test.
 class GpuTeamsTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
 
 TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {

@@ -1,5 +1,5 @@
-// Tests the wide kernels, and what they share with the deep ones: token tiles of several documents, half row tiles,
-// shared query tiles, unequal lists, ordered candidates.
+// Tests the wide kernels, and the features that deep kernels share with them: token tiles of several documents, half
+// row tiles, shared query tiles, unequal lists, ordered candidates.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 namespace maxsim::test {
 namespace {
 
-// The test runs the Hopper kernels alone and is small enough for racecheck: a document has several token tiles, a call
-// several row tiles and lists.
+// The test runs only the Hopper kernels, and is small enough for racecheck: a document has several token tiles, and a
+// call has several row tiles and lists.
 TEST_F(GpuScoreTest, HopperTilesOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   for (int32_t dim : {40, 96, 128}) CheckHopperTiles(dim, {3, 64, 129, 1, 3000, 40});
 }
 
-// Many documents end in one token tile, up to the most that may; some tiles have one document that goes on in the next
-// tile, some are not full. Every score is compared.
+// Many documents end in one token tile, up to the largest possible number. In some tiles a document continues in the
+// next tile, and some tiles are not full. Every score is compared.
 TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
   ExecutorOptions options;
   options.max_dim = 256;
@@ -91,17 +91,17 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   }
 }
 
-// Queries of up to 16 tokens, and the tails of longer ones, share query tiles with others over the same documents, with
-// weights or without, and the last query tile has room left. Queries over lists and queries over the whole set are
-// query groups of their own.
+// Queries of up to 16 tokens, and the tails of longer queries, share query tiles with other queries over the same
+// documents. Queries have weights or none, and the last query tile is not full. Queries over lists and queries over the
+// whole set form separate query groups.
 TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
   reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<uint32_t> list(300);
   for (uint32_t i = 0; i < 300; ++i) list[i] = (i * 37u) % 500u;
-  // A call is the lengths of its queries, and the row tiles of 128 rows that it would take without shared query tiles
-  // (`own`) and takes with them (`shared`).
+  // A call: the lengths of its queries, and the numbers of row tiles of 128 rows that it takes without shared query
+  // tiles (`own`) and with them (`shared`).
   struct Call {
     std::vector<int32_t> lengths;
     int64_t own, shared;
@@ -146,8 +146,8 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   }
 }
 
-// Where two warpgroups take documents in turn, one of them may skip any number of the other's token tiles between two
-// documents of its own.
+// If two warpgroups take documents in turn, one of them may skip any number of token tiles of the other between two of
+// its own documents.
 TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -178,8 +178,8 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   }
 }
 
-// Thread blocks that are done with their own row tile help with the others'. Lists of very different sizes leave
-// nothing out.
+// Thread blocks that have finished their own row tile help with other row tiles. No document is left out, even if lists
+// have very different sizes.
 TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
@@ -217,8 +217,8 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   }
 }
 
-// Row tiles of five query tiles and more lie beside half row tiles (up to four), whose documents the two warpgroups
-// share out. The bits are those of the portable kernels, and of calls that have half row tiles alone.
+// A call has row tiles of five or more query tiles, and half row tiles (up to four query tiles), whose documents two
+// warpgroups share. The bits are those of the portable kernels, and of calls that have only half row tiles.
 TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 700;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 200);
@@ -286,8 +286,8 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 64;
   options.max_query_tokens = 65536;
-  // Each executor has scores of its own. Before every call they are overwritten by those of empty queries, so that a
-  // candidate which an order leaves out is noticed.
+  // Each executor has its own scores. Before every call, those of empty queries overwrite them, so that the test
+  // notices a candidate that an order leaves out.
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), unordered = MakeExecutor(options);
   for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->tuning().joins = cuda::Joins::kNever;
   unordered->tuning().ordering = cuda::Ordering::kNever;
@@ -344,8 +344,8 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   }
 }
 
-// Candidates are ordered where a thread block has few documents of unequal length, and not where it has many, one or
-// equal ones.
+// Candidates are ordered if a thread block has a few documents of unequal length. They are not if it has many
+// documents, only one, or documents of equal length.
 TEST_F(GpuScoreTest, CandidatesAreOrderedWhereThatSavesTime) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   executor->tuning().tiles = kTilesOfLongCalls;

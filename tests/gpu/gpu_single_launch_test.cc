@@ -135,7 +135,8 @@ TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
   }
 }
 
-// Calls that launch alike become a graph, which reads each call's own input. Other calls in between do not disturb it.
+// Calls that are launched alike become a graph. Each replay reads its own call's input, and other calls in between do
+// not disturb it.
 TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -155,8 +156,8 @@ TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   }
 }
 
-// Documents have unequal lengths, so that a call leaves half of them to be claimed, or teams cut them. Every call, and
-// every replay of the graph, begins with the counters that the one before it left.
+// Documents have unequal lengths, so that half of them are claimed, or teams divide them. The counters that one call or
+// replay leaves are the next one's starting values.
 TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -225,7 +226,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Other calls of the executor come between single-launch calls, and two shapes of those take turns.
+// Single-launch calls of two shapes alternate, with other calls of the executor between them.
 TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -265,7 +266,7 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
         break;
       }
       default:
-        // This shape does not come often enough in a row to take the graph's place.
+        // This shape is not used often enough in a row to replace the graph.
         ExpectSameBits(of_other, TopK(*one_, *loaded, {other})[0]);
         EXPECT_EQ(one_->trace().path, cuda::CallPath::kSingleLaunch);
         EXPECT_FALSE(one_->trace().graph_replayed);
@@ -273,8 +274,8 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   }
 }
 
-// Documents that come with a call lie at the same address as those of the call before, which a replayed graph must read
-// anew.
+// The inline documents of a call are at the same address as those of the previous call. A replayed graph must read the
+// new ones.
 TEST_F(GpuSingleLaunchTest, StagedDocuments) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -307,7 +308,7 @@ TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
   }
 }
 
-// With a limit of 0 polls no thread block waits for another one to bring the input over: every block does so itself.
+// With a limit of 0 polls, no thread block waits for another one to copy the input: each block copies it.
 TEST_F(GpuSingleLaunchTest, EveryThreadBlockMayBringTheInputOver) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();

@@ -1,4 +1,4 @@
-// Selects on the device, from scores that a test makes, and compares with the host.
+// Runs selections on the device, over scores that a test makes, and compares them with the host's.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -43,8 +43,8 @@ class GpuTopKTest : public GpuTest {
     return buffer;
   }
 
-  // Holds what a call of LaunchSelect needs on the device, with garbage in every buffer that has no defined content. It
-  // may be launched any number of times.
+  // The device memory of a LaunchSelect call. Buffers without defined content are filled with garbage. It can be
+  // launched any number of times.
   class Call {
    public:
     Call(const std::vector<Problem>& problems, const cuda::Device& device) : device_(device) {
@@ -55,7 +55,7 @@ class GpuTopKTest : public GpuTest {
       std::vector<float> scores;
       std::vector<SelectQuery> table;
       int64_t num_keys = 0;
-      // The launch expects the large selections first.
+      // The launch expects large selections before small ones.
       for (const bool large : {true, false}) {
         for (size_t i = 0; i < problems.size(); ++i) {
           const Problem& problem = problems[i];
@@ -101,14 +101,14 @@ class GpuTopKTest : public GpuTest {
       EXPECT_EQ(cuda::LaunchSelect(call_, times_.as<cuda::CallTimes>(), device_.overlap, stream), cudaSuccess);
     }
 
-    // Returns whether the last launch has noted its times.
+    // Returns whether the last launch has recorded its times.
     bool HasTimes() const {
       const cuda::CallTimes& times = *times_.as<cuda::CallTimes>();
       const uint64_t end = __atomic_load_n(&times.results_end, __ATOMIC_ACQUIRE);
       return end != cuda::kNotThere && __atomic_load_n(&times.scores_end, __ATOMIC_ACQUIRE) <= end;
     }
 
-    // Returns the results in the order of the problems, and fills the device's with garbage again.
+    // Returns the results in the order of the problems. Fills the device's buffers with garbage again.
     std::vector<std::vector<Scored>> TakeResults() {
       std::vector<cuda::DeviceScored> all(static_cast<size_t>(num_results_));
       EXPECT_EQ(cudaMemcpy(all.data(), results_.as(), all.size() * sizeof(all[0]), cudaMemcpyDeviceToHost),
@@ -162,7 +162,7 @@ class GpuTopKTest : public GpuTest {
     return call.TakeResults();
   }
 
-  // Returns what a selection must give: the host's sort, with +0 where a score is -0.
+  // Returns the expected results of a selection, by sorting on the host. A score of -0 becomes +0.
   static std::vector<Scored> Expected(const Problem& problem) {
     std::vector<Scored> all;
     for (size_t i = 0; i < problem.scores.size(); ++i) {

@@ -29,8 +29,8 @@ TEST_F(GpuTopKTest, ManyLargeQueriesTogether) {
   }
 }
 
-// Another kernel occupies all multiprocessors but one until the selection is done, so that the selection's running
-// thread blocks must not wait for those that cannot start.
+// Until the selection is done, another kernel occupies all multiprocessors but one. So the selection's running thread
+// blocks must not wait for blocks that cannot start.
 TEST_F(GpuTopKTest, SelectionNeedsNoMoreThanOneMultiprocessor) {
   const cuda::Device& device = *backend().device();
   std::vector<float> skewed = Normal(TestSeed(), 300000);
@@ -106,7 +106,7 @@ TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Calls have copies or none, and the host waits for them in each of its ways.
+// Calls make copies or none, and the host waits for the results in each of the possible ways.
 TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, std::vector<int64_t>(6000, 3));
   const std::unique_ptr<Documents> loaded = Load(documents);

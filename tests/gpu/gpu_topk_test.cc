@@ -1,4 +1,4 @@
-// Compares selection on the device alone, from scores that the test makes, with the host's sort.
+// Compares selection on the device with sorting on the host. The test makes the scores, so that nothing is scored.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -57,7 +57,7 @@ TEST_F(GpuTopKTest, MillionsOfCandidates) {
   for (size_t count : {size_t{1} << 20, size_t{3000001}}) {
     std::vector<float> scores = Normal(TestSeed(), count);
     for (int32_t k : {1, 100, 10000}) Check({{scores, k}});
-    // The scores are rounded to few distinct ones, so that the cut falls among thousands of equals.
+    // The scores are rounded to a few values, so that the limit falls among thousands of equal scores.
     for (float& score : scores) score = std::round(score * 4.0f) / 4.0f;
     for (int32_t k : {100, 10000}) Check({{scores, k}});
   }
@@ -70,7 +70,7 @@ TEST_F(GpuTopKTest, TwentyRunsGiveTheSameResults) {
   for (int run = 1; run < 20; ++run) ExpectSameBits(first[0], Select({{scores, 2000}})[0]);
 }
 
-// Sizes lie on both sides of those where the plan changes, with every remainder of four.
+// Sizes are on both sides of those where the plan changes, with every remainder modulo four.
 TEST_F(GpuTopKTest, EverySizeAroundThePlansEdges) {
   const std::vector<float> scores = Normal(TestSeed(), 140000);
   for (size_t edge : {4096, 8192, 16384, 24576, 65536, 131072}) {
@@ -82,13 +82,13 @@ TEST_F(GpuTopKTest, EverySizeAroundThePlansEdges) {
   }
 }
 
-// Scores fall on the buckets, lists and bins as badly as they can.
+// The distribution of scores over buckets, lists and bins is the worst possible.
 TEST_F(GpuTopKTest, AdversarialScores) {
   std::mt19937_64 random(TestSeed());
   for (size_t count : {size_t{5000}, size_t{50001}, size_t{1000002}}) {
     const std::vector<float> normal = Normal(TestSeed() + count, count);
     std::vector<std::vector<float>> kinds;
-    // The best scores lie all in one split, whatever number of splits there is.
+    // The best scores are all in one split, however many splits there are.
     for (int32_t k : {100, 1000, 10000}) {
       const SelectPlan plan = PlanSelect(static_cast<int64_t>(count), k, 1, backend().device()->limits);
       std::vector<float>& one_split = kinds.emplace_back(normal);
@@ -96,7 +96,7 @@ TEST_F(GpuTopKTest, AdversarialScores) {
         if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_split[i] += 100.0f;
       }
     }
-    // The best scores lie side by side at the end, or are one in 4, 128 and 4,096.
+    // The best scores are adjacent at the end, or are one in 4, in 128 or in 4,096.
     std::vector<float>& block = kinds.emplace_back(normal);
     for (size_t i = count - count / 5; i < count; ++i) block[i] += 100.0f;
     for (size_t period : {4, 128, 4096}) {
@@ -111,7 +111,7 @@ TEST_F(GpuTopKTest, AdversarialScores) {
     for (float& score : wide) {
       score = std::ldexp(random() % 2 == 0 ? score : -score, static_cast<int>(random() % 240) - 120);
     }
-    // Scores form clusters of equal ones, and the cut falls inside, between and below them.
+    // Scores form clusters of equal values. The limit falls inside, between and below the clusters.
     std::vector<float>& clusters = kinds.emplace_back(normal);
     for (size_t i = 0; i < count; ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
     std::vector<float>& nearly = kinds.emplace_back(count, 1.0f);
@@ -129,7 +129,7 @@ TEST_F(GpuTopKTest, AdversarialScores) {
   }
 }
 
-// The test goes every way that a selection can take, and is small enough for the sanitizers.
+// The test takes every path of a selection, and is small enough for the sanitizers.
 TEST_F(GpuTopKTest, EveryPathOnLittleData) {
   const std::vector<float> normal = Normal(TestSeed(), 40003);
   const auto first = [&](std::ptrdiff_t count) { return std::vector<float>(normal.begin(), normal.begin() + count); };
@@ -157,7 +157,7 @@ TEST_F(GpuTopKTest, ZerosOfBothSignsAreEqual) {
     const std::vector<Scored> expected = Expected(problem), actual = Select({problem})[0];
     ASSERT_EQ(actual.size(), expected.size());
     for (size_t i = 0; i < actual.size(); ++i) {
-      ASSERT_EQ(actual[i], expected[i]);  // compared by value, since a zero comes back without a sign
+      ASSERT_EQ(actual[i], expected[i]);  // compared by value, because a zero loses its sign
       ASSERT_FALSE(actual[i].score == 0.0f && std::signbit(actual[i].score));
     }
   }

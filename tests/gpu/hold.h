@@ -1,4 +1,4 @@
-// Keeps multiprocessors from other kernels.
+// Occupies multiprocessors, so that other kernels cannot use them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,8 +13,8 @@
 
 namespace maxsim::test {
 
-// Launches thread blocks of `shared_bytes` of shared memory each, which stay until *release is not 0, or for ten
-// seconds. Block i sets holding[i], of `num_blocks`, to 1 as it starts. All words are pinned host memory.
+// Launches thread blocks of `shared_bytes` of shared memory each. They run until *release is not 0, or for ten seconds.
+// Block i sets holding[i] when it starts, for i below `num_blocks`. All these words are in pinned host memory.
 cudaError_t LaunchHold(int num_blocks, int shared_bytes, uint32_t* holding, const uint32_t* release,
                        cudaStream_t stream);
 
@@ -25,7 +25,7 @@ bool WaitFor(Done done) {
   return done();
 }
 
-// Holds multiprocessors until they are released, or the object is destroyed.
+// Occupies multiprocessors until they are released, or the object is destroyed.
 class HeldMultiprocessors {
  public:
   // Starts a thread block of `shared_bytes` on each of `count` multiprocessors.

@@ -80,8 +80,7 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(len(answer.results[0].scores), 10)
 
     def expect_recovery(self, world, operation):
-        """Writes until a write succeeds, which must happen soon. A call that failed may have been carried out or
-        not."""
+        """Writes until a write succeeds, which must be soon. A failed call may have been carried out or not."""
         until = time.monotonic() + RECOVERY_S
         while True:
             try:
@@ -123,8 +122,7 @@ class FaultsTest(unittest.TestCase):
         return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_size)
 
     def _expect_damage_found(self, world, count, find_position, last):
-        """Flips bytes, one at a time. Each time the collection is refused, with a sequence of at most `last`, or is
-        complete."""
+        """Flips bytes, one at a time. Each time the collection is complete, or refused with a sequence up to `last`."""
         world.server.kill()
         server = self.server_of_others(world)
         refusals = 0

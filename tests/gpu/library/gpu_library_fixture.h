@@ -18,7 +18,7 @@
 
 namespace maxsim::test {
 
-// Memory of the device whose bytes begin as 0xff: NaN, or indices that point nowhere.
+// Device memory whose bytes are initially 0xff: NaN, or indices that point nowhere.
 inline cuda::DeviceBuffer PoisonedBuffer(size_t bytes) {
   absl::StatusOr<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::Allocate(bytes, "a test");
   EXPECT_TRUE(buffer.ok()) << buffer.status();
@@ -89,7 +89,7 @@ class DeviceCase {
     EXPECT_EQ(maxsim_backward(&call_, &gradients), MAXSIM_OK) << maxsim_last_error();
   }
 
-  // Makes everything that passes write 0xff again, the workspace included.
+  // Sets all memory that passes write to 0xff again, including the workspace.
   void Poison() {
     for (const cuda::DeviceBuffer* buffer :
          {&scores_, &argmax_, &query_gradients_, &document_gradients_, &weight_gradients_, &workspace_}) {
@@ -153,7 +153,7 @@ class GpuLibraryTest : public GpuTest {
     stream_ = *std::move(stream);
   }
 
-  // Runs a shape on the device and compares it with FP64: scores and matches, and gradients where the type has them.
+  // Runs a shape on the device and compares scores and matches with FP64. Also gradients, if the type has them.
   void ExpectShape(const LibraryShape& shape, uint64_t seed) {
     SCOPED_TRACE(testing::PrintToString(shape));
     const LibraryCase library_case(shape, seed);
