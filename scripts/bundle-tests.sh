@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the bundle's tests where it lies; nothing needs to be installed. Exits 1 when one failed.
+# Runs the bundle's tests in place. Nothing needs to be installed. Exits with 1 if a test failed.
 #
 #   ./run-tests.sh [--gpu | --no-gpu] [--timeout SECONDS] [NAME...]
 #
-# --gpu runs only the tests that need a GPU, --no-gpu leaves them out (without either they skip themselves where there
-# is none). NAME picks tests by name; GTEST_FILTER and the other GTEST_ variables work.
+# --gpu runs only the tests that need a GPU, --no-gpu all others. By default, tests that need a GPU are skipped if
+# there is none. NAME selects tests by name. GTEST_FILTER and the other GTEST_ variables work.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 

@@ -11,10 +11,10 @@
 #   lib/    every shared library but glibc's and the driver's
 #   tests/  the test programs     demo/ config/ ...   the files that they read     run-tests.sh   runs the tests
 #
-# --programs-only makes BUNDLE_FOLDER/bin and lib of the four programs as they are, without tests and data (for the image).
-# --manylinux does so for a wheel (scripts/packages/make-wheels.sh). It leaves libstdc++ and libgcc to the machine as well,
-# which every manylinux platform has, and no LD_LIBRARY_PATH comes before BUNDLE_FOLDER/lib. The paths of the libraries
-# that it took are in BUNDLE_FOLDER/libraries.list.
+# --programs-only makes only BUNDLE_FOLDER/bin and lib, with the four programs and without tests and data (for the
+# image). --manylinux does the same for a wheel (scripts/packages/make-wheels.sh). It also leaves out libstdc++ and
+# libgcc, which every manylinux platform has, and searches BUNDLE_FOLDER/lib before LD_LIBRARY_PATH.
+# BUNDLE_FOLDER/libraries.list has the paths of the libraries that it copied.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -49,7 +49,7 @@ staging=$bundle.new
 rm -rf "$staging"
 mkdir -p "$staging"/{bin,lib}
 
-# Programs. A test program is one that CTest knows, unless it is labelled unbundled; its labels travel along for
+# Programs. Copies every test program that CTest knows, unless it is labelled unbundled, and its labels for
 # run-tests.sh.
 if [ $programs_only = 1 ]; then
   for name in maxsimd maxsimctl maxsim-shard maxsim-loadtest; do cp "$build/bin/$name" "$staging/bin/"; done
@@ -57,7 +57,7 @@ else
   find "$build/bin" -maxdepth 1 -type f -executable -exec cp -t "$staging/bin" {} +
 fi
 tests_with_label() {
-  # A program whose cases are shared out is several tests, NAME_1 and so on.
+  # CTest runs a program with SHARDS as several tests, NAME_1 and so on.
   ctest --test-dir "$build" -N ${1:+-L "$1"} -LE '^unbundled$' |
     sed -nE 's/^ *Test *#[0-9]*: //; T; s/(_test)_[0-9]+$/\1/; p' | uniq
 }
@@ -77,11 +77,11 @@ if [ $programs_only = 0 ]; then
   done
 fi
 
-# Libraries: the closure that the loader finds here, without what must come from the machine it runs on.
+# Libraries: all that the loader finds here, except those that the target machine must have.
 everywhere='ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv'
 if [ $manylinux = 1 ]; then everywhere+='|libstdc\+\+|libgcc_s'; fi
 from_the_machine="^($everywhere|libnss_.*|libnsl|libutil|libcuda|libnvidia-.*)\.so"
-# Without the scripts of tests in shared programs, which are text.
+# Excludes the scripts of tests in shared programs, because they are text.
 mapfile -t programs < <(find "$staging" -type f -executable ! -exec grep -Iq . {} \; -print)
 ldd "${programs[@]}" | awk '/=> not found/ { print "MISSING " $1 } /=> \// { print $3 }' | sort -u >"$staging/closure"
 if grep '^MISSING' "$staging/closure"; then die "libraries are missing"; fi
@@ -123,7 +123,7 @@ if [ $programs_only = 0 ]; then copy_data; fi
   echo "glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2) or newer"
 } >"$staging/VERSION"
 
-# Nothing may still point at this machine: run the loader on the result.
+# Runs the loader on the result: nothing may still refer to this machine.
 if ldd "${programs[@]}" | awk '/=> \// { print $3 }' |
   grep -v "^$(realpath "$staging")/" | grep -vE "/($everywhere)\.so"; then
   die "the libraries above are not in the bundle"

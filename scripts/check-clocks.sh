@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Fails where a program reads the wall clock, which may be set at any time: durations and deadlines need MonotonicNow()
-# (base/monotonic_clock.h). Allowed are the lines that make a time for people to read.
+# Fails if a program reads the wall clock, which may be set at any time: durations and deadlines need MonotonicNow()
+# (base/monotonic_clock.h). Lines that make a time for people to read are allowed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 wall_clock='absl::Now\(|system_clock|ToChronoTime|CLOCK_REALTIME|gettimeofday|\btime\((nullptr|NULL|0)\)'
 
-# FILE:a text that stands in each allowed line of it.
+# FILE:a text that each allowed line of the file contains.
 allowed=(
   'base/monotonic_clock.h:kZero'          # where the monotonic clock begins
   'bench/program.cc:std::time'            # the date of a report

@@ -3,9 +3,9 @@
 
   scripts/check-dashboard.py
 
-A family is shown where a panel's query names it, a histogram also by its _bucket, _sum or _count. Panels have numbers of
-their own, lie within the 24 columns and do not cover each other. (That the dashboard names no other metric is checked
-by scripts/check-docs.py.)
+A family is shown if a panel's query names it; for a histogram, its _bucket, _sum or _count is enough. Panels must
+have different numbers, lie within the 24 columns and not overlap. (scripts/check-docs.py checks that the dashboard
+names no other metric.)
 """
 
 import json
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DASHBOARD = ROOT / "deploy" / "grafana" / "dashboards" / "maxsimd.json"
 SOURCES = ROOT / "server" / "observability"
 COLUMNS = 24
-FEWEST_FAMILIES = 40  # fewer found means that the source is written in another way than this script reads
+FEWEST_FAMILIES = 40  # if fewer are found, the source has changed in a way that this script cannot read
 
 
 def exported():
@@ -29,7 +29,7 @@ def exported():
 
 
 def panels_of(dashboard):
-    """Every panel, also those that a folded row holds."""
+    """Returns every panel, including those in collapsed rows."""
     for panel in dashboard["panels"]:
         yield panel
         yield from panel.get("panels", ())

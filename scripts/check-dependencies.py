@@ -1,22 +1,21 @@
 #!/usr/bin/python3
-"""Prints which folder includes which. Fails where one includes a folder above it, where folders or Python modules
-depend on each other in a circle, or where code reads the text of an error.
+"""Prints which folder includes which. Fails if a folder includes one above it, if folders or Python modules depend on
+each other in a circle, or if code reads the text of an error.
 
   scripts/check-dependencies.py [--print]
 
-The order is the table of docs/internals/architecture.md between the two comments that name this script: a row a level,
-the highest first, a folder in backquotes. A folder may include itself and what stands below it. Two folders of one row
-may not include each other. A file belongs to the longest folder of the table that holds it. Prints one line a folder
-with --print, and otherwise only what is against the order.
+The order is the table in docs/internals/architecture.md between the two comments that name this script. Each row is a
+level, the highest first, and names folders in backquotes. A folder may include itself and folders of lower levels,
+but not another folder in its row. A file belongs to the longest folder of the table that contains it. With --print,
+prints one line per folder, and otherwise only violations.
 
-No folders may include each other in a circle, where a folder counts with everything below it: if a/b/c includes a/d,
-then nothing in a/d may include anything in a/b. The files that stand in `a` itself count as one more folder of `a`. The
-modules of PACKAGES may not import each other in a circle. An import counts wherever it stands: in a function, and for
-type checkers alone.
+Folders may not include each other in a circle. A folder counts with everything below it: if a/b/c includes a/d, then
+nothing in a/d may include anything in a/b. The files directly in `a` count as one more folder of `a`. The modules of
+PACKAGES may not import each other in a circle. Every import counts, even one in a function or only for type checkers.
 
-The text of an error is for people: code finds out what happened by the error's code and details
-(client/error_details.h), and never searches its message. READS_MESSAGES are the files that may, each with its reason.
-In Python a message is str(error), error.details(), error.message, or a parameter `message: str`.
+The text of an error is for people: code finds out what happened from the error's code and details
+(client/error_details.h), and never searches its message. Only the files in READS_MESSAGES may, each for the reason
+given there. In Python a message is str(error), error.details(), error.message, or a parameter `message: str`.
 """
 
 import ast
@@ -52,7 +51,7 @@ PACKAGES = ("client/python/maxsim", "client/python/maxsim_client", "client/pytho
 
 
 def levels():
-    """The level of each folder, 0 for the lowest."""
+    """Returns the level of each folder, 0 for the lowest."""
     table = TABLE.search(PAGE.read_text(encoding="utf-8"))
     if table is None:
         sys.exit(f"dependencies: {PAGE.relative_to(ROOT)} has no table of the order")

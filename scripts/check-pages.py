@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Checks the form of the Markdown pages: what a reader meets, not what the programs do (check-docs.py has that).
+"""Checks the form of the Markdown pages. check-docs.py checks whether they agree with the programs.
 
   scripts/check-pages.py
 
 - README.md has at most 150 lines, kernels/README.md at most 80.
 - No paragraph has more than 900 characters. A list item and a row of a table count as paragraphs.
-- No commit is named, no list says what was tried. That is history, which docs/lab keeps.
-- Files and folders in backquotes exist, but for placeholders in capitals: `server/main.cc` does, as does the end of a
-  path (`cuda/score/sums.cuh`), and `{h,cc}` and `*` stand for several files.
+- No page names a commit or lists what was tried. That is history, which docs/lab keeps.
+- Files and folders in backquotes exist, such as `server/main.cc`, or the end of a path (`cuda/score/sums.cuh`).
+  `{h,cc}` and `*` stand for several files. Placeholders in capitals are not checked.
 
-Pages of docs/lab are left out. Problems come as PAGE:LINE: what is wrong.
+Pages in docs/lab are not checked. Problems are printed as PAGE:LINE: what is wrong.
 """
 
 import fnmatch
@@ -43,7 +43,7 @@ def pages():
 
 
 def tree_files():
-    """The files of the tree, also those that git does not know yet."""
+    """Returns the files of the tree, including those that are not in git yet."""
     command = ["git", "ls-files", "-coz", "--exclude-standard"]
     output = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     return [name for name in output.decode().split("\0") if name and (ROOT / name).exists()]
@@ -73,7 +73,7 @@ def paragraphs(lines):
 
 
 def known_commits(words):
-    """Those of the words that name a commit of this repository."""
+    """Returns the words that name a commit of this repository."""
     words = sorted(words)
     if not words:
         return set()

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy, with the checks of .clang-tidy, over our C++ sources, each file by itself as the debug preset compiles it.
+# Runs clang-tidy, with the checks of .clang-tidy, over our C++ sources. Each file is compiled separately, as in the
+# debug preset.
 #
 #   scripts/check-tidy.sh [--changed-since COMMIT | --newest N | FILE...]
 #
@@ -42,7 +43,7 @@ trap 'rm -f "$log"' EXIT
   cmake --preset debug -DMAXSIM_CUDA_ROOT="$(find "$PWD/build" -maxdepth 1 -name cuda-toolkit)" &&
     cmake --build --preset debug --target maxsim_proto_sources
 } >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
-# Only what the build compiles: the entry of libFuzzer, say, is in no ordinary build.
+# Only files that the build compiles. For example, no ordinary build has the entry point of libFuzzer.
 commands=$build/compile_commands.json
 mapfile -t files < <(for file in "${files[@]}"; do
   if grep -qF "\"file\": \"$PWD/$file\"" "$commands"; then echo "$file"; fi
@@ -53,7 +54,7 @@ if [ ${#files[@]} -eq 0 ]; then
   exit 0
 fi
 
-# clang does not know all of GCC's warning flags: that is no finding.
+# clang does not know all of GCC's warning flags, which is not an error.
 failed=0
 # shellcheck disable=SC2016 # expanded by the inner shell
 printf '%s\0' "${files[@]}" | xargs -r -0 -n 1 -P "$(nproc)" bash -c '

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Compares the GPU code of two build trees, kernel by kernel: for changes that must leave what the GPU runs as it is.
+# Compares the GPU code of two build trees, kernel by kernel. For changes that must not change the code that GPUs run.
 #
 #   scripts/compare-sass.sh BUILD_A BUILD_B
 #
-# Every .cu object of both trees is disassembled. A kernel is known by its architecture and its demangled name without
-# namespaces and parameter types, so that files, folders, namespaces and types may have been renamed; a kernel that was
-# renamed itself is found by its code. Two kernels are equal when their instructions, encodings included, and their
-# registers, stack and shared memory are. Prints how many are, and names those that differ or exist in one tree alone;
-# fails if there are such.
+# Every .cu object of both trees is disassembled. A kernel is identified by its architecture and its demangled name
+# without namespaces and parameter types, so that files, folders, namespaces and types may have been renamed. A kernel
+# with a new name is found by its code. Two kernels are equal if their instructions (with encodings), registers, stack
+# and shared memory are. Prints the number of equal kernels, and names those that differ or exist in only one tree.
+# Fails if there are any.
 #
 # Needs cuobjdump and nvdisasm of a CUDA toolkit, on the path or in CUDA_HOME/bin, or CUOBJDUMP to say where.
 set -euo pipefail

@@ -3,8 +3,9 @@
 
   scripts/doxygen-comments.py FILE
 
-The comment at the head of a file describes the file, one before a declaration the declaration, and one behind it, with
-what follows in the same column, the member it stands behind. Deeper lines of a comment are an example or a table.
+A comment at the beginning of a file describes the file, one before a declaration the declaration, and one after a
+member, with the following lines in the same column, the member. Indented lines of a comment are an example or a
+table.
 """
 
 import pathlib
@@ -17,7 +18,7 @@ DEEP = "   "
 
 
 def escaped(text):
-    """`text` without what Doxygen takes for commands, tags and links."""
+    """Returns `text` with Doxygen's commands, tags and links escaped."""
     # A range that ends a line, "1 ..", would be the end of a list.
     return re.sub(r"([\\@<>#&]|(?<= )\.(?=\.)|(?<= \.)\.)", r"\\\1", text)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings the CUDA compiler from NVIDIA's wheels on PyPI into a folder, for a machine without a toolkit (about 100 MB to
-# download, 300 MB on disk). No root, nothing outside the folder.
+# Downloads the CUDA compiler from NVIDIA's wheels on PyPI into a folder, for a machine without a toolkit (about 100
+# MB to download, 300 MB on disk). Needs no root, and writes nothing outside the folder.
 #
 #   scripts/fetch-cuda.sh [FOLDER]                  FOLDER: build/cuda-toolkit
 #   scripts/fetch-cuda.sh --if-wanted auto|1|0      what `make setup` calls: with 1 when there is no nvcc; with auto when

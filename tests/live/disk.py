@@ -4,9 +4,9 @@ A Recording is the record of the programs that ran with its environment. `Record
 that the disk may have if the power failed immediately after one of the entries:
 
 - Bytes that were written to a file before its last sync are on the disk. Each later write is complete, missing, or
-lacks some of its sectors. Those keep their old content, or are zeros.
+  lacks some of its sectors. Those keep their old content, or are zeros.
 - A change of names (files and folders that were created, renamed, linked or removed) is on the disk after the next
-sync of the folder. As in POSIX, a sync of the file is not enough. Later changes of names may be on the disk or not.
+  sync of the folder. As in POSIX, a sync of the file is not enough. Later changes of names may be on the disk or not.
 
 A Choice decides which changes survive. ORDERED models a journal: all changes of names survive up to some point, and
 so do the writes of each file, of which only the last can be torn, at its end. INDEPENDENT is the minimum that POSIX
