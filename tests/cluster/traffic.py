@@ -313,29 +313,22 @@ class Traffic:
 
     def facets(self):
         corpus, chooser = self.chooser.choice(self.corpora), self.chooser
-        request = documents_pb2.FacetsRequest(collection=corpus.name, limit=chooser.choice([0, 1, 3, 1000, 65_536]))
+        request = documents_pb2.FacetsRequest(collection=corpus.name, limit=chooser.choice([0, 1, 3, 65_536, 65_537]))
         request.field = chooser.choice(["title", "title", "title", "n", "colour"])
         self._add_counted(corpus, request)
-        if chooser.random() < 0.05:
-            request.limit = 65_537
         return request
 
     def scroll(self):
         corpus, chooser = self.chooser.choice(self.corpora), self.chooser
-        request = documents_pb2.ScrollRequest(collection=corpus.name, limit=chooser.choice([0, 1, 7, 40, 1000]))
+        request = documents_pb2.ScrollRequest(collection=corpus.name, limit=chooser.choice([0, 1, 7, 40, 1000, 1001]))
         request.return_payloads = chooser.random() < 0.5
         request.return_tokens = chooser.random() < 0.2
         if chooser.random() < 0.6:
-            some = chooser.choice([self.known, self.strangers])
-            after = chooser.choice(some[corpus.name])
+            after = chooser.choice(chooser.choice([self.known, self.strangers])[corpus.name])
+            if chooser.random() < 0.1:
+                after = 5 if corpus.id_type == "string" else "5"
             setattr(request, "after_string_id" if isinstance(after, str) else "after_int_id", after)
         self._add_counted(corpus, request)
-        fault = chooser.random()
-        if fault < 0.05:
-            request.limit = 1001
-        elif fault < 0.1:
-            other = 5 if corpus.id_type == "string" else "5"
-            setattr(request, "after_string_id" if isinstance(other, str) else "after_int_id", other)
         return request
 
     def _add_counted(self, corpus, request):
