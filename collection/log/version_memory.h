@@ -21,8 +21,8 @@ namespace maxsim::collection {
 // stream's messages. It is enough for 1.8 million versions of 8-byte ids, or 230,000 of the longest ids.
 inline constexpr uint64_t kRememberedBytes = uint64_t{128} << 20;
 
-// The bytes that each version adds to the count in addition to its id. This is about the disk space of a version,
-// rounded up, and limits the number of versions of short ids.
+// Each version counts as the bytes of its id plus this number of bytes, which is roughly its space on the disk, rounded
+// up. Without it, a log could remember too many versions of short ids.
 inline constexpr uint64_t kBytesPerVersion = 64;
 
 // Returns how much a record adds to the count of deleted bytes: 0 unless it is a delete with a version.

@@ -47,8 +47,9 @@ class RouterScorer : public service::Scorer {
   // asked about inline documents, which any other group can score too.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
-  // Asks the servers again for missing documents of the groups of results (group_members.h). Returns false if no
-  // document can be missing. Otherwise moves from `answers`, and finishes the call later.
+  // If results are grouped by a field, asks the servers again for members of result groups that their first answers
+  // may lack (group_members.h). Returns false if no member can be missing. Otherwise moves from `answers`, and finishes
+  // the call later.
   bool AskForMembers(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   GroupCallOptions OptionsOf(const service::CallContext& context, bool is_rerank) const;

@@ -1,4 +1,5 @@
-// Tests a server of a collection with codes beside one without: scans, exact answers, certificates, over gRPC and HTTP.
+// Compares a server whose collection has codes with one whose collection has none: scans, exact answers and
+// certificates, over gRPC and HTTP.
 #include <functional>
 #include <memory>
 #include <string>

@@ -18,7 +18,8 @@
 namespace maxsim::http {
 namespace {
 
-// Returns the path for this request if its strings were texts, or "" if they cannot be texts.
+// Returns the URL path that this request should have if the client meant its strings as texts and not as ids, or "" if
+// they cannot be texts.
 std::string TextPathOf(const v1::RerankRequest& request, const RerankPath& path) {
   const bool may_be_texts =
       !path.strings_are_texts && service::HasTexts(request) && request.candidates().has_string_ids();

@@ -47,7 +47,7 @@ class BodyEvents : public JsonEvents {
   virtual bool Key(std::string& key) = 0;
   virtual bool EndObject() = 0;
 
-  // Reports the error that a value cannot stand here; `shown` is the value as it was sent. Returns false.
+  // Reports that a value of this kind is not allowed in this place. `shown` is the value as it was sent. Returns false.
   virtual bool Refuse(std::string_view shown) = 0;
   // Names the value that is read as a matrix, "query" for example.
   virtual std::string MatrixPath() const = 0;

@@ -186,7 +186,7 @@ void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind,
 void TextEncoding::End(const std::shared_ptr<Pending>& pending) {
   if (--pending->num_parts > 0) return;
   if (std::this_thread::get_id() == pending->caller) return Finish(*pending);
-  // The encoder's thread has the answers of other requests to read.
+  // Another thread finishes the call, because the encoder's thread must go on reading answers to other requests.
   const absl::Status status = Guarded([&] {
     boost::asio::post(*pool_, [this, pending] { Finish(*pending); });
     return absl::OkStatus();

@@ -60,8 +60,9 @@ class Segment : public std::enable_shared_from_this<Segment> {
   bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes, int64_t field_bytes = 0) const;
   // Appends upserts (no deletes) and their codes on every device. The segment must have room for them. The first one
   // gets the ordinal num_documents(). If a device is lost, returns UNAVAILABLE and sets `lost_device` to its index: no
-  // document is appended, and all later calls fail. The same holds if memory runs out (std::bad_alloc). `field_bytes`
-  // is the sum of the documents' collection::MaxIndexBytes. Payloads must fit the fields.
+  // document is appended, and all later calls fail. Throws std::bad_alloc if memory runs out: then, too, no document is
+  // appended, and all later calls fail. `field_bytes` is the sum of the documents' collection::MaxIndexBytes. Payloads
+  // must fit the fields.
   absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device, int64_t field_bytes = 0);
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }

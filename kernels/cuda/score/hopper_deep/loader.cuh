@@ -95,7 +95,7 @@ class DeepLoader {
     return true;
   }
 
-  // Waits until the multiplying warps are done with the chunk before.
+  // Waits until the multiplying warps are done with the chunk that was in this stage before.
   __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
 
   // Waits until no resident chunk is being read.

@@ -58,7 +58,7 @@ class QueryTileMaxima {
   }
 
  private:
-  // Groups that are taken at once where no document ends in them.
+  // The number of token groups that one step processes if no document ends in any of them.
   static constexpr int kRun = 4;
   static constexpr int kMaxEnded = QueryTileSums<kType>::kMaxTerms;
   static_assert(kRun <= kMaxEnded);

@@ -107,8 +107,9 @@ class Multiplier {
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
     static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
                   TileEnds::kWideOctets == (1u << TileOctets(kWideTokens)) - 1);
-    // A warp waits for the next tile while it holds the one that it multiplies and one that is not settled. If
-    // documents go to the warpgroups in turn, a tile of the other warpgroup may lie between those.
+    // A warp may hold three tiles: the next one, for which it waits, the one that it multiplies, and the one before,
+    // whose maxima it has not taken yet. If documents go to the warpgroups in turn, a tile of the other warpgroup may
+    // lie between these, so that the ring needs four stages.
     static_assert(WideRing<kHalves>::kStages >= 4 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
 
     uint32_t word = 0;

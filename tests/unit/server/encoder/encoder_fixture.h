@@ -1,4 +1,4 @@
-// Requests to an encoder that a test waits for, and options with short times.
+// Functions that send a request to an encoder and wait for its answer, and encoder options with short timeouts.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests lanes over collections that have codes: what is scanned, what is scored, and what is proven.
+// Tests lanes over collections that have codes: what is scanned, what is scored, and which answers are proven
+// to be exact.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Serves an application that tests control on an HTTP port with TLS.
+// An HTTP port with TLS, which serves an application whose answers a test controls.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Serves an application that tests control on an HTTP port.
+// An HTTP port, which serves an application whose answers a test controls.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -36,7 +36,7 @@ class LiveCodesTest : public LiveTest, public testing::WithParamInterface<collec
     MustWrite(List(Delete(id)));
     expected_.erase(id);
   }
-  // Checks the documents, whose codes Contents compares, and how many planes a scan reads.
+  // Checks the documents with their codes (Contents compares both), and the number of planes that a scan reads.
   void Expect(int planes) {
     const auto collection = Find();
     EXPECT_EQ(Contents(*collection), expected_);

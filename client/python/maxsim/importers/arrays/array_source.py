@@ -39,7 +39,7 @@ SCALES_NAME = "scales"
 # The value of --lengths that says that a padded array has no padding.
 ALL_TOKENS = "all"
 
-# The import options of kinds whose members are arrays.
+# The options of the kinds of import that read named arrays from a file.
 ARRAY_OPTIONS = ("vectors_column", "lengths", "mask", "id_column", "ids", "payload_columns", "dim")
 
 
