@@ -162,6 +162,7 @@ class LiveCollection:
         self.check_scan()
         self.check_list()
         self.check_get(self.chooser.sample([self.ids.id_of(k) for k in range(IDS)], 40))
+        self.check_scroll()
 
     def _both(self, request):
         return [node.rerank(request) for node in (self.single, self.router)]
@@ -214,6 +215,27 @@ class LiveCollection:
             assert stored.tokens.data == wanted.elements.tobytes(), f"{id!r} has other vectors"
             assert stored.payload == wanted.payload, f"{id!r} has the payload {stored.payload!r}"
             assert stored.version == self.oracle.versions.get(id, 0), f"{id!r} has the version {stored.version}"
+
+    def check_scroll(self):
+        """The pages of all groups together are all documents in the order of their ids."""
+        limit = self.chooser.choice([3, 40, 1000])
+        request = documents_pb2.ScrollRequest(collection=self.name, limit=limit, return_payloads=True)
+        listed, has_more = [], True
+        while has_more:
+            page = self.router.documents.Scroll(request, timeout=client.CALL_LIMIT_S)
+            listed += page.documents
+            has_more = page.has_more
+            assert len(page.documents) == limit or not has_more, f"a page of {len(page.documents)} documents of more"
+            if has_more:
+                last = client.stored_id(listed[-1])
+                setattr(request, "after_string_id" if isinstance(last, str) else "after_int_id", last)
+        order = sorted(self.oracle.documents, key=lambda id: id.encode() if isinstance(id, str) else id)
+        assert [client.stored_id(one) for one in listed] == order, "a list has other documents than were written"
+        for one in listed:
+            id = client.stored_id(one)
+            assert one.payload == self.oracle.documents[id].payload, f"{id!r} has the payload {one.payload!r}"
+            assert one.version == self.oracle.versions.get(id, 0), f"{id!r} has the version {one.version}"
+        self.counts["listed"] += 1
 
     def check_places(self):
         """Each document is only on the server of its slot."""
