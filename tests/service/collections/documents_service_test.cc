@@ -304,7 +304,7 @@ TEST_F(DocumentsServiceTest, CollectionsAreCreatedCompactedAndCopiedOverHttp) {
   EXPECT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(json::parse(answer.body)["num_documents"], 3);
   EXPECT_EQ(HttpGet(port, "/v1/collections/no").status, 404);
-  const std::string folder = (root_ / "web-copy").string();
+  const std::string folder = root_ / "web-copy";
   answer = HttpPost(port, path + "/snapshot", json({{"path", folder}}).dump(), json_type);
   EXPECT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(json::parse(answer.body)["sequence"], 3);
