@@ -10,18 +10,20 @@
 namespace maxsim {
 namespace {
 
-// Descriptors of a thread that loads shards: for the shard and its folder, and some that it is about to close.
+// Descriptors per thread that loads shards: one for the shard, one for its folder, and some that the thread is about
+// to close.
 constexpr uint64_t kOfLoads = 4;
 // Descriptors for gRPC's event loops, the log, and the socket pairs of 64 relayed health checks.
 constexpr uint64_t kOfOthers = 192;
 // Descriptors per live collection. Only collections that are configured as live are counted, not those that clients
 // make live or whose folder already has a log.
 constexpr uint64_t kOfLiveCollection = collection::kMaxLogDescriptors;
-// Minimum numbers of connections, however low the limit is. If even these do not fit, the gate makes room.
+// Minimum numbers of connections, however low the limit on descriptors is. If there is no descriptor even for these,
+// the gate closes other connections.
 constexpr uint64_t kFewestConnections = 8;
 constexpr uint64_t kFewestHttpConnections = 4;
-// If there are too few descriptors, HTTP gets an eighth of them for connections with a request, and an eighth for those
-// without.
+// If there are too few descriptors, connections of HTTP that have a request get an eighth of them, and connections
+// without a request get another eighth.
 constexpr uint64_t kShareOfHttp = 8;
 
 }  // namespace
@@ -45,8 +47,8 @@ DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, 
               static_cast<uint64_t>(config.http.max_idle_connections);
   }
   const auto wanted = static_cast<uint64_t>(config.grpc.max_connections);
-  // gRPC gets at least half of the free descriptors, even if the others would need all of them: HTTP's connections make
-  // room for one another too.
+  // gRPC gets at least half of the free descriptors even if the other users could need all of them: HTTP, like the
+  // gate, closes connections to make room for new ones.
   const uint64_t half = limit > num_open ? (limit - num_open) / 2 : 0;
   const uint64_t left = std::max(limit > others ? limit - others : 0, half);
   return {.needed = others + wanted,

@@ -11,8 +11,8 @@
 namespace maxsim::batching {
 namespace {
 
-// A client that cancels only sets a flag and wakes no thread, so the reaper looks through the queue this often while
-// jobs wait. Looking at 16384 jobs (the default bound) takes well under a millisecond.
+// A client that cancels its job only sets a flag and wakes no thread. So while jobs wait, the reaper looks through
+// the queue this often. Looking at 16384 jobs (the default bound) takes well under a millisecond.
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
 // The minimum time between two sweeps, however close together the deadlines are.
 constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
@@ -26,8 +26,8 @@ constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(10);
 constexpr absl::Duration kUnknownRetryDelay = absl::Milliseconds(50);
 
-// Clients that are rejected together are told delays up to this share shorter or longer, so as not to come back
-// together.
+// Shortens or lengthens each retry delay by up to this share, so that clients that were rejected together do not
+// retry together.
 constexpr double kRetryJitter = 0.2;
 
 // Formats a duration for people, rounded up.
@@ -175,8 +175,8 @@ absl::Status Dispatcher::Submit(std::unique_ptr<engine::Job>& job, const absl::S
   queue_.Push(std::move(job), now);
   OnQueueChanged();
   wakeups_.lane = true;
-  // If a lane's thread sleeps and a lane is free, the job leaves the queue at once. The reaper is needed only for jobs
-  // that stay.
+  // If a lane is free and its thread sleeps, that thread takes the job from the queue immediately. The reaper is
+  // needed only for jobs that stay in the queue.
   if (sleeping_lanes_ == 0 || free_lanes_.empty() || options_.max_batch_delay > absl::ZeroDuration()) {
     WakeReaperFor(deadline, now);
   }
@@ -224,8 +224,8 @@ void Dispatcher::FailOnDeviceLoss(const absl::Status& status) {
   DropAll(device_lost_);
 }
 
-// Returns how much longer a free lane must wait before it takes a batch, at most max_batch_delay. Zero or less: take it
-// now.
+// Returns how much longer a free lane must wait before it takes a batch, at most max_batch_delay. If the result is
+// zero or negative, the lane takes the batch now.
 absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return absl::ZeroDuration();
   if (queue_.work() >= MaxBatchWork() || queue_.num_queries() >= options_.max_batch_queries) {
@@ -236,8 +236,8 @@ absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   return std::min(options_.max_batch_delay, (expires - head.enqueued) / 2) - (now - head.enqueued);
 }
 
-// Limits a batch by time, too. During a batch that ran longer than max_queue_time, the jobs that arrive would expire,
-// and other clients' jobs would have to wait for all of it.
+// Returns the maximum work of a batch, which also limits its time. If a batch ran for longer than max_queue_time,
+// jobs that arrive during it would expire, and the jobs of other clients would have to wait until it ends.
 uint64_t Dispatcher::MaxBatchWork() const {
   const double rate = throughput_.PerSecond();
   if (options_.max_queue_time <= absl::ZeroDuration() || rate <= 0) return options_.max_batch_work;
@@ -247,9 +247,9 @@ uint64_t Dispatcher::MaxBatchWork() const {
   return work < static_cast<double>(options_.max_batch_work) ? static_cast<uint64_t>(work) : options_.max_batch_work;
 }
 
-// Moves the jobs to score next into `batch`; from here on they count as running. `batch` stays empty if every waiting
-// job was expired or cancelled, or waits for a stream of its collection to end or for the pause after one
-// (LimitsOfBatch). There must be a free lane.
+// Moves the jobs to score next into `batch`; they count as running from now on. `batch` stays empty if each waiting
+// job is expired or cancelled, or must wait until a stream of its collection, or the pause after such a stream, has
+// ended (LimitsOfBatch). A lane must be free.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
   batch->jobs = queue_.TakeBatch(now, LimitsOfBatch(now), &dropped_);
   if (!batch->jobs.empty()) {
@@ -285,7 +285,7 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
     TakeBatch(now, batch);
     if (batch->jobs.empty()) {
       if (queue_.empty() || dropped_.size() > num_dropped) continue;
-      // All waiting jobs stream a collection that a lane streams, or that was streamed a moment ago.
+      // Each waiting job streams a collection that a lane is streaming now, or that a lane streamed a moment ago.
       *time = PauseLeft(now);
       if (*time > absl::ZeroDuration()) return LaneAction::kDelayBatch;
       if (!AnyLaneStreams()) continue;
@@ -304,8 +304,8 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   lane = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
-  // If the device is well and no stop was asked for, the unavailable results are of jobs that fail if any of their
-  // candidates is unavailable (Job::fail_on_unavailable).
+  // If the device works and nobody asked the server to stop, the unavailable results belong to jobs that fail if any
+  // of their candidates is unavailable (Job::fail_on_unavailable).
   if (!health.ok()) {
     FailOnDeviceLoss(health);
   } else if (batch->stopped) {
@@ -313,10 +313,11 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   }
   OnQueueChanged();
   const bool more_waits = !queue_.empty();
-  // A thread that went to sleep because no lane was free can use the lane that this batch has freed.
+  // A thread may have gone to sleep because no lane was free. It can use the lane that this batch has freed.
   if (more_waits && sleeping_lanes_ > 0) wakeups_.lane = true;
-  // Answering a full batch takes the host several times as long as its kernels ran, and the lane's thread is better
-  // used for the next batch. A job that is alone is answered without waking another thread first.
+  // Sending the answers of a full batch takes the host several times as long as the batch's kernels ran. The lane's
+  // thread is better used for the next batch. If the batch has one job and no other job waits, this thread sends the
+  // answer itself, because waking another thread would take longer.
   batch->hand_off = more_waits || batch->jobs.size() > 1;
 }
 
@@ -341,7 +342,8 @@ absl::Duration Dispatcher::RetryDelay(double jitter) const {
   const double rate = throughput_.PerSecond();
   const absl::Duration delay =
       rate <= 0 ? kUnknownRetryDelay : absl::Seconds(static_cast<double>(queue_.work()) / rate);
-  // Clamps the delay so that it stays within the bounds with its jitter. So delays at a bound are spread too.
+  // Clamps the delay before it applies the jitter, so that delays at a bound are spread, too, and still stay within
+  // the bounds.
   return std::clamp(delay, kMinRetryDelay / (1 - kRetryJitter), kMaxRetryDelay / (1 + kRetryJitter)) *
          (1 + kRetryJitter * jitter);
 }

@@ -6,9 +6,9 @@
 namespace maxsim::batching {
 namespace {
 
-// If a stream answered several jobs, or jobs waited for it to end, the next stream of that collection begins after a
-// pause: this share of the time that the finished stream took. In the pause the clients that were just answered can ask
-// again and join the next stream.
+// A pause follows a stream of a collection if the stream answered several jobs or if jobs waited for it to end. The
+// pause lasts this share of the stream's time, and the collection's next stream begins after it. During the pause the
+// clients that were just answered can send their next requests, which join the next stream.
 constexpr double kPauseShare = 1.0 / 32;
 // The number of generations whose last stream is remembered.
 constexpr size_t kMaxStreams = 64;
@@ -31,7 +31,7 @@ BatchLimits Dispatcher::LimitsOfBatch(absl::Time now) const {
   return limits;
 }
 
-// Returns the time until the first of the current pauses ends; zero if there is none.
+// Returns the time until the first of the pauses that last now ends, or zero if there is none.
 absl::Duration Dispatcher::PauseLeft(absl::Time now) const {
   absl::Duration left = absl::InfiniteDuration();
   for (const Stream& stream : streams_) {

@@ -10,8 +10,9 @@
 namespace maxsim::batching {
 namespace {
 
-// The maximum number of jobs that TakeBatch looks at. It bounds the time under the scheduler's lock when thousands of
-// jobs on another collection stand between two of this one. A batch that ends here is merely smaller.
+// The maximum number of jobs that TakeBatch looks at. This limits how long it holds the scheduler's lock if thousands
+// of jobs on another collection stand between two jobs that can share a batch. If TakeBatch reaches the limit, the
+// batch is smaller.
 constexpr int kMaxScan = 4096;
 
 size_t PriorityIndex(engine::Priority priority) { return std::min<size_t>(static_cast<size_t>(priority), 2); }
@@ -23,7 +24,7 @@ uint64_t Bytes(const QueueSize& size) { return size.bytes; }
 using Resource = uint64_t (*)(const QueueSize&);
 constexpr std::array<Resource, 3> kResources = {Jobs, Work, Bytes};
 
-// A streaming job is priced as if this many jobs shared its stream.
+// The price of a streaming job assumes that this many jobs share its stream.
 constexpr uint64_t kPricedSharers = 16;
 
 QueueSize SizeOfJob(const engine::Job& job) { return {1, PriceOf(job), job.bytes}; }
@@ -38,7 +39,8 @@ uint64_t PriceOf(const engine::Job& job) {
   return engine::StreamsWholeCollection(job) ? std::max<uint64_t>(job.work / kPricedSharers, 1) : job.work;
 }
 
-// The deadline is looked at first: gRPC cancels an expired call, which must not count as given up by its client.
+// Check the deadline first. gRPC cancels a call whose deadline passes, and such a call must not count as cancelled by
+// its client.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now) {
   if (job.deadline <= now) return absl::DeadlineExceededError("the deadline passed before the request was scored");
   if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
@@ -148,7 +150,8 @@ bool JobQueue::MakeRoom(const engine::Job& job, const QueueSize& bounds, std::ve
       const auto most = std::max_element(
           queued_by_client_.begin(), queued_by_client_.end(),
           [resource](const auto& a, const auto& b) { return resource(a.second) < resource(b.second); });
-      // The job's client holds less than the average of this resource, so the one that holds most is another.
+      // The job's client holds less than an equal share of this resource, so the client that holds most is a
+      // different one.
       size_t level = 0;
       while (level <= PriorityIndex(job.priority) && !by_priority_[level].HasJobsOf(most->first)) ++level;
       if (level > PriorityIndex(job.priority)) return false;
@@ -192,7 +195,8 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
       continue;
     }
     if (batch.empty()) {
-      // A stream takes the same time for one query as for several. Computing adds to it only beyond these tokens.
+      // A stream of the collection takes the same time for one query as for several, up to kStreamedQueryTokens query
+      // tokens. With more tokens, computing takes longer than the copy.
       if (queued.streams) max_work = SaturatingMultiply(job.collection->num_tokens(), engine::kStreamedQueryTokens);
     } else {
       if (!engine::MayShareBatch(job, *batch.front().job) || queued.streams != batch.front().streams) {

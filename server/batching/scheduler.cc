@@ -18,7 +18,7 @@
 namespace maxsim::batching {
 namespace {
 
-// Returns after `time` of the steady clock, when notified, or spuriously.
+// Waits until the condition is notified or `time` of the steady clock has passed. May also return spuriously.
 void Wait(ConditionVariable& condition, MutexLock& lock, absl::Duration time) {
   constexpr absl::Duration kLongest = absl::Hours(1);  // so that no deadline overflows the clock
   condition.WaitFor(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));
@@ -52,14 +52,14 @@ class Scheduler::Impl {
   void LaneLoop();
   void ReaperLoop();
 
-  // Scores a batch on a lane's thread, or on the thread that calls SubmitOrScore. It is noexcept because gRPC would
-  // catch an exception on the latter, and the server would go on with one lane less.
+  // Scores a batch on a lane's thread, or on the thread that calls SubmitOrScore. It is noexcept because on a
+  // SubmitOrScore thread gRPC would catch the exception, and the server would go on with one lane less.
   void Score(Batch* batch) noexcept;
   void Answer(Batch* batch) noexcept { unlocked_dispatcher_.AnswerScored(batch); }
   void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
 
-  // Releases the mutex and then wakes the threads that the dispatcher names: a thread that is notified while the mutex
-  // is held would sleep a second time. Clang cannot see that `lock` holds mutex_.
+  // Releases the mutex and then wakes the threads that the dispatcher names. A thread that is woken while the mutex
+  // is held would have to sleep again. Clang cannot see that `lock` holds mutex_.
   void UnlockAndWake(MutexLock& lock) ABSL_UNLOCK_FUNCTION(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void Wake(const Dispatcher::Wakeups& wakeups);
 
@@ -118,7 +118,7 @@ absl::Status Scheduler::Impl::SubmitOrScore(std::unique_ptr<engine::Job>& job) {
   Answer(&batch);
   lock.Lock();
   dispatcher_.CallerDone();
-  // Wakes them while the mutex is held, because Shutdown may return as soon as it sees the new state.
+  // Wakes the threads while the mutex is held, because Shutdown may return as soon as it sees the new state.
   Wake(dispatcher_.TakeWakeups());
   return status;
 }
@@ -163,7 +163,7 @@ void Scheduler::Impl::Score(Batch* batch) noexcept {
   engine::BatchStats stats;
   batch->results = engine_->lane(batch->lane).Execute(jobs, &stats, &unlocked_dispatcher_.stop_now());
   batch->end = MonotonicNow();
-  // A job's work counts the candidates that were scanned, too.
+  // The candidates that a scan looked at count as work of the jobs, too.
   batch->token_pairs = stats.token_pairs + stats.refinements.token_pairs;
 
   ObserveBatch(*jobs.front()->collection, stats);

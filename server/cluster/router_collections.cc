@@ -28,8 +28,8 @@ v1::CollectionInfo InfoFrom(const Replica& replica, const std::string& name) {
 }
 
 // Returns a group's replicas in the order in which to reload them. Replicas that do not have the generation that
-// requests name (for example because they were restarted) come first, so that the others can go on serving that
-// generation.
+// requests name (for example because they were restarted) come first. So the other replicas go on serving that
+// generation in the meantime.
 Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t asked_for) {
   std::stable_partition(replicas.begin(), replicas.end(), [&](const std::shared_ptr<Replica>& replica) {
     return InfoFrom(*replica, name).generation() != asked_for;
@@ -37,7 +37,7 @@ Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t aske
   return replicas;
 }
 
-// Returns the error as one of a server of the cluster.
+// Returns the error with a note that says which server of the cluster it comes from.
 absl::Status OfServer(const Replica& replica, const Group& group, const absl::Status& status) {
   return WithOrigin(status, absl::StrCat("server ", replica.target(), " of group ", group.name()));
 }
@@ -155,7 +155,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
         *changed = *changed || response->changed();
       }
     }
-    // From here on requests ask for the new generation.
+    // From here on requests name the new generation.
     membership_->Refresh();
   }
   return InfoOf(name);

@@ -30,7 +30,8 @@ namespace {
 
 using service::ServingState;
 
-// Takes an error about a document or id of a part's request, and returns it with its index in the client's request.
+// Takes an error about a document or id in a part's request. Returns the error with the index that the document or id
+// has in the client's request.
 absl::Status WithClientsItem(const absl::Status& status, const Positions& positions) {
   absl::Status changed = status;
   for (const std::string_view list : {"documents", "string_ids.ids", "int_ids.ids"}) {
@@ -39,7 +40,8 @@ absl::Status WithClientsItem(const absl::Status& status, const Positions& positi
   return changed;
 }
 
-// Returns the first error of a write to several groups, in terms of the client's call; it says what was written.
+// Returns the first error of a write to several groups, or OK if there is none. The error names indices of the
+// client's request, and says which groups have carried out their part of the write.
 template <typename Response>
 absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups,
                      const std::vector<Positions>& positions) {
@@ -62,19 +64,19 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
     absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
   absl::Status status = client::WithAddition(WithClientsItem(*first, positions[failed]), addition);
-  // With several groups, an error that says that nothing was written speaks for one of them only.
+  // If several groups were asked, an error that says that nothing was written is true only of its own group.
   if (answers.size() > 1 && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
   return status;
 }
 
-// Returns the error of a read with the server's message and details, and the index in the client's request. If the
-// group is lost, the error names it.
+// Returns the error of a read with the server's message and details, and with the index in the client's request. If
+// the group is lost, the error also names the group.
 absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
   absl::Status of_client = WithClientsItem(status, positions);
   return IsLost(status) ? WithOrigin(of_client, absl::StrCat("group ", group)) : of_client;
 }
 
-// Returns one check per request, which calls `check` with the request and its answer.
+// Returns one check per request. It calls `check` with that request and its answer.
 template <typename Response, typename Request, typename Check>
 std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<const Request>>& requests, Check check) {
   std::vector<AnswerCheck<Response>> checks;
@@ -84,8 +86,8 @@ std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<co
   return checks;
 }
 
-// Returns INVALID_ARGUMENT, as a single server does, if the groups' answers are within the limit but too large
-// together.
+// If each group's answer is within the limit but the merged answer is too large, returns INVALID_ARGUMENT, as a
+// single server does.
 absl::Status CheckReadSize(const v1::GetResponse& merged, const service::RequestLimits& limits) {
   const auto bytes = static_cast<uint64_t>(merged.ByteSizeLong());
   if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
@@ -96,8 +98,8 @@ absl::Status CheckReadSize(const v1::GetResponse& merged, const service::Request
       {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
 }
 
-// Sends the parts of a write to their groups. Once all have answered without an error, `merge` makes the response,
-// `submitted` (may be null) is called, and the client's call is finished.
+// Sends the parts of a write to their groups. If all groups answer without an error, `merge` makes the response, and
+// `submitted` (may be null) is called. In each case this finishes the client's call.
 template <typename Request, typename Response, typename Check, typename Merge>
 void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, const std::string& collection,
                   DealtCall<Request> sent, Rpc<Request, Response> rpc, Check check,

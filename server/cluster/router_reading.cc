@@ -1,5 +1,5 @@
-// Counts and lists documents over the groups of a cluster: each group answers for its own, and the router adds counts
-// up and merges pages.
+// Counts and lists documents over the groups of a cluster. Each group answers for its own documents, and the router
+// adds up the counts and merges the pages.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -27,14 +27,14 @@
 namespace maxsim::cluster {
 namespace {
 
-// The maximum number of tries of a call, if the groups keep moving on to another generation.
+// The maximum number of times that a call is tried if the groups keep changing to another generation.
 constexpr int kMaxReadingAttempts = 4;
 
-// Returns an error of a group as the client's. An error of a group that is lost names it.
+// Turns an error of a group into the client's error. If the group is lost, the error names it.
 absl::Status GroupErrorOf(const absl::Status& status, const std::string& group, bool names_generation) {
   if (!IsLost(status) || (names_generation && IsOtherGeneration(status))) return status;
   if (absl::IsUnavailable(status)) return WithOrigin(status, absl::StrCat("group ", group));
-  // The details of another code would not fit this one.
+  // The details belong to an error with another code, so they are dropped.
   return absl::UnavailableError(absl::StrCat("group ", group, " does not answer: ", status.message()));
 }
 
@@ -42,7 +42,7 @@ absl::Status CheckLimit(const v1::CountRequest&) { return absl::OkStatus(); }
 absl::Status CheckLimit(const v1::FacetsRequest& request) { return service::CheckFacetsLimit(request.limit()); }
 absl::Status CheckLimit(const v1::ScrollRequest& request) { return service::CheckScrollLimit(request.limit()); }
 
-// Return the check of a group's answer to its part of the request, which must not be null.
+// Return a check of a group's answer. `of_part` is the group's part of the request, and must not be null.
 template <typename Request, typename Response>
 AnswerCheck<Response> CheckOf(std::shared_ptr<const Request> of_part, const CollectionView&) {
   return [of_part = std::move(of_part)](const Response& answer) { return CheckCountAnswer(*of_part, answer); };
@@ -56,7 +56,7 @@ AnswerCheck<v1::ScrollResponse> CheckOf(std::shared_ptr<const v1::ScrollRequest>
              const v1::ScrollResponse& answer) { return CheckScrollAnswer(*of_part, has_int_ids, shape, answer); };
 }
 
-// Return the answer to the client, made of those of the groups, which are OK.
+// Return the answer to the client, merged from the groups' answers. All of them must be OK.
 absl::StatusOr<v1::CountResponse> Merge(const v1::CountRequest&, const CollectionView& collection,
                                         std::vector<absl::StatusOr<v1::CountResponse>> answers,
                                         const service::RequestLimits&) {
@@ -82,7 +82,7 @@ absl::StatusOr<v1::ScrollResponse> Merge(const v1::ScrollRequest& request, const
 
 template <typename Request, typename Response>
 struct RouterDocuments::Reading {
-  // Whether it looks at all documents that match. Few such calls run at a time.
+  // Whether the call looks at all documents that match. Only a few such calls run at the same time.
   static constexpr bool kIsPass = !std::is_same_v<Request, v1::CountRequest>;
 
   explicit Reading(Rpc<Request, Response> of_groups) : rpc(of_groups) {}
@@ -115,7 +115,7 @@ void RouterDocuments::Ask(std::shared_ptr<Reading<Request, Response>> reading) {
     auto of_part = std::make_shared<Request>(reading->request);
     of_part->set_generation(collection.generation);
     if constexpr (std::is_same_v<Request, v1::FacetsRequest>) {
-      // The most frequent values of all may be rare ones in each group, so that the groups send all that they have.
+      // A value that is frequent in total may be rare in each group. So each group sends all of its values.
       if (collection.parts.size() > 1) of_part->set_limit(service::kMaxFacetValues);
     }
     for (const CollectionView::Part& part : collection.parts) {
@@ -144,11 +144,11 @@ void RouterDocuments::Gather(const std::shared_ptr<Reading<Request, Response>>& 
   const bool other_generation = std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<Response>& answer) {
     return IsOtherGeneration(answer.status());
   });
-  // The groups have changed to another generation meanwhile. Refresh the view and try again.
+  // The groups have changed to another generation since the view was made. Refresh the view and try again.
   if (other_generation && !names_generation && reading->num_attempts < kMaxReadingAttempts &&
       MonotonicNow() < reading->call->context.deadline) {
     return deps_.membership->RefreshThen([this, reading] {
-      // If memory runs out, the destruction of the call answers it.
+      // If memory runs out, the destructor of the call sends its answer.
       Guarded([&] {
         Ask(reading);
         return absl::OkStatus();

@@ -16,7 +16,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// The maximum number of tries of a request, if the groups keep moving on to another generation.
+// The maximum number of times that a request is tried if the groups keep changing to another generation.
 constexpr int kMaxAttempts = 4;
 
 }  // namespace
@@ -127,7 +127,8 @@ void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
   const bool other_generation =
       std::any_of(answers.begin(), answers.end(),
                   [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherGeneration(answer.status()); });
-  // The groups have changed to another generation, or other replicas may answer. Refresh the view and try again.
+  // The groups have changed to another generation, or a replica that was not asked may answer. Refresh the view and
+  // try again.
   const bool again = (other_generation && scoring->num_attempts < kMaxAttempts) ||
                      (scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers));
   if (again && call.request.generation() == 0 && MonotonicNow() < call.context.deadline) {
@@ -137,7 +138,7 @@ void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
     });
     if (!returned.ok()) return call.Refuse(Rejection::kMemory, std::move(returned));
     return deps_.membership->RefreshThen([this, scoring] {
-      // Without memory the call is answered as it goes.
+      // If memory runs out, the destructor of the call sends its answer.
       Guarded([&] {
         Ask(scoring);
         return absl::OkStatus();
@@ -203,7 +204,7 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
     const auto collection = deps_.membership->view()->Find(call->request.collection());
     if (!collection.ok()) return collection.status();
     request = std::make_shared<v1::RerankRequest>(call->request);
-    // Splitting the request gives the part that holds the id.
+    // Splitting the request finds the part that holds the id.
     const absl::StatusOr<SplitRequest> split = SplitRerank(call->request, collection->get(), deps_.limits, 0);
     if (!split.ok()) return split.status();
     target = (*collection)->parts[split->parts.front().part].target;

@@ -14,7 +14,7 @@ using namespace key_kinds;
 
 namespace {
 
-// Its value is printed as FIRST-LAST, however it was written.
+// The value is always printed as FIRST-LAST, in whichever form it was written.
 Key PartitionKey() {
   return {
       .name = "cluster.partition",

@@ -36,8 +36,9 @@ absl::Status SetKey(const Key& key, std::string_view text, const std::string& or
   return absl::OkStatus();
 }
 
-// `text` is NAME=PATH[,residency] or several of them separated by ';'. `seen` has the names that this origin has given
-// so far: an origin may replace a collection of an earlier origin, but not one of its own.
+// `text` is NAME=PATH[,residency], or several of these separated by ';'. `seen` has the names that this origin has
+// already given. An origin may replace a collection of an earlier origin, but must not name the same collection
+// twice.
 absl::Status AddCollections(std::string_view text, const std::string& origin, std::set<std::string>& seen,
                             Loaded& loaded) {
   for (absl::string_view part : absl::StrSplit(std::string(text), ';', absl::SkipEmpty())) {
@@ -52,10 +53,10 @@ absl::Status AddCollections(std::string_view text, const std::string& origin, st
   return absl::OkStatus();
 }
 
-// `named_by` is what named the file: --config or MAXSIM_CONFIG.
+// `named_by` says where the file's path came from: --config or MAXSIM_CONFIG.
 absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& loaded) {
-  // A folder would read as an empty file, so that the server would start with defaults, without authentication. This
-  // happens with a mistyped bind mount: container runtimes create a folder for it.
+  // Reading a folder would give an empty text, and the server would start with defaults and so without
+  // authentication. This happens with a mistyped bind mount, for which container runtimes create a folder.
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a folder, not a file"));
   }
@@ -65,7 +66,7 @@ absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& lo
         absl::StrCat(named_by, ": cannot read ", path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
     return errno == EACCES ? absl::PermissionDeniedError(message) : absl::NotFoundError(message);
   }
-  // An empty pipe would start a server with defaults too.
+  // Reading an empty pipe would make the server start with defaults, too.
   if (text->empty() && OtherKind(path) == "a pipe") {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a pipe into which nobody writes"));
   }
@@ -84,8 +85,8 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
     std::set<std::string> seen;
     if (absl::Status status = AddCollections(value, "MAXSIM_COLLECTIONS", seen, loaded); !status.ok()) return status;
   }
-  // Unknown names are no errors, since other programs' variables (MAXSIM_SERVER) and Kubernetes' (MAXSIM_SERVICE_HOST)
-  // share the prefix.
+  // An unknown name is not an error, since variables of other programs (MAXSIM_SERVER) and of Kubernetes
+  // (MAXSIM_SERVICE_HOST) have the same prefix.
   for (const std::string& name : names) {
     if (!absl::StartsWith(name, "MAXSIM_") || std::count(name.begin(), name.end(), '_') < 2) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
@@ -97,7 +98,7 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
   return absl::OkStatus();
 }
 
-// A flag of the command line. All are split before any is applied, because --config must be applied first.
+// A flag of the command line. All flags are parsed before any is applied, because --config must be applied first.
 struct Flag {
   std::string name;  // without dashes
   std::string value;
@@ -108,7 +109,7 @@ const std::set<std::string>& Switches() {
   return *names;
 }
 
-// OK, or that the flag is unknown and which one may be meant.
+// Returns OK if the flag is known. Otherwise returns an error that suggests a flag with a similar name.
 absl::Status CheckKnown(const std::string& flag) {
   std::vector<std::string> known = {"config", "collection", "backend"};
   for (const Key& candidate : Keys()) known.push_back(candidate.name);
@@ -148,7 +149,7 @@ absl::StatusOr<std::vector<Flag>> SplitFlags(const std::vector<std::string>& arg
   return flags;
 }
 
-// `seen` are the collections that flags have named so far.
+// `seen` has the names of the collections that earlier flags named.
 absl::Status ApplyFlag(const Flag& flag, std::set<std::string>& seen, Loaded& loaded) {
   const std::string origin = absl::StrCat("--", flag.name);
   if (flag.name == "config") return absl::OkStatus();
@@ -176,7 +177,8 @@ std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
 
 absl::StatusOr<Loaded> LoadSources(const std::vector<std::string>& args, const Environment& all,
                                    const std::vector<std::string>& names) {
-  // Ignore empty variables: a template leaves one if a value is missing, and that must not switch off authentication.
+  // Ignore empty variables. A template leaves a variable empty if its value is missing, and that must not switch off
+  // authentication.
   const Environment environment = [&all](const char* name) -> const char* {
     const char* value = all(name);
     return value == nullptr || *value == '\0' ? nullptr : value;
@@ -215,7 +217,8 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
                             const std::vector<std::string>& names) {
   absl::StatusOr<Loaded> loaded = LoadSources(args, environment, names);
   if (loaded.ok()) return loaded;
-  // The message quotes a file, a variable or a flag, and goes to a terminal and to logs.
+  // The message quotes a file, a variable or a flag, and is written to a terminal and to logs. So it must be
+  // printable.
   constexpr size_t kLongestMessage = 2000;
   const absl::string_view message = loaded.status().message();
   return absl::Status(loaded.status().code(), Printable({message.data(), message.size()}, kLongestMessage));

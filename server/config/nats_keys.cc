@@ -19,7 +19,7 @@ constexpr size_t kMaxPrefixBytes = 32;
 constexpr int kMaxReplicas = 5;
 
 constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
-// Less than the two minutes for which the stream recognizes a repeated write and drops it.
+// This must be less than the two minutes in which the stream recognizes a repeated write and drops it.
 constexpr absl::Duration kMaxTimeout = absl::Minutes(1);
 
 absl::Status CheckPrefix(std::string_view text) {
@@ -38,7 +38,7 @@ absl::Status CheckUrl(std::string_view text) {
     if ((absl::StartsWith(url, "nats://") || absl::StartsWith(url, "tls://")) && url.find_first_of(" \t") == url.npos) {
       continue;
     }
-    // It may hold a password.
+    // The error does not quote the text, because it may hold a password.
     return absl::InvalidArgumentError("is not a list of nats://HOST:PORT or tls://HOST:PORT with commas between");
   }
   return absl::OkStatus();

@@ -74,7 +74,7 @@ absl::Status ValidateEncoder(const Config& config) {
 absl::Status ValidateLive(const live::LiveOptions& live) {
   for (const absl::Status& status :
        {Ordered("live.segment_bytes", live.segment_bytes, "live.max_segment_bytes", live.max_segment_bytes),
-        // Otherwise segments would be full before a compaction begins.
+        // With a larger value, segments would be full before a compaction begins.
         live.compact
             ? Ordered("live.compact_at_bytes", live.compact_at_bytes, "live.max_segment_bytes", live.max_segment_bytes)
             : absl::OkStatus()}) {

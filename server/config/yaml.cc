@@ -1,4 +1,5 @@
-// Reads the file format, and writes the output of --print-config. No exception of yaml-cpp leaves this file.
+// Reads the file format, and writes the output of --print-config. No exception of yaml-cpp leaves the functions of
+// this file.
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -40,7 +41,8 @@ std::string Suggestion(const std::string& name, const std::vector<std::string>& 
   return nearest.empty() ? "" : absl::StrCat(" (did you mean ", nearest, "?)");
 }
 
-// Returns how the file spells a key that stands there in the spelling of the flags (`engine.lanes: 3` as one line).
+// Returns a hint for a key that was written as in a flag (`engine.lanes: 3` in one line). The hint shows how to write
+// the key in a file.
 std::string SpellingHint(const std::string& name) {
   const size_t dot = name.find('.');
   return absl::StrCat(" (write \"", name.substr(0, dot), ":\" and below it, indented, \"", name.substr(dot + 1),
@@ -181,7 +183,7 @@ absl::Status ApplyDocument(const YAML::Node& document, const std::string& origin
   return absl::OkStatus();
 }
 
-// Keeps the place where a document begins; what it holds is read by YAML::Load.
+// Finds the line on which a document begins. Everything else is read by YAML::Load.
 class DocumentStart : public YAML::EventHandler {
  public:
   const YAML::Mark& mark() const { return mark_; }
@@ -200,7 +202,7 @@ class DocumentStart : public YAML::EventHandler {
   YAML::Mark mark_;
 };
 
-// YAML::Load reads only the first document, and would silently ignore the settings in further ones.
+// YAML::Load reads only the first document, so it would silently ignore settings in further documents.
 absl::Status CheckOneDocument(const std::string& text, const std::string& origin) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -210,7 +212,7 @@ absl::Status CheckOneDocument(const std::string& text, const std::string& origin
               "a second YAML document begins here; the file must hold one");
 }
 
-// A scalar that YAML reads back as the same text.
+// Returns a scalar that YAML reads back as `value`.
 std::string Quoted(const std::string& value) {
   const bool plain = !value.empty() && value.find_first_not_of(
                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -14,11 +14,12 @@
 namespace maxsim::encoder {
 namespace {
 
-// The nesting of what is read is 5 at most; members that are not read may have some more.
+// The parts that are read are nested 5 deep at most. Members that are not read may be nested more deeply.
 constexpr int kMaxDepth = 16;
 
-// The matrices of {"data": [{"index": I, "data": ROWS}, ...]}, where "data" may be "embedding" and ROWS base64, or
-// those of [ROWS, ...]. ROWS is [[value, ...], ...]. Members that are not named here are skipped.
+// Reads the matrices of {"data": [{"index": I, "data": ROWS}, ...]}, where "embedding" may replace the inner "data"
+// and ROWS may be base64, or the matrices of [ROWS, ...]. ROWS is [[value, ...], ...]. Members that are not named
+// here are skipped.
 class MatrixEvents : public JsonEvents {
  public:
   MatrixEvents(bool is_list, size_t num_texts, int32_t dim)
@@ -161,7 +162,7 @@ class MatrixEvents : public JsonEvents {
   bool ReadBase64(const std::string& text) {
     std::string bytes;
     if (!absl::Base64Unescape(text, &bytes)) return Fail("a matrix is a text that is not base64");
-    // The text does not say where a row ends.
+    // Base64 does not show where a row ends.
     if (dim_ == 0) return Refuse("matrices are in base64, and encoder.dim is not set");
     const size_t row_bytes = static_cast<size_t>(dim_) * sizeof(float);
     if (bytes.size() % row_bytes != 0) {

@@ -21,7 +21,7 @@ constexpr size_t kMaxNameBytes = 1024;
 // Longer lists in the metadata are ignored: once parsed, they would take many times their size.
 constexpr size_t kMaxListBytes = size_t{4} << 20;
 
-// Where the rows of each text are.
+// Returns the number of rows of each text.
 absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor, std::string_view body,
                                                  size_t num_texts, int64_t num_rows) {
   const std::optional<ElementType> type = collection::ElementTypeFromSafetensors(tensor.dtype);
@@ -47,8 +47,8 @@ absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor
   return lengths;
 }
 
-// Gives texts their pieces where `metadata` names one for each token of every text. Nothing depends on them, so that
-// others are passed over.
+// Sets the pieces of each text for which `metadata` has a list with one piece per token. Ignores other lists, because
+// no score depends on the pieces.
 void AddPieces(std::string_view metadata, std::vector<EncodedText>* texts) {
   if (metadata.size() > kMaxListBytes) return;
   nlohmann::json lists = nlohmann::json::parse(metadata, nullptr, /*allow_exceptions=*/false);

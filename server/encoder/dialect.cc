@@ -35,15 +35,15 @@ std::string TextMember(const json& object, const char* name) {
 
 std::string MessageIn(const json& body) {
   if (!body.is_object()) return {};
-  // {"error": {"message": "..."}} of vLLM and OpenAI.
+  // The form of vLLM and OpenAI: {"error": {"message": "..."}}.
   if (const auto error = body.find("error"); error != body.end() && error->is_object()) {
     if (std::string text = TextMember(*error, "message"); !text.empty()) return text;
   }
-  // {"error": "..."} of TEI, {"message": "..."} of older vLLM, {"detail": "..."} of FastAPI.
+  // The forms of TEI ({"error": "..."}), older vLLM ({"message": "..."}) and FastAPI ({"detail": "..."}).
   for (const char* name : {"error", "message", "detail"}) {
     if (std::string text = TextMember(body, name); !text.empty()) return text;
   }
-  // {"detail": [{"msg": "..."}, ...]} of FastAPI's validation.
+  // The form of FastAPI's validation: {"detail": [{"msg": "..."}, ...]}.
   if (const auto detail = body.find("detail"); detail != body.end() && detail->is_array() && !detail->empty()) {
     if (detail->front().is_object()) return TextMember(detail->front(), "msg");
   }
@@ -95,7 +95,8 @@ std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind,
       break;
     case Dialect::kOpenAi:
       body["encoding_format"] = "float";
-      // Servers that tell queries from documents know one of the two: input_type, or PyLate's is_query.
+      // Set both input_type and PyLate's is_query, because an encoder that treats queries and documents differently
+      // knows only one of these.
       body["input_type"] = is_query ? "query" : "document";
       body["is_query"] = is_query;
       body["input"] = std::move(list);
@@ -145,9 +146,9 @@ std::string SaidInError(std::string_view body, std::string_view secret) {
     if (!parsed.is_discarded()) message = MessageIn(parsed);
   }
   if (message.empty()) {
-    // JSON may spell the slashes of a secret "\\/".
+    // JSON may escape the slashes of a secret as "\\/".
     message = absl::StrReplaceAll(ForStrCat(body.substr(0, kMaxErrorBytes)), {{"\\/", "/"}});
-    // The cut may have left the beginning of the secret at the end of the message.
+    // The body may have been cut within the secret. So remove a beginning of the secret from the end of the message.
     const bool is_cut = body.size() > kMaxErrorBytes;
     for (size_t size = is_cut ? std::min(secret.size(), message.size()) : 0; size > 0; --size) {
       if (!std::string_view(message).ends_with(secret.substr(0, size))) continue;

@@ -7,10 +7,11 @@
 namespace maxsim::encoder {
 namespace {
 
-// Estimated memory per entry for the nodes of the list and the map, with the headers of their allocations.
+// Estimated memory per entry for the nodes of the list and of the map, including the overhead of their allocations.
 constexpr uint64_t kEntryBytes = 256;
 
-// Strings that may hold any bytes come after all of their lengths, so that different inputs never give the same key.
+// The key has the lengths of all strings before the strings, which may hold any bytes. So different inputs never have
+// the same key.
 std::string KeyOf(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text) {
   return Cat(identity.model.size(), " ", identity.fingerprint.size(), " ", identity.query_prefix.size(), " ",
              identity.dim, " ", identity.query_length, " ", identity.query_expansion ? 1 : 0, " ", max_tokens, " ",
@@ -84,8 +85,8 @@ std::shared_ptr<Cancellation> CachedEncoder::Encode(EncodeRequest request, Done 
     return std::make_shared<NoCancellation>();
   }
   std::string text = request.texts.front();
-  // The result is cached only if the encoder's identity is still the one in the key. It changes when the encoder first
-  // reports who it is.
+  // The result is cached only if the encoder's identity is still the one in the key. The identity changes when the
+  // encoder first reports its model.
   return encoder_->Encode(std::move(request),
                           [this_encoder = encoder_.get(), cache = cache_, identity = std::move(identity), max_tokens,
                            text = std::move(text), done = std::move(done)](auto result) mutable {

@@ -34,13 +34,13 @@ constexpr size_t kMaxShownError = 200;
 // After an answer with this status, the connection speaks another protocol.
 constexpr unsigned kSwitchingProtocols = 101;
 
-// The largest Retry-After that is passed on, in seconds.
+// The largest delay, in seconds, that is taken from a Retry-After header.
 constexpr int kMaxRetryAfter = 3600;
 
 std::optional<absl::Duration> RetryAfterOf(const http::fields& header) {
   const auto text = header[http::field::retry_after];
   int seconds = 0;
-  // The other form, a date, is not passed on: it would need this machine's wall clock to be right.
+  // Retry-After may also be a date. A date is ignored, because using it needs a correct wall clock on this machine.
   if (!absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &seconds) || seconds < 0) return std::nullopt;
   return absl::Seconds(std::min(seconds, kMaxRetryAfter));
 }
@@ -58,7 +58,8 @@ HttpConnection::HttpConnection(asio::io_context* loop, const HttpPeer* peer)
 
 template <typename Then>
 auto HttpConnection::InCall(Then then) {
-  // The constraint lets Asio choose among its overloads by the arguments that `then` takes.
+  // Asio chooses among its overloads by the arguments that a handler takes. The constraint shows it the arguments
+  // that `then` takes.
   return [ self = shared_from_this(), exchange = exchange_, then = std::move(then) ](
       Error error, auto&&... rest) mutable requires std::invocable<Then&, Error, decltype(rest)...> {
     if (self->exchange_ == exchange) then(error, rest...);
@@ -106,7 +107,8 @@ bool HttpConnection::IsUsable() {
   char byte = 0;
   const ssize_t size = recv(socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (size < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-  // A TLS peer may send tickets between calls, which OpenSSL takes with the next answer.
+  // A TLS peer may send session tickets between calls. OpenSSL reads them together with the next answer, so the
+  // connection is usable.
   return size > 0 && tls_ != nullptr;
 }
 
@@ -145,8 +147,8 @@ void HttpConnection::Write() {
   is_connected_ = true;
   WithStream([this](auto& stream) {
     http::async_write(stream, exchange_->request, InCall([this](Error error, size_t) {
-                        // An encoder may refuse a call and close before it has read all of it. Its answer can still be
-                        // read.
+                        // An encoder may refuse a call and close the connection before it has read the whole call.
+                        // Its answer can still be read.
                         if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
                           return Fail("cannot send", error);
                         }
@@ -159,7 +161,7 @@ void HttpConnection::Write() {
 void HttpConnection::Read() {
   auto& parser = exchange_->parser.emplace();
   parser.header_limit(kMaxHeaderBytes);
-  // Beast 1.74 ignores the limit where a header states the length, so ReadBody checks that length itself.
+  // Beast 1.74 ignores the limit if a header states the body's length, so ReadBody checks that length itself.
   parser.body_limit(std::numeric_limits<uint64_t>::max());
   WithStream([this, &parser](auto& stream) {
     http::async_read_header(stream, buffer_, parser,
@@ -168,8 +170,8 @@ void HttpConnection::Read() {
 }
 
 void HttpConnection::OnHeader() {
-  // An interim answer (RFC 9110, 15.2) precedes the final one. If it were taken for the final answer, the final one
-  // would be read as the answer to the next call.
+  // An interim answer (RFC 9110, 15.2) comes before the final one. If the interim answer were taken for the final
+  // one, the final answer would be taken for the answer to the next call.
   const unsigned status = exchange_->parser->get().result_int();
   const bool is_interim = status >= 100 && status < 200 && status != kSwitchingProtocols;
   if (!is_interim) return ReadBody();
@@ -188,7 +190,7 @@ void HttpConnection::ReadBody() {
 
 void HttpConnection::TakeBody() {
   auto& parser = *exchange_->parser;
-  // Beast 1.74 fails an assertion if it gets only four bytes of the last chunk, which has at least five.
+  // Beast 1.74 fails an assertion if it gets only four bytes of the last chunk. That chunk has at least five bytes.
   const size_t min_bytes = parser.chunked() ? 5 : 1;
   Error error;
   while (!parser.is_done() && buffer_.size() >= min_bytes && error != http::error::need_more) {
@@ -196,7 +198,7 @@ void HttpConnection::TakeBody() {
     if (error && error != http::error::need_more) return OnAnswer(error);
   }
   if (parser.is_done()) return OnAnswer({});
-  // The parser has left this many bytes unread, so they are a chunk's header line without an end.
+  // The parser has left all of these bytes unread. So they are the header line of a chunk that has no end yet.
   if (buffer_.size() > kMaxHeaderBytes) return OnAnswer(http::error::header_limit);
   WithStream([this](auto& stream) {
     stream.async_read_some(buffer_.prepare(kReadBytes), InCall([this](Error failed, size_t size) {

@@ -17,11 +17,11 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// An answer up to this size is read on the loop's thread, which takes about a millisecond as JSON.
+// An answer up to this size is parsed on the loop's thread. If it is JSON, this takes about a millisecond.
 constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
 
-// Returns the trace of a call with texts of several requests: the first one that is sampled or, if none is, that of the
-// first request.
+// A call may have texts of several requests. Returns the trace of the first request that is sampled or, if none is,
+// the trace of the first request.
 const TraceHeaders& TraceOf(const std::vector<TextRange>& ranges) {
   constexpr std::string_view kSampled = "-01";
   for (const TextRange& range : ranges) {
@@ -133,7 +133,7 @@ void HttpEncoder::Impl::OnOutcome(const CallPtr& call, HttpOutcome outcome) {
     try {
       *answer = Parse(*call, body);
     } catch (const std::exception&) {
-      // The call fails, as with any other answer that cannot be read.
+      // `answer` keeps the error that it was made with, so the call fails like one whose answer cannot be read.
     }
     body = {};
     asio::post(loop_, [this, call, answer] { OnAnswer(call, std::move(*answer)); });
@@ -240,7 +240,7 @@ void HttpEncoder::Impl::Succeed(const CallPtr& call, std::string_view result) {
 
 void HttpEncoder::Impl::Fail(const CallPtr& call, std::string_view result, absl::Status why) {
   Count(*call, result);
-  // The error may quote the part of the answer that could not be read.
+  // The error may quote the part of the answer that could not be read, so secrets are removed from it.
   why = WithMessage(why, WithoutSecrets(std::string(why.message()), peer_.token));
   OnFailure(why);
   EndCall(call, WithMessage(why, Cat(where_, ": ", std::string(why.message()))));

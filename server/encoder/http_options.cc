@@ -25,8 +25,8 @@ std::string EncoderUrl::HostHeader() const {
 }
 
 absl::StatusOr<EncoderUrl> ParseEncoderUrl(std::string_view text) {
-  // Refuse characters that cannot stand in a request line or a header, and those that would begin a query, a fragment
-  // or user information.
+  // Refuse characters that are not allowed in a request line or a header, and those that would begin a query, a
+  // fragment or user information.
   for (const char c : text) {
     if (c <= ' ' || c > '~' || c == '?' || c == '#' || c == '@') return Refuse(text);
   }

@@ -47,7 +47,7 @@ absl::Status SetUpTls(const HttpEncoderOptions& options, ssl::context& context) 
                                   std::pair("encoder.tls_key_file", &options.tls_key_file)}) {
     if (absl::Status status = CheckReadable(key, *path); !status.ok()) return status;
   }
-  // Without a callback OpenSSL asks for a pass phrase on the terminal.
+  // Without a callback OpenSSL would ask for a pass phrase on the terminal.
   context.set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); }, error);
   context.use_certificate_chain_file(options.tls_cert_file, error);
   if (error) return Say("encoder.tls_cert_file", options.tls_cert_file, error);

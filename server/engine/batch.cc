@@ -97,8 +97,8 @@ void Lane::Batch::AssignParts() {
   RecordPartLoad();
 }
 
-// Adds the work of parts without replicas to their devices' load, roughly by tokens: other batches choose between
-// replicas by it.
+// For parts without replicas, adds their work to the load of their devices, divided roughly by tokens. Other batches
+// choose between replicas by that load.
 void Lane::Batch::RecordPartLoad() {
   if (devices_.size() == 1) return;
   double tokens = 0;
@@ -170,7 +170,7 @@ void Lane::Batch::MergeHits() {
       const DeviceHits& found = scorer->found(query);
       result.hits.insert(result.hits.end(), found.hits.begin(), found.hits.end());
       num_lists += found.num_lists;
-      // The inline documents of a query are all on one device.
+      // All inline documents of a query are on one device, so at most one scorer has matches.
       if (!found.matches.empty()) result.matches = found.matches;
     }
     FinishHits(query.job_query->top_k, num_lists, &result.hits);
@@ -210,7 +210,7 @@ bool Lane::Batch::DropLostDevices() {
     const bool used = std::any_of(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_this_device) ||
                       std::any_of(scratch_.group_devices.begin(), scratch_.group_devices.end(), is_this_device);
     if (!scorer->lost().ok()) devices_.MarkLost(device, scorer->lost());
-    // No result of a lost device is trusted, whether this batch or another one found the loss.
+    // Discard all results of a lost device, whether this batch or another one has found that it is lost.
     if (!used || devices_.alive(device)) continue;
     scorer->Reset();
     std::replace_if(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_this_device, kUnassigned);

@@ -96,7 +96,7 @@ size_t BatchQueries::GroupOf(const CandidateSet* set) {
   return found->second;
 }
 
-// Sorts the queries by group; groups stand in the order of their first query.
+// Sorts the queries by group. Groups are in the order of their first queries.
 void BatchQueries::GroupQueries() {
   for (const BatchQuery& query : queries_) ++groups_[GroupOf(query.job_query->candidates.get())].num_queries;
   std::stable_sort(queries_.begin(), queries_.end(), [this](const BatchQuery& a, const BatchQuery& b) {

@@ -7,10 +7,10 @@
 namespace maxsim::engine {
 namespace {
 
-// Returns whether all ordinals exist and the positions ascend, without a branch for each candidate.
+// Returns whether all ordinals exist and the positions ascend. Has no branch per candidate.
 bool AllValid(const CandidateSet& set, uint64_t num_documents) {
-  // Compilers vectorise this form. The highest bit of `beyond` is set by an ordinal of 2^63 or more, and by one that is
-  // beyond the last document.
+  // Compilers vectorise this form. The highest bit of `beyond` is set if any ordinal is 2^63 or more, or is beyond
+  // the last document.
   uint64_t beyond = 0;
   for (const uint64_t ordinal : set.ordinals) beyond |= ordinal | (num_documents - 1 - ordinal);
   uint32_t not_ascending = 0;
@@ -62,7 +62,7 @@ absl::Status CandidatesByPart::Assign(const store::Collection& collection, const
     return absl::OkStatus();
   }
 
-  // This counting sort by part is stable and linear in the list.
+  // This is a counting sort by part. It is stable and takes time linear in the length of the list.
   locations_.resize(count);
   for (size_t idx = 0; idx < count; ++idx) {
     locations_[idx] = collection.Locate(set.ordinals[idx]);
@@ -74,7 +74,7 @@ absl::Status CandidatesByPart::Assign(const store::Collection& collection, const
     ordinals_[slot] = locations_[idx].ordinal;
     indices_[slot] = static_cast<uint32_t>(idx);
   }
-  // Filling has moved each start to the next part's, so that they are moved back.
+  // The loop above has moved each part's start to the start of the next part. Move them back.
   for (size_t part = num_parts; part > 0; --part) starts_[part] = starts_[part - 1];
   starts_[0] = 0;
   return absl::OkStatus();

@@ -61,7 +61,7 @@ void DeviceScanner::Scan() {
 
 void DeviceScanner::ScanParts(const QueryGroup& group, int64_t max_tokens) {
   for (const uint32_t part_idx : parts_) {
-    // The list of a group without a query that is alive may be that of an earlier batch.
+    // If no query of a group is alive, its list of candidates may be left from an earlier batch.
     if (!lost_.ok() || !queries_->AnyAlive(group)) break;
     const store::Part& part = queries_->collection().part(part_idx);
     const Candidates candidates = CandidatesIn(part, part_idx, group);
@@ -139,7 +139,7 @@ void DeviceScanner::AddInRanges(const Candidates& candidates, int64_t max_tokens
 
 void DeviceScanner::Add(const Candidates& candidates, int64_t max_tokens) {
   if (candidates.count == 0) return;
-  // A scan with a mask may multiply the documents that the mask leaves out.
+  // A scan with a mask may also multiply the documents that the mask leaves out, so they count, too.
   const int64_t tokens =
       candidates.mask.has_value() ? candidates.part->num_tokens() : static_cast<int64_t>(candidates.num_tokens);
   int64_t results = 0;
@@ -162,7 +162,7 @@ void DeviceScanner::ScanPending() {
   if (absl::IsUnavailable(status)) {
     lost_ = std::move(status);
   } else if (!status.ok()) {
-    // Only the query that the backend refuses may fail, so each query gets a call of its own.
+    // Only the query that the backend refuses may fail. So repeat the call once per query.
     for (const size_t task : members_) {
       if (!Alive(tasks_[task])) continue;
       const absl::Status alone = members_.size() > 1 ? Call(absl::MakeConstSpan(&task, 1)) : status;
@@ -202,7 +202,7 @@ absl::Status DeviceScanner::Call(absl::Span<const size_t> task_indices) {
   absl::Status status = executor_->Scan(calls_, &timings_);
   ReportWorkspace();
   for (const Candidates& candidates : pending_) {
-    // A file that is read in place may have changed under the scan.
+    // If the file of the codes is read in place, it may have changed during the scan.
     if (status.ok() && candidates.part->codes != nullptr) status = candidates.part->codes->Check();
   }
   if (!status.ok()) return status;
@@ -234,7 +234,8 @@ void DeviceScanner::AddFound(size_t task_idx, const Candidates& candidates, absl
     }
     found.push_back({one.score, position});
   }
-  // A collection of many parts would gather num_results candidates from each.
+  // Drop candidates now and then: a collection of many parts would otherwise gather num_results candidates from each
+  // part.
   const auto num_results = static_cast<size_t>(tasks_[task_idx].num_results);
   if (found.size() > 4 * num_results) {
     std::nth_element(found.begin(), found.begin() + static_cast<ptrdiff_t>(num_results), found.end(), RanksBefore);

@@ -63,7 +63,7 @@ const Documents* DeviceScorer::Stage(const QueryGroup& group, int64_t begin, int
     const size_t row_bytes = static_cast<size_t>(view.dim) * SizeOf(view.type);
     const std::byte* const rows = group.set->inline_tokens.data() + static_cast<size_t>(first) * row_bytes;
     view.tokens = rows;
-    // i8 rows may begin anywhere; a backend takes them from an even address.
+    // i8 rows may begin at any address, but backends need an even one.
     if (reinterpret_cast<uintptr_t>(rows) % 2 != 0) {
       tokens_.assign(rows, rows + static_cast<size_t>(offsets_.back()) * row_bytes);
       view.tokens = tokens_.data();
@@ -108,7 +108,7 @@ void DeviceScorer::ScoreInline(const QueryGroup& group) {
     found.matches.resize(found.hits.size() * static_cast<size_t>(query.job_query->num_tokens));
     align = align || !found.hits.empty();
   }
-  // Documents that took several stagings are staged once more; those of a single staging are still staged.
+  // If the documents needed several stagings, stage each range again. If they needed only one, they are still staged.
   for (int64_t begin = 0; align && begin < view.num_documents && AnyAlive();) {
     const int64_t end = EndOfStagedRange(group, begin);
     if (!whole) staged = Stage(group, begin, end);

@@ -7,8 +7,8 @@
 
 namespace maxsim::engine {
 
-// Adds the tasks of whole-collection queries first, then those of lists group by group, so that queries that share
-// documents are scored in one call.
+// Adds the tasks of queries of the whole collection first. Then adds the tasks of lists, group by group, so that one
+// call scores queries that share documents.
 void DeviceScorer::ScorePart(uint32_t part_idx) {
   const store::Part& part = queries_->collection().part(part_idx);
   if (part.num_documents() == 0) return;
@@ -35,7 +35,7 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
   } else if (collection.num_tombstones(part_idx) != 0) {
     int32_t top_k = 1;
     for (const BatchQuery& query : queries_->QueriesOf(group)) top_k = std::max(top_k, query.job_query->top_k);
-    // A call asks for no more than kMaxTopK results.
+    // A call must not ask for more than kMaxTopK results.
     filter = &filters_.emplace_back(collection.scan_filter(part_idx, static_cast<size_t>(kMaxTopK - top_k)));
   }
   if (filter != nullptr) {
@@ -43,8 +43,8 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
     if (filter->ordinals != nullptr) num_documents = static_cast<int64_t>(filter->ordinals->size());
   }
   if (num_documents == 0) return;
-  // If documents must be copied to the device, the part is cut into ranges that all queries share. Otherwise each call
-  // of a few queries would copy the whole part.
+  // If documents must be copied to the device, the part is cut into ranges, and all queries are scored against each
+  // range. Otherwise each call of a few queries would copy the whole part again.
   const bool is_copied = collection.is_streamed() && part.tier != store::Residency::kGpu;
   const int64_t num_sharing = is_copied ? NumSharing(group) : 1;
   const int64_t max_tokens = MaxTokens(SharedTokens(group, num_sharing));
@@ -89,8 +89,8 @@ void DeviceScorer::AddWholePart(const QueryGroup& group, const store::Part& part
   }
 }
 
-// Scores a part of more documents or tokens than one call may score, in ranges so short that the queries still share
-// documents.
+// Scores a part that has more documents or tokens than one call may score. Cuts it into ranges so short that one call
+// can still score several queries.
 void DeviceScorer::ScoreWholePartInRanges(const QueryGroup& group, const store::Part& part,
                                           const store::ScanFilter* filter) {
   const int64_t num_sharing = NumSharing(group);
@@ -133,7 +133,7 @@ void DeviceScorer::AddListedCandidates(const QueryGroup& group, uint32_t part_id
   const absl::Span<const uint32_t> indices = candidates.indices(part_idx);
   const auto max_candidates = static_cast<size_t>(limits_.max_candidates);
   const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
-  // All candidates fit into one call nearly always.
+  // All candidates nearly always fit into one call.
   const int64_t total =
       ordinals.size() <= max_candidates ? static_cast<int64_t>(collection.num_tokens(part, ordinals)) : 0;
   const bool at_once = ordinals.size() <= max_candidates && total <= max_tokens;
@@ -205,7 +205,7 @@ void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> ta
       FailCall(tasks.front().query->job_idx, status);
       return;
     }
-    // Only the query that the backend refuses may fail, so each query gets a call of its own.
+    // Only the query that the backend refuses may fail. So repeat the call once per query.
     for (const Task& task : tasks) {
       if (Alive(*task.query)) RunCall(documents, absl::MakeConstSpan(&task, 1));
     }
@@ -242,7 +242,7 @@ void DeviceScorer::AddHits(const Task& task, absl::Span<const Scored> scored) {
     }
   }
   ++found.num_lists;
-  // A collection of many parts would gather top_k hits from each: no more than a few times top_k are kept.
+  // A collection of many parts would gather top_k hits from each part. So keep no more than a few times top_k.
   if (hits.size() > 4 * top_k) {
     std::nth_element(hits.begin(), hits.begin() + static_cast<ptrdiff_t>(top_k), hits.end(), RanksBefore);
     hits.resize(top_k);

@@ -67,7 +67,8 @@ uint64_t JobBytes(const Job& job) {
              set->positions.capacity() * sizeof(set->positions[0]) + set->inline_tokens.capacity() +
              set->inline_offsets.capacity() * sizeof(set->inline_offsets[0]) +
              set->inline_scales.capacity() * sizeof(set->inline_scales[0]);
-    // Counted though shared: other jobs and the cache of filters may release it before this job does.
+    // Counts matching documents although they are shared: other jobs and the cache of filters may release them before
+    // this job does.
     if (set->matching != nullptr) bytes += set->matching->memory_bytes();
   }
   return bytes;
@@ -88,7 +89,8 @@ bool StreamsWholeCollection(const Job& job) {
 
 void ComputeWork(Job* job) {
   uint64_t work = 0;
-  // The queries of a request usually share one set, and a request has few: a linear search beats a map.
+  // The queries of a request usually share one set, and a request has few different sets. So a linear search is
+  // faster than a map.
   std::vector<std::pair<const CandidateSet*, uint64_t>> known;
   for (const JobQuery& query : job->queries) {
     const CandidateSet* const set = query.candidates.get();

@@ -10,10 +10,11 @@
 namespace maxsim::engine {
 namespace {
 
-// With this many planes a scan always orders by upper bounds: they prove most answers, so that proofs cost nothing.
+// With this many planes a scan always orders candidates by upper bounds. These bounds prove most answers, so proofs
+// cost nothing.
 constexpr int kProvingPlanes = 4;
 
-// Returns the codes of some part on some device: all have the same shape.
+// Returns the codes of any part on any device. All have the same shape.
 const LoadedCodes* AnyCodes(const store::Collection& collection) {
   for (size_t idx = 0; idx < collection.num_parts(); ++idx) {
     for (const store::Replica& replica : collection.part(idx).replicas) {
@@ -34,7 +35,7 @@ bool AllHaveBounds(const store::Collection& collection, int planes) {
   return true;
 }
 
-// Returns the query's tokens in the form in which they score the originals.
+// Returns the query's tokens converted to the type in which they score the original vectors.
 std::vector<float> Widened(const JobQuery& query, const store::Collection& collection) {
   std::vector<float> tokens(static_cast<size_t>(query.num_tokens) * static_cast<size_t>(collection.dim()));
   ConvertElements(QueryType(collection.storage()), query.tokens.data(), ScalarType::kF32, tokens.data(), tokens.size());
@@ -67,7 +68,7 @@ Lane::RefinedBatch::RefinedBatch(Lane* lane, absl::Span<Job* const> jobs, BatchS
 std::vector<absl::StatusOr<JobResult>> Lane::RefinedBatch::Run() {
   AddTasks();
   std::vector<absl::StatusOr<JobResult>> results;
-  // Every further round has one device less.
+  // Each further round has at least one device fewer.
   for (size_t round = 0; round <= devices_.size(); ++round) {
     const absl::Time start = MonotonicNow();
     Scan();
@@ -87,7 +88,7 @@ void Lane::RefinedBatch::AddTasks() {
   const store::Collection& collection = queries_.collection();
   planes_ = collection.code_planes();
   const LoadedCodes* const codes_of_part = AnyCodes(collection);
-  // IsWanted looked at the snapshot of the first job. The batch uses the latest one, which may have no codes.
+  // IsWanted looked at the snapshot of the first job. The batch uses the latest snapshot, which may have no codes.
   const bool has_codes = planes_ > 0 && codes_of_part != nullptr;
   const bool has_bounds = has_codes && AllHaveBounds(collection, planes_);
   for (const BatchQuery& query : queries_.queries()) {
@@ -106,7 +107,8 @@ void Lane::RefinedBatch::AddTasks() {
     tasks_.push_back({.query = &query,
                       .codes = *std::move(codes),
                       .order = by_bound ? ScanOrder::kUpperBound : ScanOrder::kEstimate,
-                      // Keeps one more, whose score is that of the best candidate left out.
+                      // Asks for one more candidate than is wanted: its score is that of the best candidate that is
+                      // left out.
                       .num_results = std::min(wanted + 1, kMaxScanResults)});
   }
   choices_.resize(tasks_.size());
@@ -140,7 +142,8 @@ void Lane::RefinedBatch::RunScanners() {
   lane_.RunOnDevices(working, [this](uint32_t device) { lane_.scanners_[device]->Scan(); });
 }
 
-// Drops what lost devices found. Returns true if their parts must be assigned to other devices.
+// Drops the candidates that lost devices found. Returns true if the parts of those devices must be assigned to other
+// devices.
 bool Lane::RefinedBatch::DropLostDevices() {
   bool again = false;
   for (const std::unique_ptr<DeviceScanner>& scanner : lane_.scanners_) {

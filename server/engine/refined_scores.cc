@@ -12,7 +12,7 @@
 namespace maxsim::engine {
 namespace {
 
-// Adds the work of a further batch of the same jobs.
+// Adds the work of another batch for the same jobs.
 void AddWork(const BatchStats& more, BatchStats* stats) {
   stats->token_pairs += more.token_pairs;
   stats->document_tokens += more.document_tokens;
@@ -29,7 +29,8 @@ void AddWork(const BatchStats& more, BatchStats* stats) {
   }
 }
 
-// Merges the hits of further candidates of one query into a result: the best top_k of both, in rank order.
+// Merges the hits of further candidates of one query into `result`, which keeps the best top_k of all hits in rank
+// order.
 void MergeHits(const JobQuery& query, const JobQueryResult& more, JobQueryResult* result) {
   struct Source {
     float score = 0;
@@ -56,7 +57,8 @@ void MergeHits(const JobQuery& query, const JobQueryResult& more, JobQueryResult
   result->matches = std::move(merged.matches);
 }
 
-// Candidates of the whole collection are listed by ordinal, and the position of a hit is its ordinal.
+// If the candidates are the whole collection, the scan's choice was scored as a list. Sets each hit's position to its
+// ordinal again.
 void RestorePositions(const JobQuery& query, JobQueryResult* result) {
   if (!query.candidates->has_ordinal_positions()) return;
   for (Hit& hit : result->hits) hit.position = hit.ordinal;
@@ -64,7 +66,7 @@ void RestorePositions(const JobQuery& query, JobQueryResult* result) {
 
 }  // namespace
 
-// Returns the chosen candidates as a list, in the order of the query's candidates.
+// Returns the chosen candidates as a list that has the order of the query's candidates.
 std::shared_ptr<const CandidateSet> Lane::RefinedBatch::SetOf(const ScanTask& task,
                                                               absl::Span<const ScannedCandidate> chosen) const {
   const CandidateSet& all = *task.query->job_query->candidates;
@@ -164,14 +166,14 @@ Refinement Lane::RefinedBatch::RefinementOf(size_t task_idx, const JobQueryResul
     refinement.outside = choice.best.back().score;
   }
   const auto top_k = static_cast<size_t>(task.query->job_query->top_k);
-  // A document that ties with the last one may rank before it: only a smaller bound proves.
+  // A document with the same score as the last hit may rank before it. So only a bound below that score is a proof.
   refinement.is_proven =
       !refinement.outside.has_value() ||
       (refinement.outside_is_bound && result.hits.size() == top_k && *refinement.outside < result.hits.back().score);
   return refinement;
 }
 
-// Scores further candidates for the queries that need a proof and have none: those whose bounds reach the k-th score.
+// For each query that needs a proof and has none, scores the further candidates whose bounds reach the k-th score.
 void Lane::RefinedBatch::Prove(std::vector<absl::StatusOr<JobResult>>* results) {
   std::vector<std::vector<JobQuery>> queries(jobs_.size());
   std::vector<size_t> asked;       // tasks

@@ -27,7 +27,7 @@ bool IsStorage(v1::DataType type) {
          type == v1::DATA_TYPE_RESIDUAL_4 || type == v1::DATA_TYPE_RESIDUAL_8;
 }
 
-// Checks the fields that a collection has once a generation of it is loaded.
+// Checks the fields that a collection has only after a generation of it was loaded.
 std::optional<AnswerFault> CheckLoaded(const std::string& path, const v1::CollectionInfo& info) {
   if (info.dim() < static_cast<uint32_t>(kMinDim) || info.dim() > static_cast<uint32_t>(kMaxDim)) {
     return WrongInfo("dim", path, ".dim is ", info.dim(), ", and ", kMinDim, " to ", kMaxDim, " are accepted");

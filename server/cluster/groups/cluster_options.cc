@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxGroupNameBytes = 64;
 
-// The maximum size of a file of groups. A larger file is probably not one.
+// The maximum size of a file of groups. A larger file is probably a different kind of file.
 constexpr int64_t kMaxGroupsFileBytes = int64_t{1} << 20;
 
 bool IsGroupName(std::string_view name) {

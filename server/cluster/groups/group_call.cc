@@ -21,8 +21,9 @@ constexpr absl::Duration kTooManyCallsDelay = absl::Milliseconds(50);
 // smaller requests.
 constexpr absl::Duration kMaxFullTime = absl::Seconds(1);
 
-// A replica counts as stalled once it has answered no call for ten times the group's latency percentile. The minimum is
-// for groups whose calls take microseconds, the maximum also for groups without a measured percentile.
+// A replica counts as stalled if it has answered no call for ten times the group's latency percentile, within these
+// bounds. The minimum is for groups whose calls take microseconds. The maximum also applies to groups without a
+// measured percentile.
 constexpr int kSilencePercentiles = 10;
 constexpr absl::Duration kMinSilence = absl::Milliseconds(100);
 constexpr absl::Duration kMaxSilence = absl::Seconds(5);
@@ -33,9 +34,9 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 // A check may be late by this fraction of its delay, so that the timer can wake once for many calls.
 constexpr int kLookSlack = 16;
 
-// Returns whether an error counts against the replica. Errors about the request or its sender don't. UNAVAILABLE with
-// a retry delay doesn't either: the replica is healthy, but has not applied the write that the request must see, or has
-// lost the stream that takes its writes.
+// Returns whether an error counts against the replica. Errors that the request or its sender caused do not count.
+// UNAVAILABLE with a retry delay does not count either: the replica is healthy, but it has not yet applied the write
+// that the request must see, or is not connected to the stream that takes its writes.
 bool IsFault(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -74,7 +75,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
         send_(std::move(send)),
         done_(std::move(done)) {}
 
-  // Every call is answered: one whose last callback was lost because memory ran out is answered here.
+  // Answers a call whose last callback was lost because memory ran out, so that every call is answered.
   ~GroupCall() override {
     if (!begun_ || done_ == nullptr) return;
     target_.group->EndCall();
@@ -136,7 +137,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   bool MayAskSecond() const { return options_.may_hedge && target_.replicas.size() > 1; }
 
-  // Returns the first time at which a replica may be asked again if all are full, else nullopt.
+  // If all replicas are full, returns the first time at which one of them may get a call again. Otherwise returns
+  // nullopt.
   std::optional<absl::Time> FullUntil(absl::Time now) const {
     absl::Time first = absl::InfiniteFuture();
     for (const std::shared_ptr<Replica>& replica : target_.replicas) {
@@ -192,7 +194,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
   }
 
-  // Returns the longest time that a healthy replica with calls in flight goes without answering any of them.
+  // Returns how long a replica with calls in flight may go without an answer before it counts as stalled.
   absl::Duration Silence() const {
     const absl::Duration percentile = target_.group->latencies().percentile();
     return std::clamp(kSilencePercentiles * percentile, kMinSilence, kMaxSilence);
@@ -214,8 +216,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     LookIn(kLookInterval, now);
   }
 
-  // Asks another replica if the group has budget for a hedge, or if every replica that has not answered yet is ejected
-  // or fails its polls.
+  // Sends the call to one more replica if the group has budget for a hedge, or if each replica that has the call and
+  // has not answered is ejected or fails its polls.
   void Hedge(absl::Time now) {
     bool all_asked = false;
     bool nobody_answers = true;
@@ -240,7 +242,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   void Note(Replica& replica, const absl::Status& status, absl::Time now) {
     if (IsFault(status)) return replica.health().CountFailure(now);
-    // A short deadline says nothing about a replica that answers other calls.
+    // A call with a short deadline may expire on a healthy replica. So the timeout counts against the replica only if
+    // it has answered no other call in the meantime.
     if (absl::IsDeadlineExceeded(status)) return replica.health().CountOvertaken(now, Silence(), begin_);
     const std::optional<absl::Duration> full = client::RetryAfter(status);
     if (options_.full_for_all && absl::IsResourceExhausted(status) && full.has_value()) {
@@ -279,15 +282,16 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
   }
 
-  // Returns the error of the whole call once the last replica has failed with `last`. Prefers an error with a retry
-  // delay, whichever replica gave it: that replica will be able to answer then.
+  // Returns the error of the whole call after the last replica has failed with `last`. Prefers an error with a retry
+  // delay, whichever replica returned it, because that replica will be able to answer after the delay.
   absl::Status ErrorOfAll(const absl::Status& last) {
     const MutexLock lock(&mutex_);
     return come_back_.ok() || client::RetryAfter(last).has_value() ? last : come_back_;
   }
 
-  // Returns the error with a retry delay if one replica gave one and all replicas that have not answered are stalled: a
-  // client that retries then gets an answer, and one that waits for the stalled replicas does not. OK otherwise.
+  // Returns the error with a retry delay if a replica returned one and all replicas that have not answered are
+  // stalled. A client that retries after this error gets an answer, but one that waits for the stalled replicas does
+  // not. Returns OK otherwise.
   absl::Status ErrorWhereOthersStandStill(absl::Time now) {
     const MutexLock lock(&mutex_);
     if (come_back_.ok() || attempts_.size() < target_.replicas.size()) return absl::OkStatus();
@@ -328,7 +332,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     if (environment_.calls != nullptr) environment_.calls->Remove(this);
   }
 
-  // Ends a call that has not begun.
+  // Ends a call that was never sent to a replica.
   void Refuse(const absl::Status& status) {
     if (environment_.metrics != nullptr) {
       environment_.metrics->CountCall(target_.group->name(), status.code(), absl::ZeroDuration());

@@ -12,7 +12,7 @@
 namespace maxsim::cluster {
 
 struct GroupsWatcher::State {
-  // Constant from the start on.
+  // These three do not change after the start.
   Read read;
   Resolve resolve;
   absl::Duration interval;
@@ -40,8 +40,9 @@ const std::vector<std::string>* AddressesIn(const std::vector<ResolvedGroup>& gr
   return nullptr;
 }
 
-// Merges two results, of which nobody has taken the first. What could be read or looked up the first time and not the
-// second is as it was the first time.
+// Merges two results of which the first was never taken by the caller. If a target's addresses could be looked up the
+// first time but not the second, the merged result keeps the first addresses. If the second list could not be read,
+// the first is returned.
 Found Merge(Found first, Found second) {
   if (!first.ok()) return second;
   if (!second.ok()) return first;

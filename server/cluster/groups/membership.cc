@@ -21,7 +21,8 @@
 namespace maxsim::cluster {
 namespace {
 
-// Time limit of a poll. An answer to GetInfo takes a millisecond, so a server without one after this time is down.
+// Time limit of a poll. A server answers GetInfo within a millisecond, so a server that does not answer within this
+// time is down.
 constexpr absl::Duration kPollTimeout = absl::Seconds(1);
 
 // A server counts as down after this many timed-out polls in a row, or after one refused connection.
@@ -33,7 +34,8 @@ constexpr absl::Duration kRefreshTime = absl::Milliseconds(500);
 // How long the destructor waits for threads that still hold a replica.
 constexpr absl::Duration kLetGoTime = absl::Seconds(1);
 
-// How long to collect answers before making a view, so that answers that come together cause only one new view.
+// How long to collect answers of polls before making a view, so that answers that arrive together cause only one new
+// view.
 constexpr auto kGatherTime = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -158,7 +160,8 @@ Replicas Membership::ReplicasOf(const ResolvedGroup& wanted, const Replicas& bef
   Replicas replicas;
   for (const ResolvedGroup::Target& target : wanted.targets) {
     if (!target.addresses.ok()) {
-      // The name server did not answer. Keep all replicas that the group had: one of them may be this target's.
+      // The name server did not answer, so it is unknown which replicas belong to this target. Keep all replicas of
+      // the group.
       log::Write(spdlog::level::warn, "name_not_resolved",
                  {{"group", wanted.name}, {"error", std::string(target.addresses.status().message())}});
       std::copy_if(before.begin(), before.end(), std::back_inserter(replicas), [&](const auto& replica) {
@@ -168,7 +171,7 @@ Replicas Membership::ReplicasOf(const ResolvedGroup& wanted, const Replicas& bef
     }
     for (const std::string& address : *target.addresses) {
       const auto is_same = [&](const std::shared_ptr<Replica>& replica) { return replica->target() == address; };
-      // Two names may have one address.
+      // Two target names may resolve to the same address.
       if (std::any_of(replicas.begin(), replicas.end(), is_same)) continue;
       const auto same = std::find_if(before.begin(), before.end(), is_same);
       std::shared_ptr<Replica> replica = same != before.end() ? *same : MakeReplica(wanted.name, address);
@@ -205,7 +208,7 @@ void Membership::ApplyGroups(const std::vector<ResolvedGroup>& groups) {
   groups_ = std::move(next);
 }
 
-// Applies what the watcher has read.
+// Applies the list of groups that the watcher has read.
 void Membership::TakeGroups() {
   const std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> groups = watcher_->Take();
   if (!groups.has_value()) return;
@@ -308,8 +311,8 @@ void Membership::Run() {
     if (refreshing.empty() && !waiting_.empty()) {
       refreshing.swap(waiting_);
       refresh_until = MonotonicNow() + kRefreshTime;
-      // Polls already in progress may return an answer that is older than the change that the refresh is for. The
-      // replicas that they go to are polled again.
+      // Polls that are already in progress may return answers from before the change that caused this refresh. So the
+      // replicas that these polls ask are polled again.
       stale_polls_ = polls_;
       next_round = absl::InfinitePast();
     }

@@ -9,7 +9,8 @@
 namespace maxsim::cluster {
 namespace {
 
-// After a connection is lost, gRPC reconnects at once and then at this interval, to find a recovered replica quickly.
+// gRPC reconnects immediately after it loses a connection, and then retries at intervals up to this maximum, to find
+// a recovered replica quickly.
 constexpr int kMaxReconnectBackoffMs = 1000;
 constexpr int kMinReconnectBackoffMs = 50;
 
@@ -64,7 +65,7 @@ absl::Status Replica::Connect() {
   auto credentials = client::MakeCredentials(options_.tls);
   if (!credentials.ok()) return credentials.status();
   grpc::ChannelArguments arguments = client::MakeChannelArguments(options_);
-  // Give a new channel a new connection, instead of the hanging one of the previous channel.
+  // Makes a new channel open a new connection instead of reusing the previous channel's connection, which hangs.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);

@@ -50,7 +50,8 @@ void Timer::Run() {
     absl::AnyInvocable<void()> run = std::move(entries_.back().run);
     entries_.pop_back();
     lock.Unlock();
-    // If memory runs out, only this function is given up. A group call handles that itself (GroupCall::Protected).
+    // If memory runs out, only this function is abandoned. A group call handles running out of memory itself
+    // (GroupCall::Protected).
     Guarded([&] {
       run();
       return absl::OkStatus();

@@ -39,13 +39,14 @@ collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
   return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
 }
 
-// Returns whether a replica answers polls and has loaded all of its collections; it answers no requests before that.
-// `info` is its last answer to a poll, or null.
+// Returns whether a replica answers polls and has loaded all of its collections. Before that it answers no requests.
+// `info` is the replica's last answer to a poll, or null.
 bool IsLoaded(const Replica& replica, const v1::GetInfoResponse* info) {
   return info != nullptr && replica.poll_status().ok() && !info->loading();
 }
 
-// Returns whether a server has not yet said whether it has a collection: it has not answered, or is still loading.
+// Returns whether a server has not yet said whether it has a collection, because it has not answered or is still
+// loading.
 bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
   if (info == nullptr) return true;
   for (const v1::CollectionInfo& collection : info->collections()) {
@@ -65,7 +66,8 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
       const bool answers = IsLoaded(*replica, info.get());
       for (const v1::CollectionInfo& collection : info->collections()) {
         if (collection.name() != name) continue;
-        // After a failed reload the previous generation stays. So while there is a generation, ignore state and error.
+        // If a reload fails, the server keeps the previous generation. So if there is a generation, ignore state and
+        // error.
         if (collection.generation() == 0) {
           of_group.error = collection.error();
         } else {
@@ -84,7 +86,8 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
   return all;
 }
 
-// Returns the generation that requests ask for: the one that most groups have; of several, the newest.
+// Returns the generation that requests will name: the one that the most groups have, or the newest of these if
+// several are equally common.
 uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
   std::set<uint64_t, std::greater<>> known;  // newest first
   for (const GroupSaid& group : groups) {
@@ -136,9 +139,9 @@ absl::Status Contradiction(const CollectionView& before, const Group& group, con
   return absl::OkStatus();
 }
 
-// Removes the servers that contradict the known state, if another server of their group with the same generation does
-// not: one server that is configured wrongly must not take the collection away. Returns the contradiction of the last
-// removed server, or OK.
+// Removes the servers that contradict the known state, but only if another server of their group has the same
+// generation and does not contradict it. So a single server that is configured wrongly does not make the collection
+// unavailable. Returns the contradiction of the last removed server, or OK.
 absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups) {
   absl::Status left_out;
   if (before == nullptr || !before->status.ok()) return left_out;
@@ -160,8 +163,9 @@ absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t gener
   return left_out;
 }
 
-// Assigns every slot to the part that holds it. Slots without a holder go to `silent`, a group that has not said what
-// it holds (may be null). Returns UNAVAILABLE if two groups hold a slot, or if none does and `silent` is null.
+// Assigns every slot to the part that holds it. Assigns slots that no part holds to `silent`, a group that has not
+// yet said what it holds. `silent` may be null. Returns UNAVAILABLE if two groups hold the same slot, or if no part
+// holds a slot and `silent` is null.
 absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& view) {
   view.part_of_slot.fill(-1);
   for (size_t idx = 0; idx < view.parts.size(); ++idx) {
@@ -237,7 +241,7 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
     part.target.replicas.push_back(said.replica);
     of_part = &said.info;
   }
-  // A group that has only another generation cannot answer, but still reports which slots it holds.
+  // A group that has only a different generation cannot answer requests, but it still reports which slots it holds.
   if (of_part == nullptr) of_part = &group.replicas.front().info;
   part.slots = SlotsOf(*of_part);
   part.num_documents = of_part->num_documents();
@@ -246,8 +250,8 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
   return absl::OkStatus();
 }
 
-// Returns the first group that has not said what it holds of the collection: no replica has answered yet, or those that
-// have are still loading. Returns null if there is no such group.
+// Returns the first group that has not said what it holds of the collection, because none of its replicas has
+// answered, or those that have answered are still loading. Returns null if there is no such group.
 std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups, const std::string& name) {
   for (const std::shared_ptr<Group>& group : groups) {
     const Replicas replicas = group->replicas();

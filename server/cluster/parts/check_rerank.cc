@@ -87,7 +87,8 @@ class ResultCheck {
     const bool has_alignments = request_.return_alignments();
     if (!fault.has_value()) fault = CheckSize("alignments", result_.alignments_size(), has_alignments ? hits : 0);
     if (!fault.has_value()) fault = CheckSize("group_values", result_.group_values_size(), is_grouped() ? hits : 0);
-    // The router encodes texts itself, so a replica never has the tokens of a query as text, and no text was cut.
+    // The router encodes texts itself. So a replica never returns a query's tokens as text, and never reports that it
+    // cut a text.
     if (!fault.has_value()) fault = CheckSize("query_tokens", result_.query_tokens_size(), 0);
     if (!fault.has_value()) fault = CheckSize("truncated", result_.truncated_size(), 0);
     if (!fault.has_value() && (!is_listed() || has_int_ids())) {
@@ -109,8 +110,9 @@ class ResultCheck {
     return std::nullopt;
   }
 
-  // Checks that scores are finite, that each group stands together in rank order, that the groups are in the rank order
-  // of their first documents, and that there are no more of both than were asked for.
+  // Checks that scores are finite; that the documents of a group are adjacent and in rank order; that the groups are
+  // in the rank order of their first documents; and that there are no more groups, and no more documents in a group,
+  // than the request asks for.
   Fault CheckGroups() const {
     DistinctKeys<absl::string_view> seen(static_cast<size_t>(num_hits()));
     int first = 0;  // of the group
@@ -158,8 +160,8 @@ class ResultCheck {
     return CheckListed(sent_.string_ids().ids(), result_.string_ids().ids(), result_.missing_string_ids().ids());
   }
 
-  // Checks that the result has min(top_k, `num_documents` less the unavailable ones) documents, or with a filter or
-  // groups no more than these: how many match is not known.
+  // Checks that the result has min(top_k, `num_documents` less the unavailable ones) documents. With a filter or
+  // groups the result may have fewer, because the router does not know how many documents match.
   Fault CheckCount(uint64_t num_documents) const {
     const uint64_t unavailable = result_.unavailable_documents();
     if (unavailable > num_documents) {
@@ -196,7 +198,7 @@ class ResultCheck {
       }
       if (!seen.Insert(id)) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
     }
-    // The number of documents in a live collection is not known.
+    // Without a generation the collection is live, and its number of documents is not known.
     if (request_.generation() != 0) return CheckCount(part_.num_documents);
     if (static_cast<uint64_t>(ids.size()) <= max_results()) return std::nullopt;
     return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, and at most ", max_results(),
@@ -214,7 +216,7 @@ class ResultCheck {
       }
       if (!seen.Insert(ids.Get(i))) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
     }
-    // Missing ids must be in the order of the list, each once.
+    // The missing ids must be in the order of the request's list, each once.
     int next = 0;
     for (int i = 0; i < missing.size(); ++i) {
       while (next < sent.size() && sent.Get(next) != missing.Get(i)) ++next;
@@ -222,7 +224,7 @@ class ResultCheck {
         return WrongField("missing", Path("missing"), "[", i, "] is no candidate in its order, or one that was found");
       }
     }
-    // A candidate that is repeated counts once. To save time, repeated ones are looked for only if there are too few
+    // A repeated candidate counts once. To save time, repeated candidates are searched for only if there are too few
     // results.
     const auto num_missing = static_cast<uint64_t>(missing.size());
     if (!CheckCount(static_cast<uint64_t>(sent.size()) - num_missing).has_value()) return std::nullopt;
@@ -236,7 +238,7 @@ class ResultCheck {
                       " candidates were sent");
   }
 
-  // Checks a refinement against the result. A proof that does not follow from its numbers is none.
+  // Checks a refinement against the result. A certificate that the refinement's own numbers do not prove is an error.
   Fault CheckRefinement() const {
     const v1::Refinement& refinement = result_.refinement();
     const auto wrong = [this](const char* field, const auto&... text) {
@@ -254,7 +256,7 @@ class ResultCheck {
                    ", and both are finite");
     }
     if (refinement.certificate() == v1::CERTIFICATE_NOT_PROVEN) return std::nullopt;
-    // With group_by, several scans choose a result: outside_score may reach the last score.
+    // With group_by, several scans choose the result. So outside_score may be as high as the last score.
     const bool is_proof =
         !refinement.has_outside_score() ||
         (refinement.outside_is_bound() &&

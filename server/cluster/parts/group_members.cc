@@ -12,7 +12,8 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns the values of the groups up to the end of the page: those before it say where it begins.
+// Returns the values of all groups up to the end of the page. The groups before the page are included because they
+// determine where it begins.
 std::vector<std::string> ChosenValues(const SplitRequest& split, const std::vector<PartResult>& results) {
   const std::vector<HitGroup> groups = GroupsOf(results);
   const size_t end = std::min(groups.size(), static_cast<size_t>(split.page.num_ranked()));
@@ -24,7 +25,7 @@ std::vector<std::string> ChosenValues(const SplitRequest& split, const std::vect
 // Returns whether a part may have documents of these groups that its result does not have.
 bool MayHaveMore(const SplitRequest& split, const v1::QueryResult& result, const std::vector<std::string>& values) {
   const std::unordered_set<std::string_view> known(result.group_values().begin(), result.group_values().end());
-  // A part with fewer groups than it was asked for has shown all.
+  // A part that returned fewer groups than it was asked for has returned all of its groups.
   if (known.size() < static_cast<size_t>(split.page.num_ranked())) return false;
   return std::any_of(values.begin(), values.end(), [&](const std::string& value) { return !known.contains(value); });
 }
@@ -79,7 +80,7 @@ void ReplaceResults(const std::vector<MembersRequest>& requests,
     }
     v1::QueryResult& result = *answer->mutable_results(static_cast<int>(requests[i].sub_query));
     v1::QueryResult& whole = *members[i]->mutable_results(0);
-    // Both scans have part in the answer: the first one chose the groups.
+    // The refinement counts both scans: the first scan chose the groups, the second fetched their members.
     if (result.has_refinement()) {
       v1::Refinement scan = result.refinement();
       if (whole.has_refinement()) service::AddScan(whole.refinement(), scan);

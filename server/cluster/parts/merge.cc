@@ -20,7 +20,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns a hit's score as it goes into the answer.
+// Returns a hit's score in the form in which the answer reports it.
 float ScoreOf(float score, const SplitRequest& split, const SplitRequest::Query& query) {
   return split.normalize ? score / static_cast<float>(query.num_tokens) : score;
 }
@@ -41,7 +41,7 @@ void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& s
   if (source.alignments_size() > 0) *to.add_alignments() = std::move(*source.mutable_alignments(idx));
 }
 
-// A missing id: its position in the client's list, and where to find it.
+// A missing id: its position in the client's list, and the part's result and the index in it where the id is found.
 struct MissingId {
   uint64_t position = 0;
   uint32_t from = 0;
@@ -65,7 +65,7 @@ class Merger {
   Merger(const SplitRequest& split, const CollectionView* collection, const service::RequestLimits& limits)
       : split_(split), collection_(collection), limits_(limits), parts_(split.queries.size()) {}
 
-  // Takes a part's answer, which must outlive this.
+  // Takes a part's answer. The answer must outlive this object.
   void Add(const PartRequest& part, v1::RerankResponse& answer) {
     for (size_t i = 0; i < part.queries.size(); ++i) {
       parts_[static_cast<size_t>(part.queries[i])].push_back({&part, i, answer.mutable_results(static_cast<int>(i))});
@@ -74,13 +74,13 @@ class Merger {
     timings.set_queue_us(std::max(timings.queue_us(), answer.timings().queue_us()));
     timings.set_copy_us(std::max(timings.copy_us(), answer.timings().copy_us()));
     timings.set_kernel_us(std::max(timings.kernel_us(), answer.timings().kernel_us()));
-    // The generation of a part that was sent only inline documents counts only if no other part has one.
+    // A part that was sent only inline documents reports a generation, too. Use it only if no other part reports one.
     if (part.request->generation() != 0 || collection_ == nullptr || collection_->generation == 0 ||
         response_.generation() == 0) {
       response_.set_generation(answer.generation());
     }
     if (collection_ != nullptr && !collection_->has_one_log()) return;
-    // The merged answer includes only the writes that all of its parts have seen: take the lowest sequence.
+    // The merged answer includes only the writes that all of its parts have seen, so it reports the lowest sequence.
     response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
   }
 
@@ -101,7 +101,8 @@ class Merger {
   }
 
  private:
-  // Returns INVALID_ARGUMENT, naming what takes the most, if the answer is larger than limits.max_answer_bytes.
+  // If the answer is larger than limits.max_answer_bytes, returns INVALID_ARGUMENT with the option that adds most to
+  // its size.
   absl::Status CheckSize() const {
     const auto bytes = static_cast<uint64_t>(response_.ByteSizeLong());
     if (bytes <= limits_.max_answer_bytes) return absl::OkStatus();
@@ -132,7 +133,7 @@ class Merger {
       to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), part.result->unavailable_documents()));
     }
     if (asked.kind != SplitRequest::Query::Kind::kInline) {
-      // Set the kind of ids even if there is no id.
+      // Set the kind of the ids even if the result has none.
       if (split_.has_int_ids) {
         to.mutable_int_ids();
       } else {
@@ -193,8 +194,8 @@ class Merger {
     }
   }
 
-  // Merges the groups' scans. The last merged hit scores at least as high as the last hit of each group, so a proof of
-  // a group remains valid. A bound that is too large to prove a group's own hits may still be small enough to prove the
+  // Merges the groups' scans. The last merged hit scores at least as high as the last hit of each group, so a group's
+  // proof stays valid. A group's bound may be too large to prove that group's own hits, and may still prove the
   // merged hits.
   void MergeRefinements(size_t query, const std::vector<PartHit>& hits, v1::QueryResult& to) const {
     v1::Refinement merged;
@@ -220,7 +221,8 @@ class Merger {
     *to.mutable_refinement() = std::move(merged);
   }
 
-  // Counts the documents of lost parts: of listed ids each once, of the whole collection as many as were there last.
+  // Counts the documents of lost parts. Each id of a list counts once. For a query of the whole collection, each lost
+  // part counts as many documents as it last reported.
   void CountLost(size_t query, v1::QueryResult& to) {
     uint64_t count = 0;
     for (const PartRequest* part : lost_) {
@@ -333,7 +335,8 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
 bool IsLost(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-      // A group that gives a retry delay is not lost: it has not yet reached RerankRequest.min_sequence.
+      // A group that returns a retry delay is not lost. It has not yet applied the write that
+      // RerankRequest.min_sequence names.
       return !client::RetryAfter(status).has_value();
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:

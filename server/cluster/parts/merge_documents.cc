@@ -37,7 +37,7 @@ bool HasId(const Ids& ids, int idx, const v1::StoredDocument& document) {
   }
 }
 
-// A part's documents come in the order of its ids, and so do the ids that it misses.
+// A part returns its documents in the order of its ids, and also lists its missing ids in that order.
 template <typename Ids>
 void MergeInOrder(const Ids& ids, const std::vector<Positions>& positions,
                   std::vector<absl::StatusOr<v1::GetResponse>>& answers, v1::GetResponse& merged) {

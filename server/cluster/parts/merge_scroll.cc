@@ -11,7 +11,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// Bytes of a document's field in the message beside the document itself, rounded up.
+// Bytes that a document's field takes in the message in addition to the document, rounded up.
 constexpr uint64_t kFieldBytes = 6;
 
 // Compares the ids of two documents of one collection.
@@ -32,7 +32,7 @@ bool IsAfterStart(const v1::ScrollRequest& request, const v1::StoredDocument& do
   return true;
 }
 
-// A group's page, and the first of its documents that is not in the merged one.
+// A group's page, and the index of its first document that is not yet in the merged page.
 struct Page {
   v1::ScrollResponse* answer;
   int next = 0;
@@ -41,7 +41,7 @@ struct Page {
   v1::StoredDocument& document() const { return *answer->mutable_documents(next); }
 };
 
-// Returns the page with the smallest next id, or null if all are done.
+// Returns the page whose next document has the smallest id, or null if all pages are used up.
 Page* FirstOf(std::vector<Page>& pages) {
   Page* first = nullptr;
   for (Page& page : pages) {

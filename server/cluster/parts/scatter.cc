@@ -5,7 +5,8 @@
 namespace maxsim::cluster {
 namespace {
 
-// The time kept for merging and for the way back, each a fraction of a millisecond. Of a short deadline, a twentieth.
+// The time that is reserved for merging and for sending the answer, each of which takes a fraction of a millisecond.
+// If the deadline is short, a twentieth of the remaining time is reserved instead.
 constexpr absl::Duration kWayBack = absl::Milliseconds(5);
 
 }  // namespace

@@ -82,7 +82,8 @@ class Splitter {
   }
 
  private:
-  // Checks the limit on alignments for the whole request: each part's share may pass although the sum does not.
+  // Checks the limit on alignments for the whole request, because each part's share may be within the limit although
+  // the sum is not.
   absl::Status CheckAlignments() const {
     if (!request_.return_alignments()) return absl::OkStatus();
     uint64_t matches = 0;
@@ -144,8 +145,8 @@ class Splitter {
     return absl::OkStatus();
   }
 
-  // Returns the part that gets the inline documents. `turn_` rotates among the parts with a replica that answers or,
-  // if there is none, among those with a replica.
+  // Returns the part that gets the inline documents. `turn_` rotates among the parts that have a replica that
+  // answers. If no part has one, it rotates among the parts that have any replica.
   size_t PartForInline() const {
     const size_t count = collection_->parts.size();
     size_t chosen = turn_ % count;
@@ -165,7 +166,7 @@ class Splitter {
     return chosen;
   }
 
-  // Returns whether a part is sent a query.
+  // Returns whether a part gets a query.
   bool Asks(size_t part, bool takes_inline, size_t query) const {
     switch (split_.queries[query].kind) {
       case Kind::kWhole:
@@ -188,16 +189,17 @@ class Splitter {
     if (built.queries.empty()) return;
     sub->set_request_id(request_.request_id());
     sub->set_collection(request_.collection());
-    // All documents of the merged page may come from one part, so each part is asked for all ranks.
+    // All documents of the merged page may come from one part. So each part is asked for all ranks up to the end of
+    // the page.
     sub->set_top_k(static_cast<uint32_t>(split_.page.num_ranked()));
-    // Parts only report missing ids. The client's policy is applied once all parts have answered.
+    // Parts only report missing ids. The router applies the client's policy after all parts have answered.
     sub->set_missing_policy(v1::MISSING_POLICY_REPORT);
     sub->set_priority(request_.priority());
     sub->set_return_payloads(request_.return_payloads());
     sub->set_return_alignments(request_.return_alignments());
     *sub->mutable_payload_fields() = request_.payload_fields();
     sub->set_min_sequence(request_.min_sequence());
-    // Each group refines as many documents as a single server would, since it may hold all of the best ones.
+    // Each group refines as many documents as a single server would, since it may hold all of the best documents.
     if (request_.has_refinement()) *sub->mutable_refinement() = request_.refinement();
     // Each group applies the filter to its own documents.
     if (request_.has_filter()) *sub->mutable_filter() = request_.filter();
@@ -281,7 +283,7 @@ void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request
       const int idx = part.queries[i];
       const SplitRequest::Query& read = split.queries[static_cast<size_t>(idx)];
       if (read.kind != Kind::kInline) continue;
-      // Copy the documents, since an attempt may still be reading the part's request.
+      // Copy the documents: an attempt may still be reading the part's request.
       if (read.has_own_candidates) {
         *request.mutable_queries(idx)->mutable_candidates() = part.request->queries(static_cast<int>(i)).candidates();
       } else {
