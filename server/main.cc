@@ -32,16 +32,15 @@ constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitOverdue = 4;
 
-// A shutdown takes this long beyond server.shutdown_delay and server.shutdown_grace at most: its last steps are bounded
-// (two seconds each for refusals and for HTTP, as long for the scoring call that runs). Less than what units and
-// manifests allow beyond the two before they kill.
+// A shutdown takes at most this long in addition to server.shutdown_delay and server.shutdown_grace. Its last steps
+// have their own limits: two seconds for refusals, two for HTTP, and two for the scoring call that is running. The
+// units and manifests allow more time than this before they kill the process.
 constexpr std::chrono::seconds kShutdownSlack(8);
 
-// Waits for signals on a thread of its own, so that handling one may lock and log. Its signals must be blocked in every
-// thread, so it is made before any other thread.
-//
-// Its thread also ends a process whose shutdown hangs: gRPC waits for ever for a thread that it counted but could not
-// start. The thread is made early, because a machine in that state could not start one for a watchdog.
+// Waits for signals on its own thread, so that handling a signal may lock and log. The signals must be blocked in
+// every thread, so this object is made before any other thread. The thread also ends a process whose shutdown hangs.
+// This can happen because gRPC waits for ever for a thread that it counted but could not start. A machine in that
+// state could not start a thread for a watchdog either, so this thread starts early.
 class Signals {
  public:
   Signals() {
@@ -51,7 +50,7 @@ class Signals {
     std::signal(SIGPIPE, SIG_IGN);
   }
 
-  // `shutdown_limit` after a signal that stops the server the process ends with kExitOverdue.
+  // If the process still runs `shutdown_limit` after a signal that stops the server, it ends with kExitOverdue.
   void Watch(maxsim::Server& server, std::chrono::nanoseconds shutdown_limit) {
     {
       const maxsim::MutexLock lock(&mutex_);
@@ -61,7 +60,7 @@ class Signals {
     thread_ = std::thread([this] { Loop(); });
   }
 
-  // Must be called before the watched server is destroyed. The limit on the shutdown stays in force.
+  // Must be called before the watched server is destroyed. The limit on the time of the shutdown still applies.
   void Forget() {
     const maxsim::MutexLock lock(&mutex_);
     server_ = nullptr;
@@ -78,7 +77,8 @@ class Signals {
   using Clock = std::chrono::steady_clock;
 
   static constexpr int kWakeUp = SIGUSR1;  // from Stop to the thread
-  // timeout(1) and some shells signal the process and then its group, so that one signal may come twice.
+  // timeout(1) and some shells signal the process and then its process group. So the same signal may come twice
+  // within this time.
   static constexpr std::chrono::milliseconds kRepeat{100};
 
   void Loop() {
@@ -98,8 +98,8 @@ class Signals {
         continue;
       }
       if (number == stopped_by && Clock::now() - stopped_at < kRepeat) continue;
-      // A second signal ends the process at once. So does the first one before the server is ready, since no request
-      // has been accepted yet.
+      // A second signal ends the process immediately. Before the server is ready, the first signal does too, since no
+      // request has been accepted yet.
       if (stopped_by != 0) ExitNow(128 + number, "second signal: exit at once");
       if (server_ != nullptr && !server_->has_served()) ExitNow(0, "stopped while loading");
       stopped_by = number;
@@ -125,7 +125,7 @@ class Signals {
     }
   }
 
-  // noexcept, so that the process ends even if there is no memory for the log line.
+  // noexcept makes the process end even if there is no memory for the log line.
   [[noreturn]] static void ExitNow(int code, const char* reason) noexcept {
     try {
       spdlog::warn(reason);

@@ -17,7 +17,7 @@
 namespace maxsim {
 namespace {
 
-// How long Start waits for groups that do not answer. After that the router serves with the groups that do.
+// How long Start waits for groups that do not answer. After this time the router serves with the groups that answer.
 constexpr absl::Duration kStartTime = absl::Seconds(30);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
 
@@ -158,7 +158,7 @@ int64_t RouterRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);
   // Wait for the calls to groups that are in progress. Close ends the calls that are still in progress at the deadline.
   calls_.WaitForNone(deadline);
-  // Stop runs the calls that were waiting for a refresh, so wait for these too.
+  // Stop runs the calls that were waiting for a refresh, so wait for these calls, too.
   membership_.Stop();
   calls_.WaitForNone(deadline);
   return static_cast<int64_t>(calls_.Close());

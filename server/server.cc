@@ -24,14 +24,16 @@
 namespace maxsim {
 namespace {
 
-// How often health is checked. A lost device is noticed by the next request anyway; this is for servers without any.
+// How often health is checked. On a server with requests, the next request notices a lost device; these checks are
+// for a server without requests.
 constexpr std::chrono::milliseconds kHealthInterval(250);
 constexpr int kTicksPerPoll = 20;  // GPU state, memory gauges and activity every 5 s, below the usual scrape interval
 static_assert(absl::FromChrono(kTicksPerPoll * kHealthInterval) == Activity::kInterval);
 
 constexpr int kTicksPerTrim = 240;  // a minute
 
-// The allocator keeps memory that a flood of calls has freed. Above this much, it is given back to the system.
+// The allocator keeps memory that a flood of calls has freed. If it keeps more than this, the memory is given back to
+// the system.
 constexpr size_t kTrimAboveBytes = size_t{256} << 20;
 
 // How often the gRPC port is probed, and the time it has to answer. Two failures in a row make the server not ready.
@@ -190,7 +192,8 @@ absl::Status Server::OpenPorts() {
     if (!port.ok()) return port.status();
     http_port_ = *port;
   }
-  // Not before the ports are ours: the file may be that of the server that has them.
+  // Prepare the file only after the ports are bound: before that, the file may belong to another server that uses the
+  // ports.
   if (!config_.server.port_file.empty()) {
     if (absl::Status status = PreparePortFile(config_.server.port_file); !status.ok()) return status;
   }
@@ -348,7 +351,7 @@ void Server::RequestReload() {
     log::Write(spdlog::level::info, "certificates_reloaded", {});
   }
   if (!has_served()) return;  // the first loads are not done yet
-  // The key "" is not a collection's name, so that loads that clients ask for can run at the same time.
+  // The key "" is no collection's name. So loads that clients ask for can run at the same time.
   worker_->Post("", service::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
     if (turn.ok()) role_->ReloadAll();
   });

@@ -12,15 +12,16 @@
 namespace maxsim {
 namespace {
 
-// gRPC cuts off calls that arrive while it closes its port. So the port stays open and refuses calls until none has
-// been in progress for kQuietTime, but for no longer than kMaxLinger: by then clients have noticed.
+// gRPC cuts off calls that arrive while it closes its port. So the port stays open and refuses calls until no call
+// has been in progress for kQuietTime. It stays open for at most kMaxLinger, after which clients have noticed the
+// shutdown.
 constexpr absl::Duration kQuietTime = absl::Milliseconds(250);
 constexpr absl::Duration kMaxLinger = absl::Seconds(2);
-// The time that gRPC gets to close its port. After it, gRPC cuts off the remaining calls: watches of the health
-// service, and calls that last longer than the grace.
+// The time that gRPC gets to close its port. After this time, gRPC cuts off the calls that remain: watches of the
+// health service, and calls that last longer than the grace.
 constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 
-// The time in which the answers to a failed device's requests can still reach their clients.
+// If a device failed, this is the time in which the answers to its requests can still reach their clients.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 }  // namespace
@@ -43,7 +44,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     MutexLock lock(&mutex_);
     if (phase_ == Phase::kStopped) return;
   }
-  // 1. The server is no longer ready, but still serves. The loss of a device ends the wait.
+  // 1. The server is no longer ready, but still serves. If a device is lost, the wait ends.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
     log::Write(spdlog::level::info, "draining", {{"seconds", absl::ToDoubleSeconds(delay)}});
@@ -63,12 +64,12 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   role_->StopChanges();
   worker_->Stop();
   const int64_t failed = role_->Drain(deadline);
-  // 3. and 4. New calls are refused until none has come for a moment; then the gRPC port closes.
+  // 3. and 4. The server refuses new calls until none has arrived for a moment. After that, the gRPC port closes.
   TakePortProbe().reset();  // without holding the lock, because this call takes it
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
   // 5. The HTTP port closes last, so that probes and metrics are answered until then.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
-  // 6. Queued spans get the rest of the grace, or up to kMaxLinger if that is used up.
+  // 6. Queued spans get the rest of the grace. If it is used up, they get up to kMaxLinger.
   tracer_->Shutdown(std::max(deadline, MonotonicNow() + std::min(kMaxLinger, grace)));
   {
     MutexLock lock(&mutex_);
@@ -77,7 +78,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   changed_.NotifyAll();
   if (monitor_.joinable()) monitor_.join();
   SetPhase(Phase::kStopped);
-  // If the start failed, that has already been logged.
+  // If the server failed to start, that has already been logged.
   if (!has_served()) return;
   log::Write(spdlog::level::info, "stopped", {{"unanswered_requests", failed}});
 }
@@ -96,7 +97,7 @@ void Server::RemoveOwnPortFile() {
 }
 
 void Server::CloseGrpcPort(absl::Time deadline, absl::Duration grace) {
-  // All calls have been answered. Slow clients have what is left of the grace to receive their answers.
+  // All calls have been answered. Clients that read slowly may use the rest of the grace to receive their answers.
   calls_.WaitForEarlierCalls(deadline - MonotonicNow());
   calls_.WaitForQuiet(kQuietTime, std::min(kMaxLinger, grace));
   grpc_->Shutdown(kCloseTime);

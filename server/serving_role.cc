@@ -38,8 +38,8 @@ std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
                                             config.engine.num_lanes);
 }
 
-// Sets the options that follow from other keys. Lanes cut batches into calls, so max_queries covers the largest batch
-// and the largest request.
+// Sets options that are derived from other keys. Lanes cut batches into calls, so max_queries must cover the larger
+// of the largest batch and the largest request.
 config::Config Derived(config::Config config) {
   config.engine.executor.max_queries =
       static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
@@ -98,7 +98,8 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
 }
 
 v1::GetInfoResponse ServingRole::Info() const {
-  // Read the state first: a list of collections that was read before it might lack one.
+  // Read the state before the list of collections. If the list were read first, it might lack a collection although
+  // the state is no longer kLoading.
   const bool loading = front_.state() == service::ServingState::kLoading;
   v1::GetInfoResponse info =
       service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, texts_.info());

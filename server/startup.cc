@@ -80,7 +80,7 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& 
   return backends;
 }
 
-// Returns a job of one query of 0.1s against documents spread over the collection's parts.
+// Returns a job whose query consists of values 0.1, for documents from all parts of the collection.
 std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> collection, int32_t num_tokens) {
   engine::JobQuery query;
   query.num_tokens = num_tokens;
@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
   }
   std::string reason(cuda.status().message());
   if (absl::StrContains(reason, "driver version is insufficient")) reason += " (or no driver is installed)";
-  // On a machine with a GPU this is a warning: the operator should know why the GPU is not used.
+  // If the machine has a GPU, log this as a warning: the operator should know why the GPU is not used.
   const bool has_device = CountCudaDevices().ok();
   log::Write(has_device ? spdlog::level::warn : spdlog::level::info, "using_cpu", {{"reason", reason}});
   return CreateCpu(config);
@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
 absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Config& config, Metrics* metrics) {
   if (config.encoder.http.url.empty()) return nullptr;
   encoder::HttpEncoderOptions options = config.encoder.http;
-  // The encoder refuses answers with more tokens than the service accepts.
+  // Make the encoder refuse answers with more tokens than the service accepts.
   const service::RequestLimits& limits = config.limits;
   options.max_query_tokens = static_cast<int32_t>(std::min<int64_t>(options.max_query_tokens, limits.max_query_tokens));
   options.max_document_tokens =
@@ -149,7 +149,7 @@ absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, 
                     int64_t max_query_tokens) {
   if (collection->num_documents() == 0) return absl::OkStatus();
   const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));
-  // Devices with copies take turns.
+  // Devices that have copies of the collection take turns, so run a job for each of them.
   const size_t rounds = collection->part(0).replicas.size();
   for (size_t round = 0; round < rounds; ++round) {
     std::unique_ptr<engine::Job> job = WarmUpJob(collection, num_tokens);

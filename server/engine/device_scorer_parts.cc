@@ -227,7 +227,7 @@ void DeviceScorer::AddHits(const Task& task, absl::Span<const Scored> scored) {
   DeviceHits& found = found_[task.query->idx];
   std::vector<Hit>& hits = found.hits;
   hits.reserve(hits.size() + std::min(scored.size(), top_k));
-  size_t num_wanted = top_k;  // of what comes in rank order; the list is longer where some have a tombstone
+  size_t num_wanted = top_k;  // hits still to take; `scored` is longer if some documents have a tombstone
   for (const Scored& one : scored) {
     if (num_wanted == 0) break;
     if (task.indices == nullptr) {

@@ -40,7 +40,7 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// How long the gate pauses after a failed accept, for example one without a free descriptor or memory.
+// How long the gate pauses after a failed accept, for example because there was no free descriptor or no memory.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
 constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
@@ -104,7 +104,8 @@ class Gate::Impl {
         listener->socket.close(ignored);
         listener->pause.cancel();
       }
-      // Drain may remove its connection from the list. No exception may escape: StopAccepting waits for `done`.
+      // Drain may remove the connection from the list. No exception may leave this loop, because StopAccepting waits
+      // for `done`.
       for (auto next = connections_.waiting.begin(); next != connections_.waiting.end();) {
         const std::shared_ptr<WaitingConnection> connection = *next++;
         try {
@@ -155,7 +156,7 @@ class Gate::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // Memory ran out while one connection was handled. Its deadline will close it.
+        // Memory ran out while the bytes of one connection were handled. That connection's deadline will close it.
         log::Write(spdlog::level::err, "gate_exception", {{"error", exception.what()}});
       }
     }
@@ -164,7 +165,8 @@ class Gate::Impl {
   void Accept(Listener& listener) {
     listener.socket.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](Error error) {
       if (error || stopped_accepting_) return;
-      // Accept a limited number at a time, so that a flood of connections does not starve the existing ones.
+      // Accept a limited number of connections at a time, so that a flood of new connections does not starve the
+      // existing ones.
       constexpr int kAtATime = 64;
       for (int i = 0; i < kAtATime; ++i) {
         Accepted accepted;
@@ -197,7 +199,8 @@ class Gate::Impl {
     return 0;
   }
 
-  // Accepts again after a pause. No error ends a listener, since descriptors or memory may be free again in a moment.
+  // Starts accepting again after a pause. No error ends a listener, since descriptors or memory may soon be free
+  // again.
   void AcceptLater(Listener& listener, int problem) {
     if ((problem == EMFILE || problem == ENFILE) && !MakeRoom()) RefuseOne(listener);
     LogAcceptError(problem);
@@ -217,8 +220,8 @@ class Gate::Impl {
                {{"error", std::strerror(problem)}, {"times", std::exchange(num_accept_errors_, 0)}});
   }
 
-  // Closes the connection that has waited longest, or else the oldest relayed one without a known token. Returns false
-  // if there is neither.
+  // Closes the connection that has waited longest. If none waits, closes the oldest relayed connection without a
+  // known token. Returns false if there is neither.
   bool MakeRoom() {
     if (!connections_.waiting.empty()) {
       connections_.waiting.front()->Close();
@@ -231,7 +234,7 @@ class Gate::Impl {
     return true;
   }
 
-  // Uses the spare descriptor to accept a connection and close it, so that its client fails at once instead of waiting
+  // Uses the spare descriptor to accept a connection and close it. So its client fails immediately instead of waiting
   // for a timeout.
   void RefuseOne(Listener& listener) {
     spare_.Reset();
@@ -262,8 +265,8 @@ class Gate::Impl {
            grpc_connections_.size();
   }
 
-  // Makes room if the peer has reached its limit, by closing its oldest waiting connection. Returns false if that
-  // is not possible: the new connection must then be closed.
+  // If the peer has reached its limit of connections, closes its oldest waiting connection. Returns false if none of
+  // its connections waits: the caller must then close the new connection.
   bool MakeRoomOfPeer(const std::string& host) {
     if (options_.max_connections_per_peer == 0 || host.empty()) return true;
     const auto limit = static_cast<size_t>(options_.max_connections_per_peer);
@@ -297,8 +300,8 @@ class Gate::Impl {
     });
   }
 
-  // Limits how often a full gate sweeps: during a flood, not every new connection may cost a system call for each of
-  // gRPC's connections.
+  // Limits how often a full gate sweeps. A sweep needs a system call per connection of gRPC, and during a flood not
+  // every new connection may cause one.
   void SweepOnDemand() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_sweep_) return;

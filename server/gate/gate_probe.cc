@@ -60,7 +60,8 @@ absl::Status GateProbe::Connect(absl::Duration limit) {
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&own), size) != 0 && errno != EINPROGRESS) {
     status = failed("connect");
   } else {
-    // When the gate has accepted and recognised the connection, it closes it, and the socket becomes readable.
+    // The gate recognises the probe's connection and closes it immediately after accepting it, which makes the socket
+    // readable.
     pollfd closed{.fd = fd.get(), .events = POLLIN, .revents = 0};
     const int ready = poll(&closed, 1, static_cast<int>(absl::ToInt64Milliseconds(limit)));
     char byte = 0;

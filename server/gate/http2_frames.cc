@@ -9,7 +9,7 @@ void AppendBigEndian(uint32_t value, int num_bytes, std::string& out) {
   for (int shift = 8 * (num_bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>((value >> shift) & 0xff);
 }
 
-// Appends a string literal of HPACK (RFC 7541, section 5.2), without Huffman's code.
+// Appends a string literal of HPACK (RFC 7541, section 5.2), without Huffman coding.
 void AppendLiteral(std::string_view text, std::string& out) {
   constexpr size_t kPrefixMax = 127;
   if (text.size() < kPrefixMax) {

@@ -11,7 +11,8 @@
 namespace maxsim::gate {
 namespace {
 
-// A field adds these bytes to the size of its list beside its name and its value (RFC 9113, section 6.5.2).
+// The size of a list of fields counts this many bytes per field in addition to the field's name and value (RFC 9113,
+// section 6.5.2).
 constexpr size_t kFieldOverheadBytes = 32;
 
 struct FrameHeader {
@@ -21,7 +22,7 @@ struct FrameHeader {
   uint32_t stream_id = 0;
 };
 
-// `bytes` holds kFrameHeaderBytes at least.
+// `bytes` must hold at least kFrameHeaderBytes.
 FrameHeader ReadFrameHeader(std::string_view bytes) {
   const auto at = [&bytes](size_t idx) { return static_cast<uint32_t>(static_cast<unsigned char>(bytes[idx])); };
   return {.length = at(0) << 16 | at(1) << 8 | at(2),
@@ -126,7 +127,7 @@ absl::StatusOr<bool> Http2Scanner::TakeHeaders(Http2Unit& unit) {
   }
   if (unit.stream_id % 2 == 0) return Malformed("a call on a stream whose number is even");
   if (absl::Status status = Inflate(block, unit); !status.ok()) return status;
-  // HEADERS on a stream that was opened before are a call's trailers, not a new call.
+  // HEADERS on a stream that is already open are a call's trailers, not a new call.
   if (unit.stream_id > last_stream_id_) {
     unit.kind = Http2Unit::Kind::kCall;
     last_stream_id_ = unit.stream_id;

@@ -17,7 +17,8 @@
 namespace maxsim::gate {
 namespace {
 
-// Maximum number of connections that wait to be accepted. The kernel uses the smaller of this and net.core.somaxconn.
+// Maximum number of connections that wait to be accepted. The kernel reduces it to net.core.somaxconn if that is
+// smaller.
 constexpr int kBacklog = 4096;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -41,7 +42,7 @@ int PortOf(int fd) {
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
-// Returns a listening socket. If it is empty, errno says why.
+// Returns a listening socket. If the socket is empty, the call failed and errno says why.
 OwnedFd Listen(const sockaddr* address, socklen_t size, bool both_families) {
   OwnedFd fd(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return OwnedFd();
@@ -113,7 +114,7 @@ absl::StatusOr<OwnedFd> ListenOnUnixSocket(const std::string& path) {
     if (!S_ISSOCK(file.st_mode)) return problem(EEXIST);
     const OwnedFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (probe.get() < 0) return problem(errno);
-    // EAGAIN means that a server listens there, but its backlog is full.
+    // EAGAIN means that a server listens on this socket, but its backlog is full.
     if (connect(probe.get(), name, sizeof(address)) == 0 || errno == EAGAIN) return problem(EADDRINUSE);
     if (errno != ECONNREFUSED) return problem(errno);
     if (unlink(path.c_str()) != 0) return problem(errno);

@@ -23,8 +23,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Limits for a client without a token. A load balancer that checks a server's health makes a call of some 200 bytes
-// every few seconds; a client that checks it makes one call of Watch.
+// Limits for a client without a token. A load balancer that checks the server's health makes a call of some 200 bytes
+// every few seconds. A gRPC client that checks it makes one call of Watch.
 constexpr double kCallsPerSecond = 5;
 constexpr double kCallsBurst = 20;
 constexpr double kBytesPerSecond = 16 * 1024;
@@ -33,23 +33,24 @@ constexpr size_t kMaxOpenStreams = 16;
 constexpr size_t kMaxWatches = 4;
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
-// Maximum number of relayed connections without a known token. Each takes three descriptors. One more replaces the
-// oldest.
+// Maximum number of relayed connections without a known token. Each takes three descriptors. If there is one more, it
+// replaces the oldest.
 constexpr size_t kMaxUnauthenticated = 64;
 
-// Calls above the rate are let through on credit, and reading pauses until the debt is paid. A call that makes the debt
-// larger than this ends the connection: it has already been received, so a pause would not hold it back.
+// Calls above the rate are let through, and reading then pauses until the rate allows them. If this pause would be
+// longer than kLongestDebt, the connection ends: the calls have already been received, so a pause would not hold them
+// back.
 constexpr std::chrono::seconds kLongestDebt(4);
 
-// How long a client may keep sending bytes above the rate. The limit also ends the connection of a client that has hung
-// up, which would otherwise be noticed only after everything that it sent had been read.
+// How long a client may keep sending bytes above the rate. This limit also ends the connection of a client that has
+// hung up. Otherwise the hang-up would be noticed only after all bytes that the client had sent were read.
 constexpr std::chrono::seconds kLongestFlood(10);
 
-// The time in which a client without a token must take an answer. A client with a known token may be slower.
+// The time in which a client without a token must read an answer. A client with a known token may take longer.
 constexpr std::chrono::seconds kWriteTime(10);
 
-// Gives `fd` a name with the client's address, which gRPC then sees as the peer of its own end of the pair. If this
-// fails, all relayed clients count as one for fairness, and nothing else changes.
+// Gives `fd` a name with the client's address. gRPC has the other end of the pair, and sees this name as its peer. If
+// this fails, all relayed clients count as one for fairness, and nothing else changes.
 void NameAfter(int fd, const Peer& peer) {
   static std::atomic<uint64_t> next_number{0};
   std::string name = absl::StrCat(std::string(kRelayedPeerPrefix.substr(kRelayedPeerPrefix.find(':') + 1)), peer.name,
@@ -164,7 +165,7 @@ bool RelayedConnection::Admit(const Http2Unit& unit) {
   if (unit.kind != Http2Unit::Kind::kPreface) {
     const bool sends_no_more =
         (unit.type == FrameType::kData || unit.type == FrameType::kHeaders) && (unit.flags & kFlagEndStream) != 0;
-    // A Watch call goes on after its client has ended its side; a Check call is answered then.
+    // A Check call is answered when its client has ended its side. A Watch call continues after that.
     if (unit.type == FrameType::kResetStream) open_watches_.erase(unit.stream_id);
     if (unit.type == FrameType::kResetStream || sends_no_more) open_calls_.erase(unit.stream_id);
   }

@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 
-// Maximum bytes that are kept for gRPC before the first call with a token: the preface, SETTINGS, WINDOW_UPDATE and
-// PRIORITY frames. Honest clients send some 100 bytes of them.
+// Maximum bytes that are kept for gRPC before the first call with a token: the preface and frames of the types
+// SETTINGS, WINDOW_UPDATE and PRIORITY. Honest clients send about 100 bytes of these.
 constexpr size_t kMaxBytesForGrpc = 32 * 1024;
 // Maximum number of calls without a known token on one connection. Each of them is answered.
 constexpr int kMaxRefusedCalls = 32;
-// Maximum number of frames, other than those that begin a call, before the first call with a token. Each costs the
-// gate's thread some microseconds; honest clients send ten.
+// Maximum number of frames before the first call with a token, not counting frames that begin a call. Each frame
+// costs the gate's thread some microseconds. Honest clients send about ten.
 constexpr int kMaxFrames = 1000;
 // Maximum bytes that a client may still send after GOAWAY: twice the window of a connection.
 constexpr size_t kMaxDroppedBytes = 128 * 1024;
@@ -117,7 +117,7 @@ bool WaitingConnection::OnCall(const Http2Unit& unit) {
   if (!allowed.ok() && !is_health) return RefuseCall(unit, allowed);
   if (last_refused_ != 0) {
     // gRPC could not decode this call: the client's HPACK table has entries from the refused calls, which gRPC never
-    // saw. The client repeats the call on another connection.
+    // saw. The client will repeat the call on another connection.
     End(CloseReason::kUnauthenticated, ErrorCode::kNoError);
     return false;
   }
@@ -136,11 +136,12 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
       if ((unit.flags & kFlagAck) == 0) Send(PingAck(unit.payload()));
       return state_ == State::kReading;
     case FrameType::kSettings:
-      // The first acknowledgement is for the gate's SETTINGS, which gRPC does not know of.
+      // The first acknowledgement is for the SETTINGS that the gate sent, which gRPC does not know of.
       if ((unit.flags & kFlagAck) != 0 && !std::exchange(settings_acknowledged_, true)) return true;
       break;
     case FrameType::kData:
-      // This is the message of a refused call. Give its bytes back to the connection's window, for the next call.
+      // This is the message of a refused call. Give its bytes back to the connection's window, so that the next call
+      // fits.
       if (!unit.payload().empty()) Send(WindowUpdate(0, static_cast<uint32_t>(unit.payload().size())));
       return state_ == State::kReading;
     case FrameType::kHeaders:
@@ -161,8 +162,8 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
 bool WaitingConnection::RefuseCall(const Http2Unit& unit, const absl::Status& why) {
   connections_.dependencies.on_refused_call(unit.path, why);
   if (last_refused_ == 0) {
-    // This connection can no longer be handed to gRPC. GOAWAY makes new calls go to another connection (a proxy may
-    // share this one among clients), while calls that are already on their way are still answered.
+    // This connection can no longer be handed to gRPC. GOAWAY makes clients send new calls on another connection (a
+    // proxy may share this one among clients). Calls that are already on their way are still answered.
     Send(Goaway(kMaxStreamId, ErrorCode::kNoError));
     ExpireAfter(kRefusedTime);
   }
@@ -202,7 +203,7 @@ void WaitingConnection::Relay() {
 
 void WaitingConnection::Drain() {
   if (hand_over_after_ == HandOverAfter::kFirstByte) return Close();
-  // SETTINGS must be a server's first frame, before GOAWAY.
+  // A server's first frame must be SETTINGS, so send them before GOAWAY.
   if (hand_over_after_ == HandOverAfter::kPreface) Send(Settings(connections_.options.max_concurrent_streams));
   SendGoawayAndClose(ErrorCode::kNoError);
 }

@@ -30,7 +30,7 @@ Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {
   return Clock::now() + absl::ToChronoNanoseconds(deadline - MonotonicNow());
 }
 
-// A call whose work ends soon after the client cancels it or its deadline passes.
+// A call that changes collections. Its work stops soon after the client cancels the call or its deadline passes.
 class ChangeCall final : public UnaryCall {
  public:
   ChangeCall(service::CallTracker* calls, Worker* worker, Clock::time_point deadline, tracing::Span span)
@@ -53,7 +53,7 @@ class ChangeCall final : public UnaryCall {
   tracing::Span span_;
 };
 
-// Returns the name of a method's span, which is a literal.
+// Returns the name of a method's span. The name is a literal, so it is always valid.
 std::string_view SpanNameOf(std::string_view method) {
   static constexpr std::array<std::string_view, 7> kNames = {
       "maxsim.v1.Admin/ListCollections",   "maxsim.v1.Admin/LoadCollection",   "maxsim.v1.Admin/ReloadCollection",
@@ -99,7 +99,7 @@ grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* co
   }
   log::Write(spdlog::level::info, "admin_call",
              {{"method", method}, {"name", parsed.name()}, {"peer", context->peer()}});
-  // After finish the reactor may be gone.
+  // After Finish the reactor may be deleted, so take what the task needs now.
   const std::shared_ptr<StopSignal> stop = call->stop();
   std::string key = parsed.name();
   worker_->Post(std::move(key), length, stop,

@@ -20,7 +20,8 @@ absl::Status Authenticate(const service::Authenticator& authenticator, const grp
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  // Not context.deadline(): that is a time of the wall clock in nanoseconds, and 300 years from now overflow it.
+  // Do not use context.deadline(): it is wall-clock time in nanoseconds, which overflows for a deadline 300 years
+  // from now.
   const gpr_timespec deadline = context.raw_deadline();
   return ToMonotonic(deadline, gpr_now(deadline.clock_type), MonotonicNow());
 }

@@ -30,7 +30,8 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
     deps_.documents->CountUnread(method, arrival, status);
     return AnswerNow(deps_.calls, status);
   }
-  // gRPC would keep the bytes until the call is answered. This call owns them and has finished reading them.
+  // gRPC would keep the bytes until the call is answered. Free them now: this call owns them and has finished reading
+  // them.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new AnsweringCall(deps_.calls, deps_.answers, context, response);
   CallContext of_call{.method = method,
@@ -56,7 +57,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Upsert(grpc::CallbackServerContext* con
 
 grpc::ServerReadReactor<grpc::ByteBuffer>* GrpcDocuments::UpsertStream(grpc::CallbackServerContext* context,
                                                                        grpc::ByteBuffer* response) {
-  // The token is checked again for each request, since a stream may be open for longer than its token is good.
+  // Check the token again for each request, since a stream may stay open after its token is no longer valid.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
     absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kWrite);

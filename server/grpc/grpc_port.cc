@@ -21,25 +21,27 @@
 namespace maxsim {
 namespace {
 
-// Clients may keep idle connections alive this often; gRPC's own limit of five minutes suits no load balancer.
+// The minimum time between a client's pings on an idle connection. gRPC's default of five minutes is too long for
+// load balancers.
 constexpr int kMinPingIntervalMs = 10'000;
 
 constexpr uint64_t kLeastMemoryBytes = uint64_t{512} << 20;
 
-// gRPC counts in milliseconds, up to INT_MAX; no key's range goes that far.
+// gRPC takes times as int milliseconds. No key allows a time that exceeds INT_MAX.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
 }
 
 void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
-  // Nothing else limits a message whose announced length is too large: gRPC checks the length only once it has all of
-  // it.
+  // Nothing else limits a message whose announced length is too large, because gRPC checks the length only after it
+  // has received the whole message.
   grpc::ResourceQuota quota("maxsimd");
   quota.Resize(config.grpc.max_memory_bytes > 0 ? config.grpc.max_memory_bytes
                                                 : std::max(kLeastMemoryBytes, 4 * config.limits.max_request_bytes));
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
-  // A compressed message could expand to any size before its length is checked: such calls end with UNIMPLEMENTED.
+  // A compressed message could expand to any size before its length is checked. So calls with compressed messages end
+  // with UNIMPLEMENTED.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
@@ -166,7 +168,7 @@ void GrpcPort::HandOver(gate::OwnedFd fd, std::string_view bytes, bool tls) {
 
 void GrpcPort::CountRefusedCall(std::string_view path, const absl::Status& status) {
   if (dependencies_.metrics == nullptr) return;
-  // "/package.Service/Method" is the name of a method of ours, or anything that a client made up.
+  // "/package.Service/Method" is either one of this server's methods, or any text that a client made up.
   std::string name(path.substr(std::min<size_t>(path.size(), 1)));
   std::replace(name.begin(), name.end(), '/', '.');
   const google::protobuf::MethodDescriptor* const method =

@@ -13,7 +13,7 @@
 namespace maxsim::rpc {
 namespace {
 
-// As the metrics name them.
+// The names of the methods in the metrics.
 constexpr char kRerank[] = "Rerank";
 constexpr char kExplain[] = "Explain";
 
@@ -31,7 +31,8 @@ absl::Status GrpcReranker::Receive(const char* method, absl::Time arrival, const
     deps_.rerank->CountUnread(method, arrival, status);
     return status;
   }
-  // gRPC would keep the bytes until the call is answered. This call owns them and has finished reading them.
+  // gRPC would keep the bytes until the call is answered. Free them now: this call owns them and has finished reading
+  // them.
   const_cast<grpc::ByteBuffer&>(request).Clear();
   return status;
 }
@@ -60,7 +61,7 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcReranker::RerankStream(
     grpc::CallbackServerContext* context) {
-  // The token is checked again for each request, since a stream may be open for longer than its token is good.
+  // Check the token again for each request, since a stream may stay open after its token is no longer valid.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
     absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);

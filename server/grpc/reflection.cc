@@ -18,7 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::vector<std::string> WithPublicServices(std::vector<std::string> services) {
-  // gRPC's health service has no descriptor of its own. The linker leaves ours out unless something refers to it.
+  // gRPC's health service has no descriptor of its own, so ours is used. The linker would leave it out if nothing
+  // referred to it.
   google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
   services.emplace_back(grpc::health::v1::Health::service_full_name());
   services.emplace_back(grpc::reflection::v1::ServerReflection::service_full_name());
@@ -28,9 +29,10 @@ std::vector<std::string> WithPublicServices(std::vector<std::string> services) {
 
 }  // namespace
 
-// Reading, answering and writing follow each other, so that gRPC has one operation of the stream in progress at a time.
-// End is called on other threads. Operations of gRPC are started without the mutex, because they may call back on the
-// same thread. Meanwhile `starting_` keeps other threads from calling Finish, after which gRPC may delete the call.
+// A stream reads a request, then answers it, then writes the answer, so at most one of its operations is in progress
+// in gRPC. End is called on other threads. Operations of gRPC are started without holding the mutex, because they may
+// call back on the same thread. While an operation is being started, `starting_` keeps other threads from calling
+// Finish, after which gRPC may delete the call.
 class ReflectionStream : public Reflection::Reactor, public std::enable_shared_from_this<ReflectionStream> {
  public:
   ReflectionStream(grpc::CallbackServerContext* context, Reflection* reflection)
@@ -86,8 +88,8 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
     return last_request_ < time;
   }
 
-  // Ends the stream with `status`, unless it has another end already. Where its client does not read the answer that is
-  // being written, the call is cancelled.
+  // Ends the stream with `status`, unless its status has been decided already. If an answer is being written, cancels
+  // the call, since the client may never read the answer.
   void End(const grpc::Status& status) {
     bool is_writing = false;
     {
@@ -104,10 +106,10 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
  private:
   enum class Operation { kRead, kWrite };
 
-  // The token is checked for each request too, since a stream may be open for longer than its token is good.
+  // Check the token for each request, since a stream may stay open after its token is no longer valid.
   absl::Status Admit() const { return Authenticate(*reflection_->authenticator_, *context_, service::Scope::kSearch); }
 
-  // Starts the next operation or, if the end of the stream was decided in the meantime, ends it.
+  // Starts the next operation. If the end of the stream was decided in the meantime, ends the stream instead.
   void Proceed(Operation operation) {
     bool goes_on = false;
     {
@@ -135,7 +137,8 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
     Started();
   }
 
-  // Undoes ++starting_, and finishes the call if it is to end and nothing is in the way.
+  // Undoes ++starting_. Finishes the call if its end is decided, nothing is being written and no thread is starting
+  // an operation.
   void Started() {
     grpc::Status status;
     {

@@ -43,11 +43,11 @@ grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<
 
 }  // namespace
 
-// Two threads may be in here: one of gRPC's (reads, writes, cancellation) and one of the scheduler's (answers). `self_`
-// keeps the object until gRPC is done with it; a request in flight keeps it beyond that.
-//
-// gRPC's operations are started outside the mutex: StartRead, StartWrite and Finish may call back on the same thread.
-// Each is started by the thread that set its flag (reading_, writing_, finished_) under the mutex, so never twice.
+// Two threads may run in this object: one of gRPC's (reads, writes, cancellation) and one of the scheduler's
+// (answers). `self_` keeps the object alive until gRPC no longer uses it. A request in flight may keep it alive for
+// longer. gRPC's operations are started without holding the mutex, because StartRead, StartWrite and Finish may call
+// back on the same thread. The thread that set an operation's flag (reading_, writing_, finished_) under the mutex
+// starts the operation, so no operation is started twice.
 class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                          public DrainableStream,
                          public std::enable_shared_from_this<RerankStreamCall> {
@@ -95,7 +95,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     const absl::Status admitted = ok ? admit_() : absl::OkStatus();
     if (ok && admitted.ok() && Accept()) TakeRequest(arrival);
     {
-      // The next read begins only here, since it overwrites message_.
+      // Only from here on may the next read begin, since it overwrites message_.
       MutexLock lock(&mutex_);
       reading_ = false;
       if (!ok) reads_done_ = true;
@@ -136,7 +136,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void OnDone() override {
     registry_->Remove(self_);
-    // Not with the object, which a request in flight may keep.
+    // End the call and its account here and not in the destructor, because a request in flight may keep the object.
     call_.End();
     account_.Close();
     const std::shared_ptr<RerankStreamCall> last = std::move(self_);
@@ -145,14 +145,15 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  private:
   struct WaitingAnswer {
     grpc::ByteBuffer message;
-    // Written once it is known whether the client got the answer. Null if there is no record, or it is written.
+    // Written once it is known whether the client got the answer. Null if there is no record, or if it was written.
     std::unique_ptr<service::CallRecord> record;
   };
-  // A list, because splitting it allocates nothing, and an answer that gRPC is reading stays at its address.
+  // A list, because splitting a list allocates nothing, and because an answer that gRPC is reading must stay at its
+  // address.
   using Answers = std::list<WaitingAnswer>;
 
-  // A request that was read and has no answer yet. If memory runs out and the request is lost, it is counted, and the
-  // stream ends.
+  // A request that was read and has no answer yet. If the request is lost because memory ran out, this counts it and
+  // ends the stream.
   class Unanswered {
    public:
     Unanswered(std::shared_ptr<RerankStreamCall> stream, absl::Time arrival)
@@ -163,7 +164,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       if (stream_ != nullptr) stream_->Lose(arrival_);
     }
 
-    // Returns the stream, which answers and counts the request from now on.
+    // Returns the stream. From now on the caller must answer and count the request.
     std::shared_ptr<RerankStreamCall> Take() { return std::exchange(stream_, nullptr); }
 
    private:
@@ -173,7 +174,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   enum class End { kNo, kOk, kRefused, kDrained, kCancelled };
 
-  // A request that was read while the stream was told to end still gets its answer; one after its end does not.
+  // Returns whether a request that was read is still answered. A request that was read before the stream finished is
+  // answered, even if the stream was told to end while it was read.
   bool Accept() {
     MutexLock lock(&mutex_);
     if (finished_) return false;
@@ -181,23 +183,23 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return true;
   }
 
-  // Notes that the client reads no more answers, and moves the unsent ones to `dropped`, which must be empty. The one
-  // that is being written stays until gRPC is done with it.
+  // Notes that the client reads no more answers, and moves the unsent answers to `dropped`, which must be empty. The
+  // answer that is being written stays until gRPC has finished with it.
   void Break(Answers& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     broken_ = true;
     dropped.splice(dropped.end(), answers_, writing_ ? std::next(answers_.begin()) : answers_.begin(), answers_.end());
     for (const WaitingAnswer& answer : dropped) unread_bytes_ -= answer.message.Length();
   }
 
-  // Returns the status of a stream whose client does not get its answers.
+  // Returns the reason why the client does not get the answers of this stream.
   absl::Status WhyEnded() const {
     if (absl::Status ended = account_.ended(); !ended.ok()) return ended;
     if (MonotonicNow() >= deadline_) return absl::DeadlineExceededError("the answer came after the deadline");
     return absl::CancelledError("the client cancelled the stream");
   }
 
-  // Writes the records of answers that the client got or, if `is_sent` is false, did not get. Runs on gRPC's threads,
-  // which no exception may leave.
+  // Writes the records of answers. `is_sent` says whether the client got these answers. Runs on gRPC's threads, so it
+  // must not throw.
   void WriteRecords(const Answers& answers, bool is_sent) const {
     const absl::Status status = is_sent ? absl::OkStatus() : Guarded([&] { return WhyEnded(); });
     for (const WaitingAnswer& answer : answers) {
@@ -205,7 +207,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     }
   }
 
-  // Handles the request that was read. If memory runs out, it cancels the stream, as there is none for an error either.
+  // Handles the request that was read. If memory runs out, cancels the stream, because there is no memory for an
+  // error either.
   void TakeRequest(absl::Time arrival) {
     try {
       ParseAndRerank(arrival);
@@ -242,7 +245,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
                      });
   }
 
-  // Runs on a thread of the scheduler, which no exception may leave.
+  // Runs on a thread of the scheduler, so it must not throw.
   void AnswerRequest(const std::string& id, absl::StatusOr<v1::RerankResponse> response,
                      std::unique_ptr<service::CallRecord> record) {
     record->EndTime();
@@ -262,7 +265,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Answers answer;
     try {
       answer.push_back({message, nullptr});
-      // Added before the answer can be written and removed. Without the mutex, because the budget may cancel this call.
+      // The answer is added to the budget before it can be written and removed. The mutex is not held, because the
+      // budget may cancel this call.
       account_.Add(bytes);
     } catch (const std::bad_alloc&) {
       if (record != nullptr) record->Write(NoMemory());
@@ -272,7 +276,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     {
       MutexLock lock(&mutex_);
       if (!finished_ && !broken_) {
-        // Written before the answer, because a client that has its answer may look at the metrics.
+        // The record is written before the answer is sent, because a client that has its answer may then look at the
+        // metrics.
         if (answers_.empty() && bytes <= kSentAtOnceBytes) WriteRecords(answer, /*is_sent=*/true);
         answers_.splice(answers_.end(), answer);
         unread_bytes_ += bytes;
@@ -303,7 +308,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Proceed();
   }
 
-  // Starts whatever can be started now: a write, a read, the end.
+  // Starts every operation that can be started now: a write, a read, or the end of the stream.
   void Proceed() {
     bool read = false;
     const grpc::ByteBuffer* write = nullptr;
@@ -332,15 +337,16 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       refused = refused_;
       finished_ = finished_ || end != End::kNo;
     }
-    // After Finish gRPC may be done with this call at any moment.
+    // After Finish, gRPC may delete this call at any moment.
     if (end == End::kOk) Finish(grpc::Status::OK);
     if (end == End::kRefused) Finish(client::ToGrpcStatus(refused));
     if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
     if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
   }
 
-  // Returns whether, and how, the stream ends now. It must not end while another thread is about to start an operation,
-  // because gRPC may delete the call after Finish. That thread calls this itself afterwards.
+  // Returns whether, and how, the stream ends now. It must not end while another thread is starting an operation,
+  // because gRPC may delete the call after Finish. That other thread calls this function when it has started its
+  // operation.
   End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || starting_ > 0 || writing_) return End::kNo;
     if (broken_) return End::kCancelled;

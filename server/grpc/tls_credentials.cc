@@ -9,8 +9,8 @@
 namespace maxsim {
 namespace {
 
-// Uses gRPC's C interface, which has long been able to replace certificates, and keeps the old ones if the new ones are
-// invalid. The C++ interface can do this only with an experimental class, which polls the files and drops the old
+// Uses gRPC's C interface, which can replace certificates and keeps the old ones if the new ones are invalid. The C++
+// interface can replace them only with an experimental class. That class polls the files, and drops the old
 // certificates before it has checked the new ones.
 class ReloadableCredentials final : public grpc::ServerCredentials {
  public:
@@ -20,7 +20,7 @@ class ReloadableCredentials final : public grpc::ServerCredentials {
             grpc_ssl_server_credentials_create_options_using_config_fetcher(request, fetch, user_data))) {}
   ~ReloadableCredentials() override { grpc_server_credentials_release(credentials_); }
 
-  // To call this is a programmer's error, since the services check tokens themselves.
+  // The services check tokens themselves, so a call of this function is a programmer's error.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override { std::abort(); }
 
  private:
@@ -47,8 +47,8 @@ grpc_ssl_certificate_config_reload_status TlsCredentials::Fetch(void* self,
   if (current == credentials.fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
   const TlsPem& pem = current->pem;
   const grpc_ssl_pem_key_cert_pair pair = {pem.private_key.c_str(), pem.cert_chain.c_str()};
-  // gRPC 1.51 requires authorities here, despite its documentation, but uses them only if clients must show
-  // certificates. If they need not, any certificate that parses will do.
+  // Despite its documentation, gRPC 1.51 requires certificates of authorities here, but uses them only if clients
+  // must show certificates. If clients need not, pass any certificate that can be parsed.
   const std::string& authorities = pem.client_ca.empty() ? pem.cert_chain : pem.client_ca;
   // gRPC copies its arguments.
   *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);

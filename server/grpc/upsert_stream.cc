@@ -24,12 +24,14 @@
 namespace maxsim::rpc {
 namespace {
 
-// How long a request is offered again and again to a collection that has no room for it, and how often.
+// If a collection has no room for a request, the request is offered again for up to kMaxWait. The two other values
+// bound the time between two offers.
 constexpr absl::Duration kMaxWait = absl::Seconds(60);
 constexpr absl::Duration kShortestWait = absl::Milliseconds(10);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
-// Puts the request's number in the stream before the error's field or, without a field, before its message.
+// Puts the request's number in the stream before the error's field. If the error has no field, puts the number before
+// its message.
 absl::Status InRequest(uint64_t number, const absl::Status& status) {
   const std::string request = Cat("requests[", number, "]");
   const std::string field = client::FieldOf(status);
@@ -39,12 +41,11 @@ absl::Status InRequest(uint64_t number, const absl::Status& status) {
 
 }  // namespace
 
-// Three threads may be in here: one of gRPC's (reads, cancellation), one of the collection's or of the encoder's
-// (acknowledgements), and the alarm's. `self_` keeps the object until gRPC is done with it; a request in flight keeps
-// it beyond that.
-//
-// gRPC's operations are started outside the mutex, as in RerankStreamCall. Each is started by the thread that set its
-// flag (reading_, finished_) under the mutex, so never twice.
+// Three threads may run in this object: one of gRPC's (reads, cancellation), one of the collection's or of the
+// encoder's (acknowledgements), and the alarm's. `self_` keeps the object alive until gRPC no longer uses it. A
+// request in flight may keep it alive for longer. gRPC's operations are started without holding the mutex, as in
+// RerankStreamCall. The thread that set an operation's flag (reading_, finished_) under the mutex starts the
+// operation, so no operation is started twice.
 class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
                          public DrainableStream,
                          public std::enable_shared_from_this<UpsertStreamCall> {
@@ -108,20 +109,20 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   void OnDone() override {
     registry_->Remove(self_);
-    // Not with the object, which a request in flight may keep.
+    // End the call here and not in the destructor, because a request in flight may keep the object.
     call_.End();
     const std::shared_ptr<UpsertStreamCall> last = std::move(self_);
   }
 
  private:
-  // One attempt to hand a request over. The mutex guards it.
+  // One attempt to hand a request over to the service. The mutex guards it.
   struct Attempt {
     uint64_t request = 0;  // its number in the stream
     bool is_over = false;  // the request was handed over, or refused
   };
   enum class End { kNo, kOk, kFailed, kDrained, kCancelled };
 
-  // Notes the request that was read; returns whether it is to be handed over.
+  // Notes the request that was read. Returns whether to hand it over to the service.
   bool BeginRequest(const absl::Status& admitted, absl::Time arrival) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_) return false;
     failure_.Update(admitted);
@@ -143,7 +144,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       ++in_flight_;
     }
     v1::UpsertRequest request;
-    // The bytes stay, in case that the request has to be offered again.
+    // message_ keeps its bytes, because the request may have to be offered again.
     if (absl::Status parsed = ParseMessage(message_, request); !parsed.ok()) {
       service_->CountUnread(kUpsertStream, arrival, parsed);
       return Refuse(*attempt, InRequest(attempt->request, parsed));
@@ -168,8 +169,9 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         });
   }
 
-  // The request no longer needs message_. Only the first call for a request counts: its acknowledgement may come before
-  // the report that it was handed over, and when that report comes, message_ may already hold the next request.
+  // From now on the request no longer needs message_. Only the first call per attempt counts. The acknowledgement may
+  // come before the report that the request was handed over, and when that report comes, message_ may already hold
+  // the next request.
   bool EndHandling(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(attempt.is_over, true)) return false;
     handling_ = false;
@@ -210,8 +212,9 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     Proceed();
   }
 
-  // If the collection has no room for the request now, arranges to offer it again later; returns false if it must be
-  // refused. Only for a request that was not handed over: otherwise later ones may have been, and the order is lost.
+  // If the collection has no room for the request now, arranges to offer it again later. Returns false if the request
+  // must be refused. May only be called for a request that was not handed over: otherwise later requests may already
+  // have been handed over, and the order would be lost.
   bool WaitForRoom(Attempt& attempt, const absl::Status& status) {
     const std::optional<absl::Duration> delay = client::RetryAfter(status);
     if (!absl::IsResourceExhausted(status) || !delay.has_value()) return false;
@@ -224,8 +227,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       if (!waiting_since_.has_value()) waiting_since_ = now;
       --in_flight_;
     }
-    // An alarm that has fired must not be set again from within its own callback. It keeps this call alive as long as
-    // it exists, so this call must not keep an alarm that has fired.
+    // An alarm that has fired must not be set again within its own callback, so each wait makes a new alarm. An alarm
+    // keeps this call alive for as long as it exists, so this call must not keep an alarm that has fired.
     const auto alarm = std::make_shared<grpc::Alarm>();
     const auto has_fired = std::make_shared<bool>(false);
     alarm->Set(FromNow(std::clamp(*delay, kShortestWait, kLongestWait)),
@@ -234,12 +237,12 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       MutexLock lock(&mutex_);
       if (!*has_fired) alarm_ = alarm;
     }
-    // If the stream was ended before alarm_ was set, StopWaiting found no alarm to cancel.
+    // If the stream was ended before alarm_ was set, StopWaiting found no alarm to cancel. Cancel it here.
     if (IsEnding()) alarm->Cancel();
     return true;
   }
 
-  // Ends the wait of a request for room: it is offered again, or dropped, now.
+  // If a request waits for room, ends the wait now: the request is offered again, or dropped.
   void StopWaiting() {
     std::shared_ptr<grpc::Alarm> alarm;
     {
@@ -254,8 +257,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     return !GoesOn();
   }
 
-  // Returns whether requests are still taken. After one has failed, no later one is offered, so that the request which
-  // the stream's error names is the first that may be missing.
+  // Returns whether the stream still takes requests. After a request has failed, no later one is offered. So the
+  // request that the stream's error names is the first that may be missing.
   bool GoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !draining_ && !*cancelled_ && failure_.ok(); }
 
   // `has_fired` is guarded by mutex_.
@@ -273,7 +276,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     Proceed();
   }
 
-  // Starts what can be started now: a read, or the end of the stream.
+  // Starts every operation that can be started now: a read, or the end of the stream.
   void Proceed() {
     bool read = false;
     {
@@ -305,7 +308,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         });
       }
     }
-    // After Finish gRPC may be done with this call at any moment.
+    // After Finish, gRPC may delete this call at any moment.
     if (end == End::kOk) Finish(client::ToGrpcStatus(failure));
     if (end == End::kFailed) {
       AddTrailers(failure, *context_);
@@ -315,8 +318,9 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
   }
 
-  // Returns whether, and how, the stream ends now. It must not end while another thread is about to start an operation,
-  // because gRPC may delete the call after Finish. That thread calls this itself afterwards.
+  // Returns whether, and how, the stream ends now. It must not end while another thread is starting an operation,
+  // because gRPC may delete the call after Finish. That other thread calls this function when it has started its
+  // operation.
   End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || starting_ > 0 || handling_ || in_flight_ > 0) return End::kNo;
     if (*cancelled_) return End::kCancelled;
@@ -347,8 +351,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;   // threads between deciding on an operation and having started it
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;               // message_ holds a request that was not handed over yet
-  std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);  // until a request is offered again
-  absl::Time arrival_ ABSL_GUARDED_BY(mutex_);                  // of that request
+  std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);  // set while a request waits for room
+  absl::Time arrival_ ABSL_GUARDED_BY(mutex_);                  // of the request in message_
   std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // for room for that request
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;                  // the client has closed its side
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

@@ -13,15 +13,16 @@ namespace {
 
 constexpr std::string_view kPrefix = "/console/";
 
-// Lets the page load only its own files and call only its own server, and lets no other page frame it. Even if a
-// document's text became markup, it could run and load nothing.
+// Lets the page load only its own files and call only its own server, and forbids other pages to frame it. Even if a
+// document's text were interpreted as markup, that markup could not run scripts or load anything.
 constexpr ResponseHeader kPolicy = {
     "Content-Security-Policy",
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"};
 constexpr ResponseHeader kNoSniff = {"X-Content-Type-Options", "nosniff"};
 constexpr ResponseHeader kNoReferrer = {"Referrer-Policy", "no-referrer"};
-// Browsers may keep a file but must ask again with its ETag, so that a new server's page never runs an old script.
+// Browsers may keep a file but must revalidate it with its ETag. So a page of a new server never runs a script of an
+// old one.
 constexpr ResponseHeader kRevalidate = {"Cache-Control", "no-cache"};
 constexpr ResponseHeader kKeepNothing = {"Cache-Control", "no-store"};
 
@@ -31,8 +32,8 @@ std::string_view AssetName(std::string_view path) {
   return path.starts_with(kPrefix) ? path.substr(kPrefix.size()) : std::string_view();
 }
 
-// Returns whether If-None-Match names the tag. It may be a list, and a tag may be marked as weak, which makes no
-// difference here (RFC 9110, 13.1.2).
+// Returns whether an If-None-Match header names the ETag. The header may be a list, and its tags may be marked as
+// weak, which makes no difference here (RFC 9110, 13.1.2).
 bool Matches(const std::string& if_none_match, const std::string& etag) {
   for (absl::string_view one : absl::StrSplit(if_none_match, ',', absl::SkipWhitespace())) {
     one = absl::StripAsciiWhitespace(one);

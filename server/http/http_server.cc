@@ -71,7 +71,7 @@ constexpr std::array<KnownPath, 9> kKnownPaths = {{{kExplainPath, "POST"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
 
-// Returns the limit, or an infinite one for zero, which switches a limit off.
+// Returns the limit, or an infinite one if the limit is zero, which means that it is switched off.
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
 
 }  // namespace
@@ -126,8 +126,8 @@ class HttpServer::Impl final : private Application {
   }
 
  private:
-  // Returns the metrics' name of a call: a request that has a body, needs a token, and takes one of the places of
-  // http.max_concurrent_requests. Null for any other request.
+  // Returns the name that the metrics give to a call. A call is a request that has a body, needs a token, and counts
+  // towards http.max_concurrent_requests. Returns null for any other request.
   const char* CallOf(const Request& request) const {
     if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return MethodOf(*call);
     if (const std::optional<CollectionCall> call = collection_calls_.CallOf(request)) return MethodOf(*call);
@@ -136,8 +136,8 @@ class HttpServer::Impl final : private Application {
     return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
   }
 
-  // Returns the name that the metrics count a request under. kOtherMethod is counted only for errors: a probe, a
-  // scrape, a file of the console, a path or method that does not exist, or a request that could not be parsed.
+  // Returns the method name under which the metrics count a request. Requests under kOtherMethod are counted only if
+  // they fail: probes, scrapes, files of the console, unknown paths or methods, and requests that cannot be parsed.
   const char* CountedAs(const Request& request) const {
     if (const char* const call = CallOf(request); call != nullptr) return call;
     if (request.method != "GET" && request.method != "HEAD") return kOtherMethod;
@@ -195,14 +195,15 @@ class HttpServer::Impl final : private Application {
     return CheckTls(request, plain_text_, deps_.certificates->asks_clients());
   }
 
-  // Checks the token. If none is needed, checks instead that the request is not from a web page of another site.
+  // Checks the token. If no token is needed, checks instead that the request does not come from a web page of another
+  // site.
   absl::Status CheckClient(const Request& request, service::Scope scope) const {
     if (deps_.authenticator->enabled(scope)) return deps_.authenticator->Check(request.authorization, scope);
     return browser_guard_.Check(request);
   }
 
   Response AnswerModel(const Request& request, const ModelPath& path) {
-    // Clients call this path without a token, to find out whether they need one.
+    // Clients call this path without a token to find out whether they need one.
     if (path.kind != ModelPath::Kind::kAuth) {
       if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
         return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
@@ -231,7 +232,7 @@ class HttpServer::Impl final : private Application {
   std::string StatsText() {
     return stats_text_.Get([this] { return FormatStats(deps_.activity->history(), MonotonicNow()); });
   }
-  // Lists the collections as the client may see them.
+  // Lists the collections in the form in which this client may see them.
   std::vector<v1::CollectionInfo> CollectionsFor(const Request& request) const {
     std::vector<v1::CollectionInfo> collections = deps_.collections->List();
     if (!deps_.authenticator->Check(request.authorization, service::Scope::kAdmin).ok()) {
@@ -276,7 +277,7 @@ class HttpServer::Impl final : private Application {
     return response;
   }
 
-  // Refuses a call, if it can, before the body is received.
+  // If the call can be refused before its body is received, returns the refusal.
   std::optional<Response> BeginCall(const Request& request) {
     if (absl::Status status = CheckClient(request, ScopeOf(request)); !status.ok()) {
       return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
@@ -287,7 +288,7 @@ class HttpServer::Impl final : private Application {
         })) {
       return std::nullopt;
     }
-    // A compressed body could expand to any size.
+    // Refuse compressed bodies, because they could expand to any size.
     return CountedError(request, 415,
                         absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
                         MonotonicNow());
@@ -302,7 +303,7 @@ class HttpServer::Impl final : private Application {
         service::FinishedCall{.metrics = deps_.metrics, .method = CallOf(request), .arrival = request.arrival},
         std::move(reply));
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
-      // If this throws, the destructor of `once` answers the call.
+      // If this throws an exception, the destructor of `once` answers the call.
       Guarded<absl::Status>([&] {
         service::CallContext context = ContextOf(request, once->record());
         if (DocumentCallOf(request).has_value()) {
@@ -336,7 +337,8 @@ class HttpServer::Impl final : private Application {
     return CountedError(request, http_status, status, MonotonicNow());
   }
 
-  // Counts a request without a body that was answered at once: as NOT_FOUND if the answer is a 404, else as OK.
+  // Counts a request without a body that was answered immediately. It counts as NOT_FOUND if the answer is a 404,
+  // else as OK.
   Response Counted(const Request& request, Response response) {
     const absl::StatusCode code = response.status == 404 ? absl::StatusCode::kNotFound : absl::StatusCode::kOk;
     deps_.metrics->CountRequest(CountedAs(request), code, absl::ZeroDuration());

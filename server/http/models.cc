@@ -19,10 +19,10 @@ using nlohmann::json;
 constexpr std::string_view kTextPrefix = "/text";
 constexpr std::string_view kModelsPath = "/v1/models";
 constexpr std::string_view kInfoPath = "/info";
-// Xinference's client sends its token only if this path answers that one is needed.
+// Xinference's client sends its token only if the answer on this path says that one is needed.
 constexpr std::string_view kAuthPath = "/v1/cluster/auth";
 
-// The limit in openapi.json, in characters.
+// The limit that openapi.json states, in characters.
 constexpr std::ptrdiff_t kMaxModelName = 512;
 
 std::ptrdiff_t NumCharacters(std::string_view utf8) {

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Three decimals are more than a chart shows, and keep the text short.
+// Charts show no more than three decimals, and fewer digits keep the text short.
 double Rounded(double value) { return std::round(value * 1000) / 1000; }
 
 json OrNull(const std::optional<double>& value) { return value.has_value() ? json(Rounded(*value)) : json(); }
@@ -29,7 +29,7 @@ json Column(const std::vector<ActivitySample>& samples, Value value) {
   return column;
 }
 
-// Makes a column of counts per second. Returns null if all are zero, unless `even_if_zero`.
+// Makes a column of counts per second. If all are zero, returns null unless `even_if_zero` is set.
 template <typename Count>
 json RateColumn(const std::vector<ActivitySample>& samples, bool even_if_zero, Count count) {
   if (!even_if_zero &&

@@ -31,8 +31,8 @@ CompactionResult ResultOf(const absl::Status& status) {
                                                                        : CompactionResult::kFailed;
 }
 
-// Checks that the log's sequences come from the source that live.log names: a log of the other kind has other
-// sequences.
+// Checks that the log's sequences come from the source that live.log names. The two kinds of logs number their writes
+// differently.
 absl::Status CheckKind(const collection::CollectionLog& log, const std::string& folder, LogKind kind) {
   const std::optional<collection::LogStream> stream = log.stream();
   if (kind == LogKind::kLocal && stream.has_value()) {
@@ -48,11 +48,13 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
   return absl::OkStatus();
 }
 
-// Checks that a missing log may be created. If shards already hold writes of a stream, a new log would lack the
-// versions of their ids. This server would then apply messages differently from the others.
+// If the log is missing, checks that a new one may be created. If shards already hold writes of a stream, a new log
+// would lack the versions of the ids in these shards. This server would then apply later messages differently from
+// other servers.
 absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
   const uint64_t held = request.manifest.log_sequence.value_or(0);
-  // If the collection was never compacted, its stream still has all writes. Without a stream, only the log has them.
+  // If the collection was never compacted and has a stream, the stream still has all writes. If it has no stream,
+  // only the log has them.
   if (kind == LogKind::kLocal && held == 0) return collection::CheckLogIsThere(request.path, request.manifest);
   if (kind == LogKind::kLocal || held == 0 || collection::HasLog(request.path)) return absl::OkStatus();
   return absl::FailedPreconditionError(Cat(
@@ -263,9 +265,10 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
     ChangesWriter* const served = writer_.changes();
     if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
     through = served->sequence();
-    // Seal sends later writes to new segments, which the next generation shares. But if compactions kept failing, each
-    // would leave a nearly empty segment, until no more fit. So after a failure a compaction does not seal. Instead,
-    // the next generation appends the documents written during the compaction a second time.
+    // Seal makes later writes go to new segments, which the next generation can share. If compactions kept failing,
+    // each would leave another nearly empty segment, until no more segments fit. So after a failure the next
+    // compaction does not seal. Instead, documents that are written during that compaction are appended a second time
+    // for the next generation.
     const bool has_more = through > served->generation().manifest().log_sequence.value_or(0);
     if (has_more && !compaction_failed_) served->Seal();
   }
@@ -328,7 +331,7 @@ absl::Status LiveCollection::ServePublished(const collection::Manifest& publishe
 
 absl::Status LiveCollection::Truncate() {
   Maintenance maintenance(this);
-  // The next start truncates.
+  // If the maintenance cannot begin, the next start of the server truncates the log.
   if (absl::Status status = maintenance.Begin(&stop_); !status.ok()) return absl::OkStatus();
   const std::shared_ptr<collection::CollectionLog> log = this->log();
   const uint64_t first = log->first_sequence();
@@ -346,15 +349,15 @@ absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   }
   std::optional<FolderLock> build_lock;
   if (through > log.first_sequence()) {
-    // A build checks that the log still holds the writes that its generation lacks, and holds this lock until it has
-    // published.
+    // A build holds this lock from when it checks that the log still has the writes that its generation lacks until
+    // it has published the generation.
     absl::StatusOr<FolderLock> acquired = FolderLock::Acquire(request_.path);
     if (absl::IsFailedPrecondition(acquired.status())) return absl::OkStatus();  // a build runs: next time
     if (!acquired.ok()) return acquired.status();
     build_lock.emplace(*std::move(acquired));
   }
-  // A later generation may be published whose load failed. It needs its tombstones, which Truncate would drop. So the
-  // log is only truncated once that generation is served.
+  // A later generation may have been published that could not be loaded. It needs its tombstones, which Truncate
+  // would drop. So the log is truncated only after that generation is served.
   const absl::StatusOr<collection::Manifest> published = collection::ReadManifest(request_.path);
   if (!published.ok()) return published.status();
   if (published->generation != generation) return absl::OkStatus();

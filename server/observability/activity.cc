@@ -21,7 +21,7 @@ std::vector<uint64_t> Since(const std::vector<uint64_t>& before, const std::vect
   return counts;
 }
 
-// Returns a percentile of durations whose buckets' limits are in seconds.
+// Returns a percentile of durations. `bounds` has the upper limits of the buckets in seconds.
 std::optional<double> PercentileInMicroseconds(const std::vector<double>& bounds, const std::vector<uint64_t>& counts,
                                                double share) {
   const std::optional<double> seconds = PercentileOf(bounds, counts, share);
@@ -38,7 +38,7 @@ const ActivityTotals::Device* FindDevice(const ActivityTotals& totals, int numbe
 
 double BusyShare(const ActivityTotals::Device* before, const ActivityTotals::Device& now, double seconds) {
   if (before == nullptr || seconds <= 0) return 0;
-  // Lanes run at the same time, so their sum may exceed the elapsed time.
+  // Lanes run at the same time, so the sum of their times may exceed the elapsed time.
   return std::clamp((now.kernel_seconds - before->kernel_seconds) / seconds, 0.0, 1.0);
 }
 

@@ -50,7 +50,7 @@ const Buckets& CompactionBuckets() {
   return *buckets;
 }
 
-// The labels of a series of a collection, whose name is that of CheckCollectionName.
+// Returns the labels of a collection's series. The collection's name must be one that CheckCollectionName allows.
 Labels LabelsOf(std::string_view collection) { return {{"collection", std::string(collection)}}; }
 
 }  // namespace
@@ -194,7 +194,7 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
   const Labels labels = LabelsOf(collection);
   for (const WriteKind kind : kKinds) {
     for (const WriteOutcome outcome : kOutcomes) {
-      // A document is written whether the collection holds its id or not.
+      // An upsert writes the document whether or not the collection has its id, so it never ends with kNotFound.
       if (kind == WriteKind::kUpsert && outcome == WriteOutcome::kNotFound) continue;
       series.writes[static_cast<size_t>(kind)][static_cast<size_t>(outcome)] =
           owned.Add(writes, {{"collection", std::string(collection)},
@@ -216,7 +216,8 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
   series.compaction_bytes = owned.Add(compaction_bytes, labels);
   series.compacting = owned.Add(compacting, labels);
   series.accepts_writes = owned.Add(accepts_writes, labels);
-  // A collection accepts writes until Set says otherwise. A gauge that began at 0 would raise the alert on it.
+  // A collection accepts writes until Set says that it does not. A gauge that began at 0 would trigger the alert on
+  // this metric.
   series.accepts_writes->Set(1);
   series.sequence = owned.Add(sequence, labels);
   series.compacted = owned.Add(compacted, labels);

@@ -3,7 +3,7 @@
 namespace maxsim::log {
 namespace {
 
-// Appends a value without separators, since one would begin a field of its own.
+// Appends a value without separator characters, since a separator in the value would begin another field.
 void AppendValue(std::string_view text, std::string& payload) {
   for (const char letter : text) payload += letter >= kGroupSeparator && letter <= kUnitSeparator ? ' ' : letter;
 }
@@ -23,7 +23,7 @@ std::string Payload(std::string_view message, std::initializer_list<Field> field
 
 bool IsDigit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// Takes digits off the front of `text` and returns whether there was one.
+// Removes the digits at the front of `text`, and returns whether there were any.
 bool TakeDigits(std::string_view& text) {
   const size_t before = text.size();
   while (!text.empty() && IsDigit(text.front())) text.remove_prefix(1);

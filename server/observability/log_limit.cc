@@ -9,7 +9,8 @@ namespace maxsim::log {
 std::string Truncate(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   size_t size = max_bytes;
-  // Bytes 10xxxxxx continue a sequence, which has at most three of them.
+  // Do not cut within a UTF-8 sequence: its bytes after the first one are 10xxxxxx, and there are at most three of
+  // them.
   for (int i = 0; i < 3 && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0u) == 0x80u; ++i) --size;
   return std::string(text.substr(0, size)) + "... (" + std::to_string(text.size() - size) + " bytes more)";
 }

@@ -50,7 +50,7 @@ struct DescriptorSink::State {
   const int fd;
   const size_t max_queued_bytes;
   const bool in_color;
-  // The crash handler reads these without the mutex, which the crashed thread may hold.
+  // The crash handler reads these without the mutex, because the crashed thread may hold the mutex.
   std::atomic<uint64_t> num_queued{0};
   std::atomic<uint64_t> num_done{0};  // written or dropped
   std::atomic<bool> give_up{false};   // The process ends: queued lines are dropped.
@@ -87,7 +87,8 @@ struct DescriptorSink::State {
     ++num_done;
   }
 
-  // Takes the next line off the queue. If lines before it were dropped, puts a line with their number in front.
+  // Takes the next line from the queue. If lines before it were dropped, returns it with a line before it that states
+  // their number.
   std::string Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::string text;
     if (const uint64_t count = std::exchange(num_left_out, 0); count > 0) {
@@ -101,7 +102,7 @@ struct DescriptorSink::State {
     return text;
   }
 
-  // Waits until the writer has ended, for `time` at most, and returns whether it has.
+  // Waits for at most `time` until the writer has ended, and returns whether it has.
   bool WaitUntilEnded(MutexLock& lock, std::chrono::milliseconds time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto deadline = std::chrono::steady_clock::now() + time;
     while (!ended) {
@@ -110,8 +111,8 @@ struct DescriptorSink::State {
     return ended;
   }
 
-  // Writes `text`. The writer calls it without the mutex. Returns false when the text, or the rest of it, cannot be
-  // written.
+  // Writes `text`. The writer calls this without holding the mutex. Returns false if it could not write all of the
+  // text.
   bool WriteAll(std::string_view text) const {
     while (!text.empty()) {
       pollfd wanted{.fd = fd, .events = POLLOUT, .revents = 0};
@@ -124,7 +125,8 @@ struct DescriptorSink::State {
       if (size >= 0) {
         text.remove_prefix(static_cast<size_t>(size));
       } else if (errno == EAGAIN) {
-        // Another process has set O_NONBLOCK on the shared description, and the pipe has been filled since the poll.
+        // The poll reported room, but the pipe has been filled since, and another process has set O_NONBLOCK on the
+        // shared description.
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (give_up) return false;
       } else if (errno != EINTR) {
@@ -144,8 +146,8 @@ struct CrashCounts {
 CrashCounts crash_counts;
 std::atomic<const CrashCounts*> crash_sink{nullptr};
 
-// Waits while the writer, which is another thread, writes the queued lines. Does only what is safe in a signal handler.
-// It waits in vain if the crashed thread holds the mutex or is the writer.
+// Gives the writer's thread time to write the queued lines. Does only what is safe in a signal handler. If the
+// crashed thread holds the mutex or is the writer, this waits until its limit without effect.
 void OnCrash(int number) {
   if (const CrashCounts* counts = crash_sink; counts != nullptr) {
     for (int ms = 0; ms < kCrashWaitMs && *counts->num_done < *counts->num_queued; ++ms) {
@@ -245,7 +247,8 @@ void DescriptorSink::FlushOnCrash() {
   crash_sink = &crash_counts;
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     struct sigaction old {};
-    // Keep an existing handler, such as a sanitizer's or a test framework's: it reports more than ours.
+    // Keep a handler that already exists, such as a sanitizer's or a test framework's, since it reports more than
+    // this one.
     if (sigaction(number, nullptr, &old) != 0 || old.sa_handler != SIG_DFL) continue;
     struct sigaction action {};
     action.sa_handler = OnCrash;

@@ -13,7 +13,7 @@
 #include "server/observability/log_sink.h"
 #include "spdlog/pattern_formatter.h"
 
-// Later releases of protobuf log through Abseil, and have no such header.
+// Later releases of protobuf do not have this header, because they log through Abseil.
 #if __has_include("google/protobuf/stubs/logging.h")
 #include "google/protobuf/stubs/logging.h"
 #define MAXSIM_PROTOBUF_LOGS 1
@@ -57,8 +57,8 @@ Event ParsePayload(std::string_view payload) {
 
 void Append(spdlog::memory_buf_t& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
 
-// Appends text without control characters other than a line's end, which would let a client's text rewrite the log. A
-// value with spaces is quoted.
+// Appends text without control characters, except for line ends. Otherwise a client's text could change how the log
+// is displayed. A value with spaces is quoted.
 void AppendText(spdlog::memory_buf_t& out, std::string_view text, bool may_quote) {
   const bool quote = may_quote && (text.empty() || text.find_first_of(" \"=\\") != std::string_view::npos);
   if (quote) out.push_back('"');
@@ -128,8 +128,8 @@ class Json : public spdlog::formatter {
       Pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","thread":%t,"message":)", spdlog::pattern_time_type::utc);
 };
 
-// Limits on gRPC's error lines. They quote what clients send, even clients without a token: a header of a megabyte
-// would otherwise give a line of a megabyte.
+// Limits on gRPC's error lines. These lines quote what clients send, even clients without a token: without a limit, a
+// header of a megabyte would make a log line of a megabyte.
 constexpr size_t kMaxErrorBytes = 300;
 constexpr int kMaxErrorsPerSecond = 10;
 // Debug lines are cut later than errors: an operator who turns them on needs the details.
@@ -154,8 +154,8 @@ void LogFromGrpc(gpr_log_func_args* args) {
 }
 
 #ifdef MAXSIM_PROTOBUF_LOGS
-// protobuf's errors are about messages that cannot be parsed, which their sender is told anyway. Only fatal ones are
-// faults of the program.
+// Errors of protobuf are about messages that cannot be parsed. Their senders are told anyway, so only fatal errors
+// are faults of the program.
 void LogFromProtobuf(google::protobuf::LogLevel severity, const char*, int, const std::string& message) {
   const auto level = severity == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug;
   if (spdlog::should_log(level)) Write(level, Truncate(message, kMaxDebugBytes), {{"from", "protobuf"}});

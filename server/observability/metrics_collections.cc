@@ -14,7 +14,7 @@ namespace {
 using prometheus::Gauge;
 using prometheus::Labels;
 
-// Loading moves gigabytes.
+// The buckets reach up to ten minutes, because loading copies gigabytes.
 const prometheus::Histogram::BucketBoundaries& LoadBuckets() {
   static const auto* const buckets =
       new prometheus::Histogram::BucketBoundaries{0.01, 0.05, 0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600};
@@ -34,7 +34,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
     series.unavailable = series.owned.Add(families_->collection_unavailable, labels);
   }
   if (series.info == nullptr || series.storage != gauges.storage || series.residency != gauges.residency) {
-    // A new generation may be stored in another way than the previous one.
+    // A new generation may have another storage or residency than the previous one.
     if (series.info != nullptr) families_->collection_info.Remove(std::exchange(series.info, nullptr));
     series.storage = std::string(gauges.storage);
     series.residency = gauges.residency;
@@ -46,7 +46,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
   series.documents->Set(static_cast<double>(gauges.num_documents));
   series.tokens->Set(static_cast<double>(gauges.num_tokens));
   series.unavailable->Set(static_cast<double>(gauges.num_unavailable));
-  // Remove the series of tiers and devices where the collection no longer is.
+  // Remove the series of the tiers and devices on which the collection no longer is.
   std::map<std::pair<std::string, int>, Gauge*> left = std::exchange(series.bytes, {});
   for (const CollectionGauges::Resident& resident : gauges.resident) {
     const std::pair<std::string, int> place(resident.tier, resident.device);

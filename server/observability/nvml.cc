@@ -5,8 +5,8 @@
 namespace maxsim {
 namespace {
 
-// The part of nvml.h that is used here, so that building needs no driver package. The ABI is stable: NVIDIA adds
-// versioned symbols beside these and keeps them.
+// Declares the part of nvml.h that is used here, so that building needs no driver package. The ABI is stable: NVIDIA
+// adds versioned symbols and keeps the old ones.
 using Device = void*;
 struct Utilization {
   unsigned gpu = 0;  // per cent

@@ -38,7 +38,7 @@ MetricFamily Series(std::string name, std::string help, MetricType type, double 
   return family;
 }
 
-// Returns the seconds since the epoch at which the machine booted; 0 when /proc/stat does not say.
+// Returns the time at which the machine booted, in seconds since the epoch. Returns 0 if /proc/stat does not have it.
 double BootTimeSeconds() {
   const std::string text = ReadAll("/proc/stat");
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -53,7 +53,7 @@ double BootTimeSeconds() {
 bool ParseProcStat(std::string_view text, ProcStat* stat) {
   const size_t name_end = text.rfind(')');
   if (name_end == std::string_view::npos) return false;
-  // proc(5) counts from 1 and the state after the name is field 3.
+  // proc(5) counts fields from 1. The first field after the name is the state, field 3.
   constexpr int kFirstField = 3;
   const std::vector<std::string> fields =
       absl::StrSplit(std::string(text.substr(name_end + 1)), absl::ByAnyChar(" \n"), absl::SkipEmpty());

@@ -45,7 +45,7 @@ absl::Status PathError(absl::StatusCode code, std::string_view problem) {
                     problem);
 }
 
-// Reads the fields that a collection is to have.
+// Reads the fields that the new collection will have.
 absl::StatusOr<std::vector<collection::Field>> FieldsOf(const v1::CreateCollectionRequest& request) {
   std::vector<collection::Field> fields;
   for (int i = 0; i < request.fields_size(); ++i) {
@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<collection::Field>> FieldsOf(const v1::CreateCollecti
   return fields;
 }
 
-// Returns the options of a collection to create. INVALID_ARGUMENT for values that no collection can have.
+// Returns the options of the collection to create, or INVALID_ARGUMENT if a value is one that no collection can have.
 absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request) {
   if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   if (request.dim() < static_cast<uint32_t>(kMinDim) || request.dim() > static_cast<uint32_t>(kMaxDim)) {
@@ -160,7 +160,7 @@ std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& 
 
 absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
   if (path.empty()) return InvalidField("path", "is empty; give a folder on the server's machine");
-  // The system would take it to end at a zero byte.
+  // Refuse control characters. In particular, the system would end the path at a zero byte.
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
     return InvalidField("path", absl::StrCat(Quote(path), " holds a control character"));
@@ -188,8 +188,8 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
     if (std::optional<std::string> root = RootOf(resolved)) return Allowed{resolved.string(), *std::move(root)};
   }
   if (error == std::errc::no_such_file_or_directory) {
-    // The answer may say that a folder is missing if its parent is allowed, except for a link, which may point
-    // anywhere.
+    // If the folder's parent is allowed, the answer may say that the folder is missing. A link is an exception,
+    // because it may lead anywhere.
     std::error_code of_link;
     const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
     std::error_code of_parent;
@@ -203,7 +203,8 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
 
 absl::Status CollectionAdmin::CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                                   const std::string& root) const {
-  // A new folder there would go with the collection when that is moved or removed.
+  // Refuse a path within another collection's folder: the new folder would be moved or removed together with that
+  // collection.
   for (std::filesystem::path folder = parent;; folder = folder.parent_path()) {
     std::error_code error;
     if (std::filesystem::exists(folder / collection::kManifestFileName, error)) {
@@ -215,7 +216,7 @@ absl::Status CollectionAdmin::CheckInNoCollection(const std::string& path, const
 
 absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::string& path) const {
   if (absl::Status status = CheckPath(path); !status.ok()) return status;
-  // A slash at the end names the same folder.
+  // A path with a slash at its end names the same folder.
   std::filesystem::path wanted(path);
   if (!wanted.has_filename()) wanted = wanted.parent_path();
   const std::filesystem::path name = wanted.filename();
@@ -253,7 +254,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string&
   const bool was_known = IsKnown(name);
   auto loaded =
       LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
-  // The client gets the error. Keeping the name of a collection that was never loaded would only block the name.
+  // The client gets the error. If the name of a collection that was never loaded were kept, it would only block this
+  // name.
   if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
   return loaded;
 }
@@ -312,7 +314,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   }
   if (!loaded.ok()) {
     created_.Remove(resolved->root, options->name).IgnoreError();
-    // The folder was created just now, and nothing has been written to it.
+    // The folder was created just now and has no data, so remove it.
     std::error_code error;
     std::filesystem::remove_all(resolved->path, error);
   }
@@ -392,7 +394,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name
 }
 
 void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration duration) {
-  // The name comes from a client here. Only served collections become labels, until they are unloaded.
+  // The name comes from a client. So it becomes a label only if a collection of this name is served, and only until
+  // it is unloaded.
   if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
   UpdateMetrics();
 }

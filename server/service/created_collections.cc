@@ -17,11 +17,12 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 
-// A string in JSON must be UTF-8, but a folder's name need not be. A path that is not UTF-8 is stored in base64.
+// A string in JSON must be UTF-8, but the name of a folder need not be. So a path that is not UTF-8 is stored in
+// base64.
 constexpr char kPath[] = "path";
 constexpr char kPathInBase64[] = "path_base64";
 
-// Reads the path of an entry, which must be an object. Returns false if it has none.
+// Reads the path of an entry, which must be an object. Returns false if the entry has no path.
 bool ReadPath(const Json& entry, std::string& path) {
   if (const auto text = entry.find(kPath); text != entry.end() && text->is_string()) {
     path = text->get<std::string>();

@@ -60,7 +60,8 @@ absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& w
 
 constexpr std::string_view kBeforeWriting = "before the documents were written";
 
-// Ends a write that was never handed over. If another server may take it, the error says that a retry is safe.
+// Ends a write that was never handed over to the collection. If another server may take the write, the error says
+// that a retry is safe.
 template <typename Response>
 void Refuse(Call<Response>& call, absl::Status status) {
   if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
@@ -91,8 +92,8 @@ absl::Status DocumentService::CheckCollectionField(const std::string& name) cons
 
 absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::string& name) const {
   if (absl::Status status = CheckCollectionField(name); !status.ok()) return status;
-  // Meanwhile the collection may be unloaded, and another one loaded under its name. If the log is the same before and
-  // after Find, the snapshot belongs to that log.
+  // The collection may be unloaded during this, and another one may be loaded under its name. If the log is the same
+  // before and after Find, the snapshot belongs to that log.
   absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
   for (int attempt = 0; attempt < 3 && live.ok(); ++attempt) {
     absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(name);
@@ -150,7 +151,7 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
                  [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
                    if (!encoded.ok()) return Refuse(*call, encoded.status());
                    absl::Status placed = Guarded([&] {
-                     // Checked again here, because the encoder's first answer says which encoder it is.
+                     // Check the encoder again here, because only its first answer says which encoder it is.
                      if (absl::Status same = CheckEncoder(*call->target.collection); !same.ok()) return same;
                      size_t next = 0;
                      for (int i = 0; i < call->request.documents_size(); ++i) {
@@ -171,7 +172,8 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
 void DocumentService::NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss) {
   metrics()->live().CountLossyTokens(collection, static_cast<uint64_t>(loss.num_zeroed),
                                      static_cast<uint64_t>(loss.num_coarse));
-  // An encoder that produces outliers does so in every request, so the log line is limited; the metric counts all.
+  // An encoder that produces outliers does so in every request. So the log line is written at most once a minute, and
+  // the metric counts all outliers.
   constexpr int64_t kEveryNs = int64_t{60} * 1'000'000'000;
   const int64_t now = absl::ToUnixNanos(MonotonicNow());
   int64_t next = next_loss_line_ns_;
@@ -216,7 +218,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
                  });
     return absl::OkStatus();
   });
-  // If this failed because memory ran out, the destructor of the call has answered it.
+  // If this failed because memory ran out, the destructor of the call has answered the call.
   if (status.ok() && submitted != nullptr) submitted();
 }
 

@@ -28,7 +28,7 @@ absl::Status TooManyRunning(int limit) {
   return status;
 }
 
-// Adds the texts of a payload's list `tokens`, if it has `size`.
+// Adds the texts in the payload's list `tokens`, if the list has `size` elements.
 void AddTokensOfPayload(std::string_view payload, int64_t size, v1::ExplainResponse& explanation) {
   const nlohmann::json parsed =
       nlohmann::json::parse(payload.begin(), payload.end(), nullptr, /*allow_exceptions=*/false);
@@ -49,7 +49,7 @@ double ExplainedScore(const v1::ExplainResponse& explanation, const std::vector<
   return score;
 }
 
-// Computes the similarities of a translated query with a document that the collection holds.
+// Computes the similarities between a translated query and a document that the collection holds.
 absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_query,
                                                     const store::Collection& collection, uint64_t ordinal) {
   const int64_t num_tokens = collection.num_document_tokens(ordinal);
@@ -62,7 +62,7 @@ absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_
   }
   absl::StatusOr<store::Collection::StoredDocument> stored = collection.ReadDocument(ordinal);
   if (!stored.ok()) return stored.status();
-  // A candidate set with only this document.
+  // Make a candidate set with only this document.
   const std::array<int64_t, 2> offsets = {0, num_tokens};
   DocumentsView document;
   document.type = collection.storage();
@@ -105,7 +105,7 @@ absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& 
                                                        ConcurrencyLimit* places) {
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
-  // The document's score does not depend on its group.
+  // Drop group_by, because the document's score does not depend on its group.
   strict.clear_group_by();
   const absl::StatusOr<Translated> translated = Translate(strict, collection, limits, [deadline] {
     return MonotonicNow() < deadline

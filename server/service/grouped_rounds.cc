@@ -16,7 +16,7 @@ namespace {
 
 constexpr int32_t kRankedGrowth = 4;
 
-// Orders groups by their best documents.
+// Compares groups by their best documents.
 constexpr auto BestRanksBefore = [](const auto& a, const auto& b) {
   return RanksBefore(a.hits.front(), b.hits.front());
 };
@@ -88,7 +88,7 @@ absl::Status GroupedRounds::AskForGroups(const StopCheck& check, engine::Job& jo
       continue;
     }
     Asked asked{.ranking = idx, .group = {}, .num_ranked = num_ranked_};
-    // A scan of codes scores no fewer documents than a query ranks.
+    // After a scan of codes, refinement.documents documents are scored. So a query must not rank more than these.
     if (grouping_->refinement.documents() != 0) {
       asked.num_ranked = static_cast<int32_t>(
           std::min<int64_t>(asked.num_ranked, static_cast<int64_t>(grouping_->refinement.documents())));
@@ -198,7 +198,7 @@ absl::Status GroupedRounds::TakeGroups(Ranking& ranking, absl::Span<const engine
   collection::FieldReader reader(collection.manifest().fields);
   const size_t first_new = ranking.groups.size();
   size_t num_open = 0;  // new groups that have room
-  // No candidate after these hits belongs to the answer.
+  // If this is true, no candidate after these hits belongs to the answer.
   const bool covers_all = hits.size() < static_cast<size_t>(num_ranked) || IsLeftOut(ranking, hits.back());
   for (const engine::Hit& hit : hits) {
     if (IsLeftOut(ranking, hit)) break;
@@ -251,7 +251,8 @@ void GroupedRounds::Arrange() {
     std::vector<Group> groups(std::make_move_iterator(ranking.groups.begin() + static_cast<std::ptrdiff_t>(begin)),
                               std::make_move_iterator(ranking.groups.end()));
     std::erase_if(groups, [](const Group& group) { return group.hits.empty(); });
-    // A scan of codes may have missed a group's best document, which the group's own query then found.
+    // A scan of codes may miss a group's best document, and the query for that group may then find it. So sort the
+    // groups again.
     std::stable_sort(groups.begin(), groups.end(), BestRanksBefore);
     for (const Group& group : groups) {
       for (const engine::Hit& hit : group.hits) {

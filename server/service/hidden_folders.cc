@@ -10,7 +10,8 @@ namespace {
 
 // A path begins at the start of the text or after one of these characters. The slashes in a URL do not.
 constexpr std::string_view kBefore = " \t\n\"'(=[,";
-// One of these ends a path of the HTTP API. It ends no path of a file, because names of folders may have any of them.
+// A path of the HTTP API ends at one of these characters. The path of a file does not, because names of folders may
+// have any of them.
 constexpr std::string_view kBehindApiPath = " \t\n\"'),;]";
 // In a message, one of these may follow a path that ends with a slash.
 constexpr std::string_view kBehindLastSlash = "\"'),;:]";
@@ -66,7 +67,7 @@ std::string WithoutFoldersOfPath(std::string_view text) {
   return std::string(text.substr(last + 1)).append(ending);
 }
 
-// Returns the text with the paths of files that were not found cut to their last components. Such a path may have
+// Returns the text in which each path of a file that was not found is cut to its last component. Such a path may have
 // spaces.
 std::string WithoutFoldersOfFiles(std::string_view text) {
   std::string shown;
@@ -122,7 +123,7 @@ std::string WithoutFolders(std::string_view text) {
 
 absl::Status ForClient(const absl::Status& status) {
   if (status.ok()) return status;
-  // The client has sent this path itself.
+  // The client itself has sent this path, so it may see it.
   if (absl::IsNotFound(status) && client::FieldOf(status) == "path") return status;
   return client::WithText(status, IsAboutTheRequest(status.code()) ? WithoutFoldersOfFiles : WithoutFolders);
 }

@@ -17,10 +17,11 @@
 namespace maxsim::service {
 namespace {
 
-// Calls with group_by that are prepared at the same time. Each takes some milliseconds between two rounds at most.
+// The number of calls with group_by that are prepared at the same time. Preparing a call between two rounds takes at
+// most some milliseconds.
 constexpr int kNumGroupingThreads = 2;
 
-// A wait of Drain ends in time although its deadline may be infinite.
+// Drain waits in steps of at most this length, because its deadline may be infinite.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 }  // namespace
@@ -90,7 +91,7 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
     return Translate(request, *std::move(collection), limits_,
                      [&] { return CheckAwaited(call->context, kWhileFiltering); });
   });
-  // Counts only rejections made here; the scheduler counts its own.
+  // Counts only rejections that are made here, because the scheduler counts its own.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());
   if (translated->answer.grouping != nullptr && translated->job != nullptr) {
     return AnswerGrouped(std::move(call), *std::move(translated));
@@ -160,14 +161,14 @@ void LocalScorer::NextRound(std::shared_ptr<GroupedCall> grouped) {
   job->bytes += rounds.held_bytes();
   job->done = [this, grouped = std::move(grouped)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) return grouped->call->Finish(WithRetryDelay(result.status()));
-    // The next round is prepared on another thread, since this one is the scheduler's. If there is no memory for that,
-    // the call's destructor answers with that error.
+    // This thread belongs to the scheduler, so another thread prepares the next round. If there is no memory for
+    // that, the call's destructor answers with that error.
     Guarded([&] {
       boost::asio::post(*grouping_threads_,
                         [this, grouped = std::move(grouped), result = *std::move(result)]() mutable {
                           absl::Status taken = Guarded([&] { return grouped->rounds.Take(std::move(result)); });
                           if (!taken.ok()) return grouped->call->Refuse(RejectionOf(taken), taken);
-                          // A call that is lost answers that there was no memory.
+                          // If the call is lost, its destructor answers that there was no memory.
                           Guarded([&] {
                             NextRound(std::move(grouped));
                             return absl::OkStatus();

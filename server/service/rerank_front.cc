@@ -30,7 +30,7 @@ Rejection RejectionOfEncoder(const absl::Status& status) {
   }
 }
 
-// Check the rules of one kind of call, in addition to those of the envelope.
+// Check the rules of one kind of call, in addition to those of every call.
 absl::Status CheckKind(const RerankCall&) { return absl::OkStatus(); }
 absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.request); }
 
@@ -39,7 +39,7 @@ absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.req
 void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
   if (done == nullptr) return;
   const absl::Time now = MonotonicNow();
-  // gRPC cancels a call when its deadline passes. The records are to show the deadline as the reason.
+  // gRPC cancels a call when its deadline passes. The record must name the deadline as the reason.
   if (response.status().code() == absl::StatusCode::kCancelled && now >= context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
@@ -120,7 +120,7 @@ template <typename CallType>
 void RerankFront::Begin(std::unique_ptr<CallType> call) {
   const bool has_texts = HasTexts(call->request);
   absl::Status status = Guarded([&] {
-    // Checked before the encoder is asked, so that it does no work for invalid requests.
+    // Check the request before the encoder is asked, so that the encoder does no work for an invalid request.
     absl::Status checked = CheckEnvelope(call->request, limits_);
     if (checked.ok()) checked = CheckKind(*call);
     return checked.ok() && has_texts ? CheckTextsAndTarget(call->request) : checked;
@@ -160,11 +160,12 @@ void RerankFront::Encode(std::unique_ptr<CallType> call) {
                    absl::Status same = Guarded([&] {
                      call->texts = PlaceTokens(*std::move(encoded), call->is_blank, call->request);
                      call->encode_time = MonotonicNow() - call->context.arrival;
-                     // Checked again, because the encoder's first answer says which encoder it is.
+                     // Check the encoder again here, because only its first answer says which encoder it is.
                      return CheckTextsAndTarget(call->request);
                    });
                    if (!same.ok()) return call->Refuse(scorer_->RejectionOf(same), same);
-                   // The encoder's threads catch no exceptions. A call that is lost answers that there was no memory.
+                   // The encoder's threads catch no exceptions. If the call is lost, its destructor answers that
+                   // there was no memory.
                    Guarded([&] {
                      scorer_->Answer(std::move(call));
                      return absl::OkStatus();

@@ -49,7 +49,7 @@ void LogPlan(const LoadRequest& request, const collection::Manifest& manifest, c
                   FormatMemoryPlan(devices, manifest, plan, kLoggedShards));
 }
 
-// Warns if kAuto chose the tier disk and an operator might have expected a faster one.
+// If kAuto chose tier disk for some shards and an operator might have expected a faster one, logs a warning.
 void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
   const auto on_disk =
       std::count_if(plan.placement.shards.begin(), plan.placement.shards.end(),
@@ -71,7 +71,8 @@ struct Reserved {
   std::unique_ptr<FileLedger::Reservation> files;
 };
 
-// Checks that each file exists and has the size that memory was reserved for, before hours go into reading the others.
+// Checks that each file exists and has the size for which memory was reserved. Otherwise a load could fail only after
+// it has read other files for hours.
 absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& manifest, int code_planes) {
   for (const collection::ShardEntry& entry : manifest.shards) {
     if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
@@ -97,7 +98,7 @@ absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& 
 absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::Manifest& manifest, DeviceSet* devices,
                                  const StoreOptions& options, MemoryLedger* ledger, FileLedger* files) {
   const std::string purpose = Purpose(request, manifest);
-  // Another load may take the memory between planning and reserving. If it does, kAuto plans again.
+  // Another load may take the memory between planning and reserving. In this case kAuto plans again.
   constexpr int kMaxAttempts = 3;
   for (int attempt = 1;; ++attempt) {
     absl::StatusOr<MemoryPlan> plan =
@@ -149,8 +150,8 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   return shared;
 }
 
-// The shards that are not shared with the served generation and must be loaded. They are replicated if the shared ones
-// are.
+// The part of a generation that must be loaded: the shards that are not shared with the served generation. They are
+// replicated if the shared shards are.
 struct Remainder {
   collection::Manifest manifest;  // only the shards for which no part is shared
   LoadRequest request;
@@ -170,7 +171,8 @@ Remainder RemainderOf(const LoadRequest& request, const collection::Manifest& ma
   return remainder;
 }
 
-// Returns the most planes of codes that are worth loading. A scan reads only as many planes as all parts have.
+// Returns the largest number of planes of codes that is worth loading. A scan uses only as many planes as each part
+// has.
 int MaxCodePlanes(const StoreOptions& options, const std::vector<const Part*>& shared) {
   int planes = options.max_code_planes;
   for (const Part* const part : shared) {
@@ -197,9 +199,9 @@ std::vector<Part> Merge(const std::vector<const Part*>& shared, std::vector<Part
   return parts;
 }
 
-// Returns DATA_LOSS unless the positions of a partition's documents ascend from shard to shard. (They ascend within
-// each shard.) Documents of equal score are ordered by position, and scoring orders them by ordinal, so both orders
-// must agree.
+// In a partition, returns DATA_LOSS unless the documents' positions ascend from shard to shard. (Within a shard they
+// always ascend.) Documents with equal scores are ordered by position, and scoring orders them by ordinal. So both
+// orders must agree.
 absl::Status CheckPositions(const std::vector<Part>& parts) {
   for (size_t idx = 1; idx < parts.size(); ++idx) {
     const collection::Shard& before = *parts[idx - 1].shard;
@@ -286,7 +288,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadReque
     const size_t num_alive = devices->num_alive();
     absl::StatusOr<std::shared_ptr<const Generation>> loaded =
         LoadOnce(request, manifest, devices, options, ledger, files);
-    // The loop ends, because each attempt has one device fewer.
+    // This loop ends, because each attempt has fewer devices than the one before it.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
         Stopped(request.stop)) {
       return loaded;

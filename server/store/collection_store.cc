@@ -37,8 +37,8 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
       files_(std::make_unique<FileLedger>()) {}
 
-// Otherwise a publishing thread could hold the last reference to an entry, and would destroy the collection while it
-// writes to it.
+// Without StopLive, a publishing thread could hold the last reference to an entry. It would then destroy the
+// collection while it writes to it.
 CollectionStore::~CollectionStore() { StopLive(); }
 
 void CollectionStore::StopLive() {
@@ -59,7 +59,7 @@ std::shared_ptr<CollectionStore::Entry> CollectionStore::FindEntry(std::string_v
 }
 
 absl::Status CollectionStore::UnknownLocked(std::string_view name) const {
-  // Lists only collections that the caller can use: not those that are loading or failed to load.
+  // Lists only collections that the caller can use, and not those that are loading or failed to load.
   size_t num_served = 0;
   std::string names;
   for (const auto& [known, entry] : entries_) {
@@ -108,7 +108,7 @@ absl::Status CollectionStore::Unload(const std::string& name, const StopSignal* 
       if (entry->removed) continue;
       closed = entry->live;
     }
-    // Accepted writes must be on disk before the name is free.
+    // Accepted writes must be on disk before the name can be used again.
     if (closed != nullptr) closed->Stop();
     const MutexLock lock(&mutex_);
     entry->removed = true;

@@ -27,8 +27,8 @@
 namespace maxsim::store {
 namespace {
 
-// Returns whether the manifest is that of the collection's generation. The first manifest of a live collection may have
-// got its log_sequence after it was read (LiveDocuments::Serve); this difference is ignored.
+// Returns whether the manifest is that of the served generation. The first manifest of a live collection may have got
+// its log_sequence after the generation was loaded (LiveDocuments::Serve). This difference is ignored.
 bool IsServed(const collection::Manifest& published, const Collection& served) {
   collection::Manifest manifest = served.manifest();
   if (served.is_live() && !manifest.log_sequence.has_value() && published.log_sequence == uint64_t{0}) {
@@ -48,13 +48,13 @@ absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, cons
     folder->emplace(*std::move(beneath));
   }
   absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(**folder);
-  // The request is not at fault: the file is damaged.
+  // This is not the request's fault, because the file is damaged.
   if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
   return manifest;
 }
 
-// The server writes to the log. So the log beneath a root must not be a link, which may lead to a file outside the
-// root.
+// The server writes to the log. So if the server has a root, the log must not be a link, because a link may lead to a
+// file outside the root.
 absl::Status CheckLogFolder(const std::string& folder, const std::string& root) {
   const std::filesystem::path log = std::filesystem::path(folder) / collection::kLogFolderName;
   std::error_code error;
@@ -106,7 +106,8 @@ absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std
   return open_live_(request);
 }
 
-// Must run while the entry is locked. The entry's state says kLoading, or kReady with the generation that is served.
+// The caller must hold the entry's lock. The entry's state must be kLoading, or kReady with the generation that is
+// served.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     const std::shared_ptr<Entry>& entry, const std::shared_ptr<const Collection>& served, const StopSignal* stop,
     bool* changed) {
@@ -156,7 +157,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   std::shared_ptr<LiveDocuments> closed;       // as is the log of a collection that is not served after all
   const MutexLock lock(&mutex_);
   if (loaded.ok()) {
-    // A live collection has already published its snapshot, and perhaps later ones.
+    // A live collection has already published its snapshot, and perhaps later ones, so its entry is not replaced.
     if (entry->live == nullptr) replaced = std::exchange(entry->collection, *loaded);
     entry->state = CollectionStatus::State::kReady;
     entry->error.clear();
@@ -173,7 +174,7 @@ absl::StatusOr<std::shared_ptr<FilterCache>> CollectionStore::FilterCacheFor(con
   const MutexLock lock(&filter_cache_mutex_);
   std::shared_ptr<FilterCache> cache = filter_cache_.lock();
   if (cache != nullptr) return cache;
-  // Leaves most of a small budget to the collections.
+  // If the budget is small, leave most of it to the collections.
   const uint64_t budget = devices_->is_gpu() ? options_.host_budget_bytes : options_.memory_budget_bytes;
   const uint64_t bytes =
       budget == 0 ? options_.filter_cache_bytes : std::min(options_.filter_cache_bytes, budget / kFilterCacheShare);
@@ -212,12 +213,12 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished
     const MutexLock lock(&mutex_);
     entry->live = *live;
   }
-  // A weak reference, so that the collection does not keep the entry alive. A snapshot that is published after the
-  // entry is gone is dropped.
+  // The callback has a weak reference, so that the collection does not keep its entry alive. If a snapshot is
+  // published after the entry was destroyed, it is dropped.
   const auto publish = [this, weak = std::weak_ptr<Entry>(entry)](std::shared_ptr<const Collection> snapshot) {
     const std::shared_ptr<Entry> known = weak.lock();
     if (known == nullptr) return;
-    // The snapshot that this replaces is freed after the lock is released.
+    // The snapshot that this one replaces is freed after the lock is released.
     const MutexLock lock(&mutex_);
     if (!known->removed) known->collection.swap(snapshot);
   };

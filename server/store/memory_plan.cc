@@ -20,7 +20,7 @@
 namespace maxsim::store {
 namespace {
 
-// Returns FormatCount of a sum that may have saturated.
+// Returns FormatCount of a sum that may have been clamped to the largest uint64_t.
 std::string FormatTotal(uint64_t bytes) {
   return FormatCount(static_cast<int64_t>(std::min<uint64_t>(bytes, std::numeric_limits<int64_t>::max())));
 }
@@ -68,8 +68,8 @@ uint64_t AllFieldIndexBytes(const collection::Manifest& manifest) {
   return bytes;
 }
 
-// Returns the memory that the files of a shard's codes take on the CPU backend, which scans them in place: all of them
-// for kHost, all but planes and factors for kDisk.
+// Returns how much memory the files of a shard's codes take on the CPU backend, which scans codes in place. For kHost
+// this is all of the files. For kDisk it is all but the planes and factors.
 uint64_t OwnCodeBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry, Residency tier,
                       int planes) {
   const auto bytes = static_cast<uint64_t>(std::max<int64_t>(collection::CodeFileBytes(entry, planes), 0));
@@ -103,7 +103,7 @@ Capacity WithoutScans(Capacity capacity, const DeviceSet& devices, const collect
   return capacity;
 }
 
-// Returns MemoryDemand::scan_bytes for the shards in their placement.
+// Returns MemoryDemand::scan_bytes for the shards in the given placement.
 std::vector<uint64_t> ScanDemand(const DeviceSet& devices, const collection::Manifest& manifest, int planes,
                                  const Placement& placement) {
   std::vector<uint64_t> scan_bytes(devices.size());
@@ -157,14 +157,15 @@ std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden)
   return text;
 }
 
-// Returns the expected seconds of a scan of all codes for one query, by all devices in parallel. Returns nullopt if
-// there are no codes, if there is no measurement, or if the plan only covers some shards (a reload keeps the others).
+// Returns the expected seconds of a scan of all codes for one query, if all devices scan in parallel. Returns nullopt
+// if there are no codes, if there is no measurement, or if the plan covers only some of the shards, because a reload
+// keeps the others.
 std::optional<double> ScanSeconds(const DeviceSet& devices, const collection::Manifest& manifest,
                                   const MemoryPlan& plan) {
   if (plan.code_planes == 0) return std::nullopt;
   std::vector<ScanSize> sizes(devices.size(), {.num_parts = 0});
   for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
-    // One device scans a replicated collection.
+    // If the collection is replicated, only one device scans it.
     ScanSize& size = sizes[plan.placement.shards[idx].devices.front()];
     ++size.num_parts;
     size.num_documents += manifest.shards[idx].num_documents;
@@ -200,7 +201,7 @@ bool MemoryPlan::fits() const {
 
 uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry) {
   if (manifest.fields.empty()) return 0;
-  // A manifest may be wrong. No real shard exceeds these limits.
+  // A manifest may have wrong numbers. No real shard exceeds this limit.
   constexpr auto kMost = int64_t{1} << 56;
   return static_cast<uint64_t>(
       collection::MaxIndexBytes(manifest.fields, std::clamp<int64_t>(entry.num_documents, 0, kMost),
@@ -225,7 +226,8 @@ MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manif
     need.host_bytes = SaturatingAdd(need.host_bytes, codes.host_bytes);
     return need;
   }
-  // The CPU backend scores documents in the shard's own memory.
+  // The CPU backend scores documents where the shard already has them in memory, so the shard's bytes count as device
+  // memory.
   const int64_t own = tier == Residency::kHost ? entry.num_bytes : collection::BytesBesideTokens(manifest, entry);
   need.device_bytes = SaturatingAdd(need.device_bytes, static_cast<uint64_t>(own));
   need.device_bytes = SaturatingAdd(need.device_bytes, FieldIndexBytes(manifest, entry));
@@ -263,7 +265,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
   if (!tiers.ok()) return tiers.status();
   Capacity capacity{.device_bytes = {}, .host_bytes = memory.host.available_bytes};
   if (memory.host.budget_bytes == 0) {
-    // Ids, offsets, payloads and the id index are in the same memory.
+    // Ids, offsets, payloads and the id index are in the same memory as the tokens.
     const uint64_t beside_bytes =
         SaturatingAdd(BytesBeside(manifest), IndexBytes(static_cast<uint64_t>(manifest.num_documents)));
     capacity.host_bytes -= std::min(capacity.host_bytes, beside_bytes);

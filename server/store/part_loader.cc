@@ -32,7 +32,7 @@
 namespace maxsim::store {
 namespace {
 
-// Finds the first row whose centroid is not in the codebook.
+// Returns an error if a row's centroid is not in the codebook.
 absl::Status CheckCentroids(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
   const int64_t row_bytes = RowBytes(documents.type, documents.dim);
@@ -55,8 +55,8 @@ absl::Status CheckCentroids(const collection::Shard& shard, const StopSignal* st
   return absl::OkStatus();
 }
 
-// Finds the first value that no backend can score: an Infinity or NaN would make every ranking with its document
-// meaningless.
+// Returns an error if a value is an infinity or NaN. No backend can score such a value: it would make every ranking
+// with its document meaningless.
 absl::Status CheckValues(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
   if (IsResidual(documents.type)) return CheckCentroids(shard, stop);
@@ -92,9 +92,9 @@ MemoryDemand DemandOf(const ShardPlacement& placement, size_t num_devices) {
 }
 
 // Returns the descriptors and mappings that a loaded shard keeps. A shard that is scored from its file keeps the file
-// open, to detect writes to it. A mapped file takes three mappings (the sections before the tokens, the tokens, the
-// sections after them); the middle one remains reserved after a GPU has copied it. A file that is read whole takes one
-// mapping.
+// open, to detect writes to it. A mapped file takes three mappings: the sections before the tokens, the tokens, and
+// the sections after them. After a GPU has copied the tokens, their mapping remains reserved. A file that is read
+// whole takes one mapping.
 FileDemand FilesOf(Residency tier, bool is_gpu) {
   const bool is_mapped = is_gpu || tier == Residency::kDisk;
   return {.descriptors = tier == Residency::kDisk ? 1 : 0, .mappings = is_mapped ? 3 : 1};
@@ -132,7 +132,7 @@ class PartLoader {
   absl::StatusOr<std::vector<Part>> Run() {
     const size_t num_threads = NumThreads(options_, parts_.size());
     std::vector<std::thread> threads;
-    // The calling thread loads too. So the load succeeds even if the system cannot start a thread.
+    // The calling thread loads shards, too. So the load succeeds even if the system cannot start a thread.
     for (size_t idx = 1; idx < num_threads; ++idx) {
       try {
         threads.emplace_back([this] {
@@ -190,8 +190,8 @@ class PartLoader {
         folder_, manifest_, entry, reads_whole_file ? collection::Access::kCopied : collection::Access::kMapped,
         options_.verify_checksums, stop_);
     if (!shard.ok()) return shard.status();
-    // Values are checked even if the file is hashed: a checksum proves that the file is as it was written, but not that
-    // it can be scored. Later code does not cope with NaN.
+    // Check the values even if the file's checksum was checked. A checksum proves that the file is as it was written,
+    // but not that its values can be scored. Later code does not handle NaN.
     if (absl::Status status = CheckValues(**shard, stop_); !status.ok()) return status;
     for (const uint32_t device : placement.devices) {
       if (absl::Status status = StopStatus(stop_); !status.ok()) return status;
@@ -204,7 +204,7 @@ class PartLoader {
       part->replicas.push_back({device, *std::move(documents)});
     }
     if (absl::Status status = LoadCodes(entry, *shard, reads_whole_file, part); !status.ok()) return status;
-    // Checks that the file did not change while it was checked and copied.
+    // Check that the file did not change while its values were checked and copied.
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
     if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
     reservation->Commit(demand);
@@ -217,7 +217,7 @@ class PartLoader {
     return absl::OkStatus();
   }
 
-  // Builds the index of the shard's fields from a copy of their file, and frees the copy.
+  // Reads the file of the shard's fields, builds the index of the fields, and frees the copy of the file.
   absl::Status LoadFields(const collection::ShardEntry& entry, Part* part) {
     if (manifest_.fields.empty()) return absl::OkStatus();
     const absl::StatusOr<std::unique_ptr<collection::ShardFields>> fields =

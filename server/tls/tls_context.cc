@@ -22,10 +22,12 @@ using Bio = std::unique_ptr<BIO, Free>;
 using Certificate = std::unique_ptr<X509, Free>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Free>;
 
-// The ciphers for TLS 1.2. Those of TLS 1.3 all have forward secrecy and authenticated encryption.
+// The ciphers for TLS 1.2. All ciphers of TLS 1.3 have forward secrecy and authenticated encryption, so these are not
+// restricted.
 constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
-// Limit on a client's certificate chain, which OpenSSL reads into memory before it checks it. Chains have some 5 KiB.
+// Limit on a client's certificate chain, which OpenSSL reads into memory before it checks it. Typical chains have
+// about 5 KiB.
 constexpr size_t kMaxClientChainBytes = 32 * 1024;
 
 // The only protocol that is accepted in ALPN (RFC 7301): the length of its name, and the name.
@@ -47,8 +49,8 @@ std::string TakeReason() {
   return reason == nullptr ? "no reason given" : reason;
 }
 
-// Returns the certificates in `pem`, in their order; a chain begins with the server's own. Returns INVALID_ARGUMENT if
-// there is none, or if one is damaged.
+// Returns the certificates in `pem` in their order. A server's chain must begin with its own certificate. Returns
+// INVALID_ARGUMENT if there is no certificate, or if one is damaged.
 absl::StatusOr<std::vector<Certificate>> ReadCertificates(const char* key, const std::string& path,
                                                           const std::string& pem) {
   std::vector<Certificate> certificates;
@@ -108,7 +110,7 @@ absl::Status AskClients(const TlsPem& pem, const TlsFiles& files, SSL_CTX* conte
   return absl::OkStatus();
 }
 
-// Refuses a client that offers protocols but not this one, since it would not understand the answers.
+// If a client offers protocols but not this one, refuses it, since it would not understand the answers.
 int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes, const unsigned char* offered,
                    unsigned offered_bytes, void*) {
   unsigned char* found = nullptr;
@@ -135,7 +137,7 @@ absl::StatusOr<TlsContext> MakeTlsContext(const TlsPem& pem, const TlsFiles& fil
   // Idle connections release their buffers of 16 KiB. An answer may be sent in parts, from memory that moves.
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // Otherwise one read would go on as long as a client sends messages without data, such as key updates.
+  // Without this, a single read would go on for as long as a client sends messages without data, such as key updates.
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_alpn_select_cb(context.get(), SelectProtocol, nullptr);
   if (absl::Status status = UseOwn(pem, files, context.get()); !status.ok()) return status;

@@ -15,8 +15,8 @@ void AnswerBudget::ListAccount(Account& account) {
   if (account.idx_ != kNotListed) return;
   accounts_.push_back(&account);
   account.idx_ = accounts_.size() - 1;
-  // Answers are counted by address, since a name is the client's to choose, and a new one each time would make every
-  // call another's.
+  // Answers are counted per address. A client could choose a new name for each call, so that each call would count as
+  // another client's.
   account.peer_ = service::ClientOf("", account.context_->peer());
 }
 
@@ -53,7 +53,7 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
     budget_->bytes_ += bytes;
     while (budget_->max_bytes_ != 0 && budget_->bytes_ > budget_->max_bytes_) {
       Account& largest = budget_->LargestAccount();
-      // Its call may be over at any moment from when the mutex is free.
+      // Once the mutex is released, the account's call may end at any moment. So take a reference to it now.
       grpc_call* const call = largest.context_->c_call();
       grpc_call_ref(call);
       ended.emplace_back(call, largest.bytes_);

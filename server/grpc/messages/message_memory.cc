@@ -20,7 +20,8 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::io::CodedInputStream;
 
-// The field that grows most when it is parsed is an empty submessage: from 2 bytes to about 100.
+// A message up to this size is not checked. The field that grows most in parsing is an empty submessage, from 2 bytes
+// to about 100.
 constexpr size_t kUncheckedBytes = size_t{1} << 20;
 
 // The overhead of an allocation.
@@ -51,15 +52,15 @@ uint32_t WireTypeOf(const FieldDescriptor& field) {
   }
 }
 
-// Says how to read a message of one type.
+// Describes the fields of one message type, and how much memory they take.
 struct Shape {
   struct Field {
     enum class Kind { kUnknown, kMessage, kString, kScalar };
     Kind kind = Kind::kUnknown;
     const FieldDescriptor* descriptor = nullptr;
     const Shape* shape = nullptr;  // of a kMessage
-    uint32_t wire_type = kBytes;   // that it should have; a list of scalars may be packed besides
-    uint64_t bytes = 0;  // that one occurrence takes, beside what it contains; of a repeated scalar an element
+    uint32_t wire_type = kBytes;   // the expected one; a list of scalars may also be packed
+    uint64_t bytes = 0;  // memory of one occurrence without its contents; in a list of scalars, of one element
   };
   std::vector<Field> fields;  // by number
 };
@@ -126,8 +127,8 @@ class Walk {
   Walk(CodedInputStream* input, uint64_t limit) : input_(*input), limit_(limit) {}
 
   // Reads fields up to the end of the message, or to the end of the group whose end tag is `end_tag`. If `shape` is
-  // null, all fields are unknown. Returns false if it stopped early: the message takes too much memory, and field()
-  // says which field did, or it is malformed.
+  // null, all fields are unknown. Returns false if it stopped early, because the message is malformed or takes too
+  // much memory. In the second case, field() returns the field that exceeded the limit.
   bool Fields(const Shape* shape, uint32_t end_tag, int depth) {
     if (depth > kMaxDepth) return false;
     while (true) {
@@ -174,7 +175,8 @@ class Walk {
         return ReadLength(&length) &&
                Take(field.bytes + (length > kInPlaceChars ? length + kHeapBytes : 0), field.descriptor) && Skip(length);
       case Kind::kScalar:
-        // An element of a packed field takes 4 or 8 bytes if its size is fixed; otherwise it may take only one.
+        // An element of a packed field takes 4 or 8 bytes if its type has a fixed size. Otherwise it may take only
+        // one byte.
         if (!field.descriptor->is_packable()) return UnknownField(tag, depth);
         return ReadLength(&length) && Take(PackedBytes(field, length), field.descriptor) && Skip(length);
       case Kind::kUnknown:
@@ -187,7 +189,7 @@ class Walk {
     return field.wire_type == kVarint ? length * field.bytes : length * kGrowth;
   }
 
-  // protobuf keeps unknown fields.
+  // Counts unknown fields too, because protobuf keeps them.
   bool UnknownField(uint32_t tag, int depth) {
     uint32_t length = 0;
     switch (tag & 7) {
@@ -249,7 +251,8 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
     return absl::InvalidArgumentError(
         absl::StrCat("the message of ", size, " bytes is not a ", type->full_name(), ": it is malformed"));
   }
-  // full_name() names a field of the message type, which is not a path in the request, so the error gets no field.
+  // full_name() names a field of the message type. This name is not a path in the request, so the error gets no
+  // field.
   return absl::InvalidArgumentError(
       absl::StrCat(walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
                    ": is there so many times that the message of ", size, " bytes would take more than ", limit,

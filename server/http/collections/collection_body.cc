@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 3> kEncoderMembers = {"model", "fingerpri
 
 constexpr std::string_view kLargestNumber = ", not a whole number from 0 to 4294967295";
 
-// Depths: 1 within the body, 2 within the encoder.
+// Handles the events of a body's JSON. The depth is 1 within the body and 2 within the encoder's object.
 template <typename Request>
 class ChangeEvents final : public BodyEvents {
  public:
@@ -86,7 +86,7 @@ class ChangeEvents final : public BodyEvents {
   }
   bool IsScalar() const { return depth() == (member_ >= ChangeMember::kEncoderModel ? 2 : 1); }
 
-  // A member that is null is left out.
+  // A member that is null counts as left out.
   bool Null() override { return (IsScalar() && !IsRequired(member_)) || Refuse("null"); }
 
   bool Bool(bool value) override {

@@ -66,7 +66,7 @@ class CountEvents final : public BodyEvents {
     return Has(member) && (member == CountMember::kCollection || member == CountMember::kField);
   }
 
-  // Returns "collection, filter and min_sequence", the members of the call.
+  // Returns the members of the call as text, such as "collection, filter and min_sequence".
   static std::string Members() {
     std::string text;
     for (size_t idx = 0; idx < kCountMembers.size(); ++idx) {
@@ -86,7 +86,7 @@ class CountEvents final : public BodyEvents {
     return Wrong(Printable(key, kLongestQuote), Cat("is not a member (", Members(), " are)"));
   }
 
-  // A member that is null is left out.
+  // A member that is null counts as left out.
   bool Null() override { return (depth() == 1 && !IsRequired(member_)) || Refuse("null"); }
 
   bool Text(std::string& value) override {
@@ -163,7 +163,7 @@ class CountEvents final : public BodyEvents {
     return Ignore();
   }
 
-  // Reads the filter by the parser of filters, from its object in the body.
+  // Passes the filter's object in the body to the parser of filters.
   bool EndIgnored() override {
     const absl::StatusOr<collection::Filter> filter = collection::ParseFilterJson(Since(filter_begin_));
     if (!filter.ok()) return Wrong("filter", std::string(filter.status().message()));

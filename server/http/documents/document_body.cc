@@ -15,14 +15,16 @@
 namespace maxsim::http {
 namespace {
 
-// Depths: 1 within the body, 2 within the list, 3 within a document, 4 within a member's value.
+// Handles the events of a body's JSON. The depth is 1 within the body, 2 within the list, 3 within a document, and 4
+// within a member's value.
 class UpsertEvents final : public BodyEvents {
  public:
   UpsertEvents(const service::RequestLimits& limits, const StopCheck& stop, v1::UpsertRequest* request)
       : BodyEvents(kMaxDepth, stop), limits_(limits), request_(*request) {}
 
  private:
-  // A payload begins within a document; one too deep is refused with the rest of what is wrong with payloads.
+  // A payload begins within a document. A payload that is too deep is refused later, together with other errors in
+  // payloads.
   static constexpr int kMaxDepth = 3 + 2 * collection::kMaxPayloadDepth;
 
   enum class Part : uint8_t { kId, kTokens, kText, kPayload, kVersion };
@@ -162,7 +164,7 @@ class UpsertEvents final : public BodyEvents {
   size_t payload_begin_ = 0;
 };
 
-// Reads a body with ids, and with those other members that the call accepts.
+// Reads a body with ids and those other members that the call accepts.
 template <typename Request>
 class IdsEvents final : public BodyEvents {
  public:
@@ -188,7 +190,7 @@ class IdsEvents final : public BodyEvents {
   }
 
   bool Null() override {
-    // A member that is null is left out.
+    // A member that is null counts as left out.
     return depth() == 1 && member_ != "ids" ? true : Refuse("null");
   }
 

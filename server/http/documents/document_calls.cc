@@ -22,8 +22,8 @@ Response DocumentError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatDocumentError(status));
 }
 
-// Answers with what `format` makes of `answer`, or with its error, on a thread of the pool, since the thread that
-// reports the outcome must not be held up.
+// Formats `answer` with `format`, or formats its error, and replies. Does this on a thread of the pool, because the
+// calling thread must not be held up.
 template <typename Answer, typename Format>
 void AnswerFrom(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer,
                 Format format) {
@@ -39,7 +39,8 @@ void AnswerFrom(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply
   }).IgnoreError();
 }
 
-// Returns the answer whose body `format` makes, or its error, such as that the call has ended.
+// Returns a response with the body that `format` makes. If `format` fails, for example because the call has ended,
+// returns its error.
 template <typename Format>
 Response LongAnswer(Format format) {
   auto body = Guarded<absl::StatusOr<std::string>>(format);

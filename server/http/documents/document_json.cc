@@ -30,7 +30,7 @@ std::string_view NameOf(v1::WriteOutcome outcome) {
   }
 }
 
-// Writes the answer's results and sequence, without the brace at the end.
+// Returns the answer's results and sequence as JSON, without the closing brace.
 template <typename Response>
 std::string WritesText(const Response& response) {
   std::string text = "{\"results\":[";
@@ -45,7 +45,7 @@ std::string WritesText(const Response& response) {
   return text;
 }
 
-// Writes a document, without the brace at the end.
+// Returns a document as JSON, without the closing brace.
 std::string DocumentText(const v1::StoredDocument& document) {
   std::string text =
       absl::StrCat("{\"id\":", document.has_string_id() ? Dump(document.string_id()) : absl::StrCat(document.int_id()),
@@ -65,7 +65,7 @@ std::string DocumentText(const v1::StoredDocument& document) {
   return text;
 }
 
-// Begins the text of an answer with its list of documents.
+// Begins the text of an answer: adds its list of documents.
 template <typename Response>
 absl::Status AddDocuments(const Response& response, const StopCheck& stop, std::string& text) {
   constexpr size_t kStopBytes = size_t{1} << 20;  // some milliseconds of base64
@@ -82,7 +82,7 @@ absl::Status AddDocuments(const Response& response, const StopCheck& stop, std::
   return absl::OkStatus();
 }
 
-// The beginning or the end of a field's path in gRPC, and its name in a body.
+// The beginning or the end of a field's path in gRPC, and the name of this field in a body.
 struct RenamedPath {
   std::string_view path;
   std::string_view member;

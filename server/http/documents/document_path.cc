@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kCollections = "/v1/collections/";
 constexpr std::string_view kDocuments = "documents";
 
-// Ids of these names are read by GET, as any other one.
+// Documents with these ids can be read by GET, like any other document.
 constexpr std::string_view kGetName = "get";
 constexpr std::string_view kScrollName = "scroll";
 
@@ -26,7 +26,7 @@ std::optional<DocumentPath> ParseDocumentPath(std::string_view path) {
   if (!name.has_value() || !path.starts_with(kDocuments)) return std::nullopt;
   path.remove_prefix(kDocuments.size());
   if (path.empty()) return DocumentPath{*std::move(name), ""};
-  // A slash of the id itself is encoded.
+  // A slash that belongs to the id is percent-encoded.
   if (path.size() < 2 || path[0] != '/' || path.find('/', 1) != path.npos) return std::nullopt;
   std::optional<std::string> id = PercentDecode(path.substr(1));
   if (!id.has_value()) return std::nullopt;

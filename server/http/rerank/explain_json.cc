@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr size_t kLongestShown = 300;
 
-// A body is an object with a matrix, which is a list of rows or an object with a shape.
+// A body is an object that has a matrix. The matrix is a list of rows, or an object with a shape.
 constexpr int kMaxExplainDepth = 3;
 
 constexpr std::array<std::string_view, 5> kExplainMembers = {"model", "query", "id", "query_weights", "request_id"};
@@ -37,13 +37,14 @@ absl::StatusOr<json> ParseWhole(const std::string& body) {
   return absl::InvalidArgumentError(Cat("the body is not JSON: ", value.status().message()));
 }
 
-// Renames the fields in errors of the parser of /v1/rerank, and of the service, as this body has them.
+// Errors of the parser of /v1/rerank and of the service name fields of other messages. Replaces these by the names
+// that this body has.
 absl::Status NamedAsInBody(const absl::Status& status) {
   const std::string field = client::FieldOf(status);
   return field == "documents[0]" || field == "documents" ? client::WithField(status, "id") : status;
 }
 
-// Appends six digits, enough for a picture: all digits of FP64 would make the answer three times as long.
+// Appends six digits, which is enough for a picture. All digits of FP64 would make the answer three times as long.
 void AppendSimilarity(double value, std::string& text) { absl::StrAppend(&text, static_cast<float>(value)); }
 
 }  // namespace

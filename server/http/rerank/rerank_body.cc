@@ -32,7 +32,7 @@ bool RerankEvents::Key(std::string& key) {
   return Wrong(Cat("query.", Printable(key, kLongestQuote)), "is not a member beside the text before it");
 }
 
-// Returns false if there is no such member, or if it appears twice.
+// Returns false if this member appears twice, or if the body has no member of this name.
 bool RerankEvents::SelectMember(const std::string& key) {
   const auto* const known = std::find_if(kMemberNames.begin(), kMemberNames.end(),
                                          [&](const MemberName& candidate) { return candidate.name == key; });
@@ -214,7 +214,7 @@ bool RerankEvents::Integer(int64_t value) {
   return Number(static_cast<double>(value), value);
 }
 
-// Called for numbers that are not integers or too large for one, and for integers if none is expected.
+// Called for numbers that are not integers or are too large for an integer, and for integers where none is expected.
 bool RerankEvents::Number(double value, const Json& exact) {
   if (depth() == 1 && member_ == Member::kIgnored) return true;
   if (depth() == 1 && member_ == Member::kMinScore) return TakeMinScore(value, exact);
@@ -305,7 +305,7 @@ bool RerankEvents::EndIgnored() {
   return depth() != 1 || member_ != Member::kFilter || TakeFilter(Since(filter_begin_));
 }
 
-// Reads the filter by the parser of filters, from its object in the body.
+// Passes the filter's object in the body to the parser of filters.
 bool RerankEvents::TakeFilter(std::string_view json) {
   const absl::StatusOr<collection::Filter> filter = collection::ParseFilterJson(json);
   if (!filter.ok()) return Wrong("filter", std::string(filter.status().message()));
@@ -318,8 +318,8 @@ bool RerankEvents::EndBody() {
   if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
   if (!TakeRankFields()) return false;
   if (!request_.candidates().has_whole_collection()) {
-    // Like other services, returns all documents if no number is asked for. If the offset leaves no room for results,
-    // the service refuses the request.
+    // If the body has no number of results, returns all documents, as other services do. If the offset leaves no room
+    // for results, the service refuses the request.
     const int64_t room = limits_.max_top_k / std::max<int64_t>(request_.group_size(), 1) - request_.offset();
     const auto all = static_cast<uint32_t>(std::min(num_documents_, room > 0 ? room : limits_.max_top_k));
     request_.set_top_k(request_.top_k() == 0 ? all : std::min(request_.top_k(), static_cast<uint32_t>(num_documents_)));
@@ -329,7 +329,7 @@ bool RerankEvents::EndBody() {
   if (path_.api == RerankApi::kNim) body_.form.shape = AnswerShape::kRankings;
   if (path_.api == RerankApi::kTei && documents_name_ == "texts") {
     body_.form.shape = AnswerShape::kList;
-    // A list has no place for ids that are not there.
+    // An answer that is only a list cannot report missing ids. So missing ids are an error.
     request_.set_missing_policy(v1::MISSING_POLICY_FAIL);
   }
   KeepCarried();

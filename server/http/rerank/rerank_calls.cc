@@ -18,8 +18,8 @@
 namespace maxsim::http {
 namespace {
 
-// Returns the URL path that this request should have if the client meant its strings as texts and not as ids, or "" if
-// they cannot be texts.
+// If the client may have meant its strings as texts and not as ids, returns the URL path that this request should
+// have had. Returns "" if the strings cannot be texts.
 std::string TextPathOf(const v1::RerankRequest& request, const RerankPath& path) {
   const bool may_be_texts =
       !path.strings_are_texts && service::HasTexts(request) && request.candidates().has_string_ids();
@@ -32,7 +32,8 @@ absl::Status WithTextHint(const absl::Status& status, const std::string& text_pa
   return client::WithAddition(status, absl::StrCat("; where the documents are texts, ask ", text_path));
 }
 
-// Returns NOT_FOUND if a query with a text found none of its ids. They are probably texts that were sent without /text.
+// Returns NOT_FOUND if none of the ids of a query with a text was found. The ids are probably texts that were sent
+// without /text.
 absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::RerankResponse response) {
   if (form.text_path.empty() || response.results_size() != 1) return response;
   const v1::QueryResult& result = response.results(0);
@@ -52,7 +53,7 @@ std::string NewRequestId() {
 void RerankCalls::Refuse(service::CallContext& context, ReplyOnce& reply, int http_status,
                          const absl::Status& status) const {
   reply.record()->SetSpan(std::move(context.span));
-  // Rejections are counted for rerank requests only.
+  // Only rerank requests count as rejected.
   if (context.method == kRerankMethod) CountRejectedCall(http_status, status, *metrics_);
   reply(Error(http_status, status));
 }
@@ -123,7 +124,7 @@ void RerankCalls::Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> res
     return (*reply)(ServiceError(absl::IsNotFound(response.status()) ? WithTextHint(response.status(), form.text_path)
                                                                      : response.status()));
   }
-  // Formatting a long answer takes long, so it is not done on the scheduler's thread.
+  // Formatting a long answer takes long, so it is done on a thread of the pool and not on the scheduler's thread.
   boost::asio::post(
       *pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response), end]() mutable {
         auto body = Guarded<absl::StatusOr<std::string>>(

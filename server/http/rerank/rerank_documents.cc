@@ -18,7 +18,8 @@ bool RerankEvents::DocumentMember(const std::string& key) {
   return !is_known || Wrong(Cat(DocumentPath(), ".", key), "appears twice");
 }
 
-// Says whether one more document of the kind may come. `shown` is the document, for a message.
+// Returns whether a document of this kind may follow the ones before it. `shown` returns the document's text for an
+// error message.
 bool RerankEvents::TakeKind(Kind kind, absl::FunctionRef<std::string()> shown) {
   if (kind_ == Kind::kNone) kind_ = kind;
   if (kind_ != kind) return RefuseElement(shown());
@@ -116,7 +117,7 @@ bool RerankEvents::TakeRankFields() {
   return true;
 }
 
-// Keeps the parts of the documents in the body that the answer repeats.
+// Keeps those parts of the documents in the body that the answer will repeat.
 void RerankEvents::KeepCarried() {
   const v1::InlineDocuments& inline_documents = request_.candidates().inline_documents();
   for (size_t i = 0; i < carried_.size(); ++i) {

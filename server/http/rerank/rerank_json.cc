@@ -24,13 +24,13 @@ namespace {
 
 using nlohmann::json;
 
-// Returns the document that the body carries for a result, or null for a stored one.
+// Returns the document that the body had for a result, or null for a stored document.
 const CarriedDocument* CarriedFor(const AnswerForm& form, const v1::QueryResult& result, int idx) {
   const uint64_t position = result.positions(idx);
   return position < form.carried.size() ? &form.carried[position] : nullptr;
 }
 
-// Appends the members that a result has beside its place and score.
+// Appends the members that a result has in addition to its rank and score.
 void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int idx, std::string& text) {
   const CarriedDocument* const carried = CarriedFor(form, result, idx);
   if (carried == nullptr) {
@@ -89,20 +89,20 @@ std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, in
   return text;
 }
 
-// The text of an answer, to which nothing more is added once `stop` has said so.
+// The text of an answer. After `stop` has reported an end, nothing more is added to it.
 class AnswerText {
  public:
   explicit AnswerText(const StopCheck& stop) : stop_(stop) {}
 
   void Append(std::string_view text) { text_ += text; }
 
-  // Begins a list: elements that are added from here on have commas between them.
+  // Begins a list. From here on the text has commas between the elements that are added.
   void BeginList(std::string_view text) {
     text_ += text;
     is_first_ = true;
   }
 
-  // Adds the text that `element` makes.
+  // Adds the text that `element` returns.
   template <typename Element>
   void Add(Element element) {
     if (stop_ != nullptr && text_.size() >= next_stop_bytes_ && status_.ok()) {
@@ -129,8 +129,8 @@ class AnswerText {
   absl::Status status_;
 };
 
-// Paths of fields in errors of RerankApi, and their names in the body. A row also replaces the beginning of a longer
-// path. The first row that fits counts.
+// Paths of fields in errors of RerankApi, and the names of these fields in the body. A row also matches longer paths
+// that begin with its path. The first row that matches is used.
 struct Renamed {
   std::string_view path;
   std::string_view member;
@@ -183,7 +183,7 @@ std::string_view ListNameOf(AnswerShape shape) {
   return shape == AnswerShape::kRankings ? ",\"rankings\":[" : ",\"results\":[";
 }
 
-// Appends the list `results` as the member `name`, or without a name if the answer is only the list.
+// Appends the results as a list. `name` is the beginning of its member, or empty if the answer is only the list.
 void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
   answer.BeginList(name);
   for (const v1::QueryResult& result : response.results()) {

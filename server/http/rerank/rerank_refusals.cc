@@ -1,4 +1,5 @@
-// Makes the errors about values in the body of a rerank call: what is wrong, and what is accepted.
+// Makes the errors about wrong values in the body of a rerank call. They say which value is wrong and which values
+// are accepted.
 #include <cstdint>
 #include <string_view>
 
@@ -58,7 +59,7 @@ bool RerankEvents::Refuse(std::string_view shown) {
   }
 }
 
-// Refuses an element of a list, or a value in the object of the query or the refinement.
+// Refuses an element of a list, or a value in the object of the query or of the refinement.
 bool RerankEvents::RefuseElement(std::string_view shown) {
   switch (member_) {
     case Member::kWeights:

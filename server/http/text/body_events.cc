@@ -12,7 +12,8 @@
 namespace maxsim::http {
 namespace {
 
-// A number beyond FP32's range becomes an infinity, which validation refuses, naming its row and column.
+// A number that is out of FP32's range becomes an infinity. Validation refuses it with an error that names its row
+// and column.
 float Narrow(double value) {
   if (std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max())) return static_cast<float>(value);
   return std::copysign(std::numeric_limits<float>::infinity(), value > 0 ? 1.0F : -1.0F);
@@ -36,7 +37,7 @@ absl::Status BodyEvents::Read(std::string_view body) {
 std::string BodyEvents::Shown(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string BodyEvents::Shown(const std::string& text) {
-  // The rest would be cut off anyway, so it need not be escaped.
+  // Quoting cuts the text, so the part that will be cut off need not be escaped.
   return Shown(Json(text.substr(0, 2 * kLongestQuote)));
 }
 
@@ -156,7 +157,7 @@ bool BodyEvents::OnStartArray() {
 
 bool BodyEvents::StartContainer() {
   if (reading_ == Reading::kShape) shape_is_wrong_ = true;
-  // A matrix cannot have a container here. It is refused at the container's end, when it can be quoted in full.
+  // A container is not allowed inside a matrix. It is refused at its end, where it can be quoted in full.
   if (reading_ == Reading::kRows || reading_ == Reading::kEncoded) return Skip();
   return true;
 }
@@ -179,7 +180,7 @@ bool BodyEvents::OnEndArray() {
   return EndContainer();
 }
 
-// A container that is skipped or ignored ends here, or one within it.
+// Called at the end of a container that is skipped or ignored, and of each container within it.
 bool BodyEvents::EndContainer() {
   if (reading_ == Reading::kShape || depth() >= skip_depth_) return true;
   const bool is_refused = reading_ == Reading::kSkipped;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kLongestQuote = 100;
 
-// Suffixes for private use (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal). svc is not a top-level domain; the short
-// names of Kubernetes services end with it.
+// Suffixes for private use (RFC 6761, RFC 6762, RFC 8375, and ICANN's .internal). Short names of Kubernetes services
+// end with .svc, which is not a top-level domain.
 constexpr std::array<std::string_view, 5> kPrivateSuffixes = {".localhost", ".local", ".internal", ".home.arpa",
                                                               ".svc"};
 
@@ -91,7 +91,7 @@ absl::Status BrowserGuard::Check(const Request& request) const {
   if (!request.encrypted) {
     if (absl::Status status = CheckHost(request.host); !status.ok()) return status;
   }
-  // The browser lets only pages of the same site read the answers to these.
+  // Browsers let only pages of the same site read the answers to GET and HEAD.
   if (request.method == "GET" || request.method == "HEAD") return absl::OkStatus();
   return CheckOrigin(request.origin, request.host);
 }

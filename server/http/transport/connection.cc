@@ -22,7 +22,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using beast::http::field;
 
-// The time a client has to read an answer when the server is about to end.
+// The time in which a client must read an answer when the server is about to end.
 constexpr absl::Duration kHurriedWrite = absl::Seconds(1);
 
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -37,8 +37,8 @@ void LogException(const std::exception& exception) noexcept {
   }
 }
 
-// An answer on its way from the application to the loop. It lies in the connection's own memory, which is enough for
-// one, because there is only one at a time.
+// An answer that is passed from the application to the loop. It is stored in the connection's own memory, which has
+// room for one answer. That suffices, because a connection has one answer at a time.
 struct Connection::Delivery {
   using allocator_type = SlotMemory::Allocator<std::byte>;
 
@@ -83,7 +83,7 @@ void Connection::Start() {
 void Connection::Close() {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
-  // The list, or a handshake's step, may hold the last reference.
+  // The list, or a step of the handshake, may hold the last other reference.
   const std::shared_ptr<Connection> self = shared_from_this();
   if (cancelled_ != nullptr) *cancelled_ = true;
   Error ignored;
@@ -146,7 +146,7 @@ void Connection::Enter(Phase phase, absl::Duration limit) {
   }
   deadline_.expires_after(absl::ToChronoNanoseconds(limit));
   deadline_.async_wait([self = shared_from_this()](Error error) {
-    // The timer may have been set again after this handler was queued.
+    // The timer may have been set again after this handler was queued, so check that it has expired.
     if (!error && self->deadline_.expiry() <= std::chrono::steady_clock::now()) self->Close();
   });
 }
@@ -235,11 +235,12 @@ void Connection::OnRequest() {
   request.body = reader_.TakeBody();
   request.arrival = MonotonicNow();
   request.cancelled = cancelled_ = std::make_shared<std::atomic<bool>>(false);
-  // The application may take as long as it likes, since its calls have deadlines of their own.
+  // The application has no time limit here, since its calls have their own deadlines.
   Enter(Phase::kHandling, absl::InfiniteDuration());
   WatchForHangup();
   connections_.application().Handle(std::move(request), [self = shared_from_this()](Response response) mutable {
-    // Posted to the loop, because the last reference may have to be released on the connection's thread.
+    // Posts the answer to the loop, because the last reference to the connection may have to be released on the
+    // loop's thread.
     asio::io_context& loop = self->loop_;
     asio::post(loop, Delivery{std::move(self), std::move(response)});
   });
@@ -250,7 +251,8 @@ void Connection::WatchForHangup() {
     if (error || self->phase_ != Phase::kHandling) return;
     const Stream::Ahead ahead = self->stream_.Peek();
     if (ahead == Stream::Ahead::kNothing) return self->Guarded([&] { self->WatchForHangup(); });
-    // If the next request is here already, Peek sees its bytes, and not whether the client hangs up after them.
+    // If the next request has already arrived, Peek sees only that request's bytes, and not whether the client hangs
+    // up after them.
     if (ahead == Stream::Ahead::kEnd && self->cancelled_ != nullptr) *self->cancelled_ = true;
   });
 }
@@ -277,7 +279,7 @@ void Connection::Answer(Response response, bool more_to_come) {
     message_.set(beast::string_view(header.name.data(), header.name.size()),
                  beast::string_view(header.value.data(), header.value.size()));
   }
-  // An answer without a body by its status has no length of its own (RFC 9110, 8.6).
+  // An answer whose status allows no body has no length of its own (RFC 9110, 8.6).
   if (response.status != 304) message_.content_length(response.body.size());
   if (!is_head) message_.body() = std::move(response.body);
   keep_alive_ = keep_alive_ && !more_to_come && !connections_.draining;
@@ -297,7 +299,8 @@ void Connection::OnWritten(bool more_to_come) {
 }
 
 void Connection::Linger() {
-  // Closing with bytes unread would reset the connection, and the client might not see the answer.
+  // Closing the socket with unread bytes would reset the connection, and the client might not see the answer. So
+  // discard the bytes first.
   if (connections_.draining) return Close();
   Enter(Phase::kLingering, connections_.options().linger_timeout);
   stream_.FinishSending();
@@ -305,7 +308,7 @@ void Connection::Linger() {
 }
 
 void Connection::Discard() {
-  // These bytes are discarded, so they need not be decrypted.
+  // The bytes are discarded, so they need not be decrypted.
   stream_.socket().async_read_some(asio::buffer(scratch_), [self = shared_from_this()](Error error, size_t) {
     if (self->phase_ == Phase::kClosed) return;
     error ? self->Close() : self->Discard();

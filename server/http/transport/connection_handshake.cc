@@ -1,4 +1,5 @@
-// The begin of a connection on a port with certificates: whether it is encrypted, and its handshake.
+// The beginning of a connection on a port with certificates: finds out whether the connection is encrypted, and does
+// its handshake.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -19,12 +20,12 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Each TLS connection begins with a record of this type, and no HTTP request with this byte.
+// Every TLS connection begins with a record of this type. No HTTP request begins with this byte.
 constexpr char kHandshakeRecord = 0x16;
 
 }  // namespace
 
-// The result of a step on its way to the loop. It needs no memory, and keeps the loop running.
+// The result of a handshake's step, passed to the loop. It allocates no memory, and keeps the loop running.
 struct Connection::HandshakeStep {
   using allocator_type = SlotMemory::Allocator<std::byte>;
 
@@ -64,7 +65,8 @@ void Connection::BeginHandshake() {
 void Connection::TakeHandshakeStep() {
   auto step = [self = shared_from_this(), work = asio::make_work_guard(loop_)]() mutable {
     const TlsSession::Result result = self->stream_.session()->Handshake();
-    // Posted to the loop, because the last reference may have to be released on the connection's thread.
+    // Posts the result to the loop, because the last reference to the connection may have to be released on the
+    // loop's thread.
     asio::io_context& loop = self->loop_;
     asio::post(loop, HandshakeStep{std::move(self), result, std::move(work)});
   };
@@ -76,8 +78,9 @@ void Connection::OnHandshakeStep(TlsSession::Result result) {
   if (phase_ == Phase::kClosed) return stream_.Close();
   switch (result) {
     case TlsSession::Result::kDone: {
-      // Many clients send their request only when their last message has been acknowledged. The server has nothing to
-      // send now that would carry the acknowledgement, and the kernel would delay it by 40 ms.
+      // Many clients send their request only after their last handshake message has been acknowledged. The server
+      // sends nothing now that would carry this acknowledgement, and without TCP_QUICKACK the kernel would delay it
+      // by 40 ms.
       const int on = 1;
       setsockopt(stream_.socket().native_handle(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
       return AwaitRequest();
@@ -99,7 +102,7 @@ void Connection::OnHandshakeStep(TlsSession::Result result) {
 }
 
 void Connection::CloseStream() {
-  // A running step uses the socket, so the socket is closed at the end of the step.
+  // A step that is running uses the socket, so the socket is closed at the end of that step.
   const bool runs = handshake_step_.has_value() && !connections_.handshakes->Remove(peer_, *handshake_step_);
   if (!runs) return stream_.Close();
   Error ignored;

@@ -16,7 +16,7 @@ PeerKey PeerKeyOf(const boost::asio::ip::address& address) {
   }
   const boost::asio::ip::address_v6 wide = address.to_v6();
   const auto bytes = wide.to_bytes();
-  // An IPv4 client of a socket that takes both.
+  // The socket takes IPv4 and IPv6, and this client uses IPv4.
   const size_t begin = wide.is_v4_mapped() ? 12 : 0;
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(begin), begin == 0 ? 8 : 4, key.begin());
   return key;
@@ -53,7 +53,7 @@ void Connections::Remove(const PeerKey& key, Position position) {
 }
 
 bool Connections::DropSlowBody(const Connection* except) {
-  // Connections are in the order in which their bodies began, so that the first slow one is the slowest.
+  // busy_ is sorted by when the connections' bodies began. So the first connection that is slow is the slowest one.
   const auto slow = std::find_if(busy_.begin(), busy_.end(), [&](const Entry& entry) {
     return entry.connection.get() != except && entry.connection->ReceivingFor() > options_.slow_body;
   });

@@ -11,7 +11,7 @@ namespace maxsim::http {
 
 namespace {
 
-// If there are too few processors, requests and probes go before handshakes: a thread with this niceness then gets a
+// If processors are busy, requests and probes have priority over handshakes: with this niceness, a thread gets a
 // tenth of the time of another thread.
 constexpr int kNiceness = 10;
 
@@ -44,7 +44,7 @@ uint64_t HandshakeThreads::Add(const PeerKey& peer, Step step) {
 }
 
 bool HandshakeThreads::Remove(const PeerKey& peer, uint64_t number) {
-  Step removed;  // goes after the lock does: it may hold the last reference to a connection
+  Step removed;  // destroyed after the lock is released: it may hold the last reference to a connection
   MutexLock lock(&mutex_);
   const auto steps = waiting_.find(peer);
   if (steps == waiting_.end()) return false;

@@ -21,9 +21,10 @@ namespace {
 namespace beast = boost::beast;
 using beast::http::field;
 
-// The maximum number of bytes received ahead of the parser. A whole header must fit.
+// The maximum number of bytes that are received before they are parsed. A whole header must fit.
 constexpr size_t kBufferBytes = 64 * 1024;
-// Bytes to receive at a time in a header. Most headers are shorter, and an idle connection keeps no larger buffer.
+// The number of bytes to receive at a time while a header is read. Most headers are shorter, and an idle connection
+// keeps no larger buffer.
 constexpr size_t kHeaderReadBytes = 4 * 1024;
 
 constexpr std::string_view kDigits = "0123456789";
@@ -35,7 +36,7 @@ std::string Text(View view) {
   return std::string(view.data(), view.size());
 }
 
-// Returns all lines of a field as one list.
+// Joins all lines of a header field into one list.
 template <typename Header, typename Name>
 std::string AllLines(const Header& header, Name name) {
   std::string all;
@@ -86,7 +87,7 @@ void RequestReader::Begin() {
   line_end_.clear();
   parser_.emplace();
   parser_->header_limit(kMaxHeaderBytes);
-  // AcceptBody sets the limit, once the caller of this request is known.
+  // AcceptBody sets the real limit, after the client of this request is known.
   parser_->body_limit(std::numeric_limits<uint64_t>::max());
   parser_->on_chunk_header(check_chunk_);
 }
@@ -152,7 +153,7 @@ RequestReader::Progress RequestReader::TakeHeader() {
   version_ = header.version();
   keep_alive_ = header.keep_alive();
   is_head_ = header.method() == beast::http::verb::head;
-  // Clients of HTTP/1.0 do not know of it.
+  // Clients of HTTP/1.0 do not know "100-continue".
   wants_continue_ = version_ >= 11 && beast::iequals(header[field::expect], "100-continue");
   request_.method = Text(header.method_string());
   request_.authorization = Text(header[field::authorization]);
@@ -174,7 +175,7 @@ RequestReader::Progress RequestReader::TakeHeader() {
 
 absl::Status RequestReader::TakeTarget() {
   std::string target = Text(parser_->get().target());
-  // In a request to a proxy the target may be a whole URL (RFC 9112, 3.2.2).
+  // A request that was meant for a proxy may have a whole URL as its target (RFC 9112, 3.2.2).
   for (const absl::string_view scheme : {"http://", "https://"}) {
     if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
     const size_t host_end = std::min(target.find_first_of("/?", scheme.size()), target.size());
@@ -187,7 +188,7 @@ absl::Status RequestReader::TakeTarget() {
   }
   request_.path = target.substr(0, target.find('?'));
   const bool is_path = absl::StartsWith(target, "/");
-  // The other forms of a target belong to methods that no path here has.
+  // Targets of any other form belong to methods that no path of this server has.
   if (is_path || target == "*" || request_.method == "CONNECT") return absl::OkStatus();
   return absl::InvalidArgumentError("the target is not a path that begins with /");
 }
@@ -204,7 +205,8 @@ absl::Status RequestReader::CheckHost() const {
 absl::Status RequestReader::CheckFraming() const {
   const auto& header = parser_->get();
   if (header.count(field::authorization) > 1) return absl::InvalidArgumentError("Authorization: appears twice");
-  // The parser refuses lengths that contradict one another, reads the first of a list, and knows codings by their last.
+  // Check the headers that the parser does not check strictly: it refuses lengths that contradict one another, but
+  // uses the first length of a list, and looks only at the last of several codings.
   if (header.count(field::content_length) > 1) return absl::InvalidArgumentError("Content-Length: appears twice");
   if (header.count(field::content_length) > 0) {
     const std::string length = Text(header[field::content_length]);

@@ -11,7 +11,7 @@
 
 namespace maxsim::http {
 
-// OpenSSL's own BIO for sockets raises SIGPIPE if the peer has gone.
+// A replacement for OpenSSL's own BIO for sockets, which raises SIGPIPE if the peer has closed the connection.
 struct TlsSession::Socket {
   static BIO_METHOD* Method() {
     static BIO_METHOD* const method = [] {

@@ -22,11 +22,11 @@ namespace asio = boost::asio;
 using Tcp = asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-// The pause after a failed accept, for example for lack of file descriptors.
+// The pause after a failed accept, for example if there was no free file descriptor.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 
-// A flood of handshakes takes at most this many processors. One processor makes about 1,500 signatures of RSA-2048 per
-// second, or 20,000 of P-256. That suffices, since clients keep their connections.
+// The number of threads, and so of processors, that a flood of handshakes can use. One processor makes about 1,500
+// signatures of RSA-2048 per second, or 20,000 of P-256. That suffices, since clients keep their connections.
 constexpr int kHandshakeThreads = 2;
 
 constexpr absl::Duration kLongestGrace = absl::Hours(24);  // so that no time overflows the clock
@@ -76,7 +76,7 @@ class Transport::Impl {
   }
 
  private:
-  // Tries the host's addresses in turn.
+  // Tries to listen on the host's addresses in turn, and stops at the first success.
   ErrorCode Listen() {
     ErrorCode error;
     Tcp::resolver resolver(loop_);
@@ -87,7 +87,7 @@ class Transport::Impl {
       ErrorCode ignored;
       acceptor_.close(ignored);
       if (acceptor_.open(address.endpoint().protocol(), error)) continue;
-      // The option is not SO_REUSEPORT: a second server on the port must fail, not share it.
+      // Use SO_REUSEADDR and not SO_REUSEPORT: a second server on the same port must fail instead of sharing it.
       if (acceptor_.set_option(Tcp::acceptor::reuse_address(true), error)) continue;
       if (acceptor_.bind(address.endpoint(), error)) continue;
       if (acceptor_.non_blocking(true, error)) continue;
@@ -104,16 +104,17 @@ class Transport::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // Memory ran out, either while a connection's bytes were handled or while the next connection was accepted. In
-        // the first case the connection's deadline closes it; in the second the transport tries again.
+        // Memory ran out, either while a connection's bytes were handled or while a connection was accepted. In the
+        // first case, the connection's deadline will close it. In the second case, the transport accepts again after
+        // the pause.
         LogException(exception);
         std::this_thread::sleep_for(kAcceptPause);
       }
     }
   }
 
-  // Waits for a connection and then accepts it here. Asio's own accept operation allocates before it calls its handler,
-  // and would be lost if that failed.
+  // Waits until a connection can be accepted, and then accepts it itself. Asio's accept operation allocates memory
+  // before it calls its handler, and would be lost if that allocation failed.
   void Accept() {
     acceptor_.async_wait(Tcp::acceptor::wait_read, [this](ErrorCode error) {
       accepting_ = false;
@@ -177,7 +178,7 @@ class Transport::Impl {
   asio::steady_timer end_of_grace_{loop_};
   Connections connections_;
   std::optional<HandshakeThreads> handshakes_;
-  bool accepting_ = false;  // the next connection is waited for, or the end of a pause
+  bool accepting_ = false;  // a wait for a connection, or a pause, is in progress
   std::thread thread_;
 };
 

@@ -15,7 +15,8 @@ namespace {
 
 using collection::LogRecord;
 
-// CatchUp applies records in batches of this size: each copy to a device has a fixed cost, and memory is limited.
+// CatchUp applies records in batches of this size. Larger batches make fewer copies to the device, each of which has
+// a fixed cost, but they take more memory.
 constexpr size_t kMaxBatchRecords = 4096;
 constexpr size_t kMaxBatchBytes = size_t{32} << 20;
 
@@ -26,7 +27,8 @@ SegmentNeed Sum(const SegmentNeed& a, const SegmentNeed& b) {
           .field_bytes = a.field_bytes + b.field_bytes};
 }
 
-// Returns the shape of the codes in the generation's segments. They have as many planes as its shards have in memory.
+// Returns the shape of the codes in the generation's segments. Segments have as many planes as the generation's
+// shards have in memory.
 std::optional<store::Segment::Codes> CodesOf(const store::Generation& generation) {
   if (generation.code_planes() == 0) return std::nullopt;
   return store::Segment::Codes{collection::CodeShapeOf(generation.manifest()), generation.code_planes()};
@@ -186,7 +188,7 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
     absl::Status status = open.segment.segment->Append(open.upserts, &lost_device, open.need.field_bytes);
     if (!absl::IsUnavailable(status)) return status;
     allocator_->devices().MarkLost(lost_device, status);
-    // The log has the records, so they must be served: they go to a segment on the remaining devices.
+    // These records are in the log, so they must be served. Allocate a segment for them on the remaining devices.
     absl::StatusOr<LiveSegment> made = allocator_->Allocate(Held(), kind_, open.need, SegmentAllocator::Bound::kMemory);
     if (!made.ok()) return made.status();
     open.segment = *std::move(made);

@@ -116,8 +116,8 @@ void Compactor::CompactIfDue() {
   mutex_.Lock();
   if (stopping_) return;
   status_ = status;
-  // At this point the trigger has observed the usage after the compaction. If the compaction changed nothing, it is not
-  // repeated immediately.
+  // At this point the trigger has already observed the usage after the compaction. If the compaction changed nothing,
+  // wait before the next one.
   const bool moved = status.ok() && trigger_.compacted_sequence() > before;
   backoff_ = moved ? kFirstWait : std::min(2 * backoff_, kMaxWait);
   not_before_ = moved ? absl::InfinitePast() : MonotonicNow() + backoff_;
@@ -129,7 +129,8 @@ void Compactor::TruncateIfAsked() {
   mutex_.Unlock();
   const absl::Status status = work_.truncate();
   if (!status.ok()) {
-    // The remaining records only cost disk space. When the next generation is served, truncation is requested again.
+    // The records that remain in the log only cost disk space. Truncation is requested again when the next generation
+    // is served.
     log::Write(spdlog::level::warn, "log_not_truncated", {{"name", name_}, {"error", status.ToString()}});
   }
   mutex_.Lock();

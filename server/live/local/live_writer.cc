@@ -18,8 +18,7 @@ using collection::LogRecord;
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(10);
 
-// The retry delay that clients are told if memory or the disk is full. A compaction or an operator has to make room
-// first.
+// The retry delay that clients get if memory or the disk is full. A compaction or an operator must first free some.
 constexpr absl::Duration kFullRetryDelay = absl::Seconds(2);
 
 absl::Status WithRetry(absl::Status status, absl::Duration delay) {
@@ -27,7 +26,7 @@ absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   return status;
 }
 
-// Does optional work. Gives up if memory runs out.
+// Runs `work`, which is optional, and ignores it if memory runs out.
 template <typename Work>
 void TryTo(Work work) {
   Guarded([&] {
@@ -72,7 +71,8 @@ void LiveWriter::Write(std::vector<WriteCall>& calls) {
   }
 }
 
-// Returns the answer to each call. An error is the answer to all calls, and means that none is written.
+// Returns an answer per call. If this returns an error instead, the error is the answer to all calls, and none of
+// them was written.
 absl::StatusOr<std::vector<LiveWriter::Answer>> LiveWriter::WriteAsOneGroup(const std::vector<WriteCall>& calls) {
   ChangesWriter& writer = *served_.changes;
   full_ = absl::OkStatus();
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<LiveWriter::Answer>> LiveWriter::WriteAsOneGroup(cons
   if (!planned->records.empty()) {
     const absl::Status status = Guarded([&] { return AppendAndPublish(planned->records, &durable); });
     if (!status.ok()) {
-      // A call that was refused keeps its own reason.
+      // A call that was already refused keeps its own error.
       for (Answer& answer : answers) {
         if (answer.ok()) answer = status;
       }
@@ -129,16 +129,16 @@ absl::StatusOr<LiveWriter::Planned> LiveWriter::PlanGroup(const std::vector<Writ
   return planned;
 }
 
-// Decides about a call, and finds room for all of its writes. If they do not fit, none of them is written. The calls
-// after it are still planned.
+// Decides about a call, and finds room for all of its writes. If they do not all fit, none of them is written, but
+// later calls are still planned.
 LiveWriter::Answer LiveWriter::PlanCall(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   absl::StatusOr<std::vector<store::WriteResult>> results = PlanWrites(call.writes, group, records);
   if (!results.ok()) return results.status();
   return store::WriteResults{.results = *std::move(results), .sequence = 0};
 }
 
-// Decides about each message separately. If there is no room for a message, it and the messages after it are left for
-// another call.
+// Decides about each message separately. If there is no room for a message, this message and all later ones are left
+// for another call.
 LiveWriter::Answer LiveWriter::PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   if (call.first_sequence != group.last_sequence() + 1) {
     return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the stream up to sequence ",
@@ -159,7 +159,7 @@ LiveWriter::Answer LiveWriter::PlanMessages(const WriteCall& call, WriteGroup& g
   return answer;
 }
 
-// Plans all of the writes, or none.
+// Plans all of the writes or, if one of them fails, none.
 absl::StatusOr<std::vector<store::WriteResult>> LiveWriter::PlanWrites(absl::Span<const store::Write> writes,
                                                                        WriteGroup& group,
                                                                        std::vector<LogRecord>& records) {
@@ -185,7 +185,7 @@ absl::Status LiveWriter::NoMemory(const absl::Status& status) {
 }
 
 absl::Status LiveWriter::AppendAndPublish(const std::vector<LogRecord>& records, absl::Time* durable) {
-  // If memory runs out in Append or Commit, it is unknown which records were written. TryToRecover finds out.
+  // If memory runs out in Append or Commit, it is not known which records were written. TryToRecover will find out.
   if (absl::Status status = Guarded([&] { return log_->Append(records); }); !status.ok()) {
     Fail(status, /*of_log=*/true);
     if (absl::IsResourceExhausted(status)) return WithRetry(std::move(status), kFullRetryDelay);
@@ -217,7 +217,7 @@ void LiveWriter::Fail(const absl::Status& status, bool of_log) {
   });
 }
 
-// Reads the log and applies all records that it holds, whether or not their calls were answered with OK.
+// Reads the log and applies all of its records, even those whose calls were not answered with OK.
 absl::Status LiveWriter::Recover(const StopSignal* stop) {
   if (log_failed_) {
     if (absl::Status status = log_->Recover(); !status.ok()) return status;

@@ -19,12 +19,13 @@ namespace {
 // memory for ids and lengths.
 constexpr uint64_t kBytesPerDocument = 1024;
 
-// The limit for the ids and payloads of a small segment. They are in host memory, which is allocated as needed. Without
-// the limit, documents with few tokens and large payloads could take more host memory than device memory.
+// The limit for the ids and payloads of a small segment. They are stored in host memory, which is allocated as
+// needed. Without this limit, documents with few tokens and large payloads could take more host memory than device
+// memory.
 constexpr int64_t kMinTextBytes = int64_t{64} << 20;
 
-// A segment reserves this many bytes per field and document. The sum over all fields is at most 1 / kFieldShare of the
-// bytes of its token vectors, unless one document needs more.
+// A segment reserves this many bytes per field and document. The sum over all fields is at most 1 / kFieldShare of
+// the bytes of the segment's token vectors, unless a single document needs more.
 constexpr int64_t kBytesPerFieldValue = 40;
 constexpr int64_t kFieldShare = 4;
 
@@ -34,7 +35,8 @@ int64_t MaxFieldBytes(const store::Segment::Shape& shape, uint64_t capacity_byte
   return std::max(std::min(values, static_cast<int64_t>(capacity_bytes) / kFieldShare), needed);
 }
 
-// Returns the largest sum of the segments' `kind` bytes (a member of LiveSegment) on any of the chosen devices.
+// Adds up the segments' `kind` bytes (a member of LiveSegment) per device, and returns the largest sum on any of the
+// chosen devices.
 uint64_t MostBytesOn(const std::vector<uint32_t>& chosen, absl::Span<const LiveSegment> present,
                      uint64_t LiveSegment::*kind) {
   uint64_t most = 0;
@@ -103,7 +105,8 @@ uint64_t SegmentAllocator::MemoryOn(uint32_t device, const store::Segment::Shape
                        .BytesNeeded(tokens.type, tokens.dim, tokens.max_documents, tokens.max_tokens, Tier::kDevice)
                        .device_bytes;
   if (!devices_->is_gpu()) {
-    // The CPU backend counts 0 bytes for views, because it does not own their memory. But a segment owns its arrays.
+    // The CPU backend counts 0 bytes for views, because it does not own their memory. A segment does own its arrays,
+    // so count them here.
     const auto num_documents = static_cast<uint64_t>(tokens.max_documents);
     uint64_t arrays = static_cast<uint64_t>(tokens.max_tokens) * row_bytes_ + (num_documents + 1) * sizeof(int64_t);
     if (tokens.type == ScalarType::kI8) arrays += num_documents * sizeof(float);
@@ -163,8 +166,8 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   }
   const uint64_t reserved_bytes = demand.device_bytes[chosen.front()];
   if (!shape.fields.empty()) {
-    // The index of fields is in host memory, once for all devices. On the CPU backend it counts as memory of the first
-    // device.
+    // The index of fields is in host memory, and is stored only once for all devices. On the CPU backend it counts as
+    // memory of the first device.
     const auto field_bytes = static_cast<uint64_t>(
         store::PartFields::MaxSegmentBytes(shape.fields.size(), shape.tokens.max_documents, shape.max_field_bytes));
     uint64_t& held = devices_->is_gpu() ? demand.host_bytes : demand.device_bytes[chosen.front()];
@@ -205,7 +208,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
                                                 ", and live.max_segment_bytes is ", FormatBytesExactly(limit)));
       }
     }
-    // Tries three sizes, and makes the first one for which there is memory.
+    // Tries three sizes in turn, and makes the first segment for which there is enough memory.
     absl::Status status;
     for (const uint64_t bytes : {most, std::min(most, configured), needed}) {
       absl::StatusOr<LiveSegment> made = Make(chosen, kind, std::max(bytes, row_bytes_), need);
@@ -213,8 +216,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
       status = made.status();
       if (!absl::IsResourceExhausted(status)) break;
     }
-    // If a device was lost in Make, tries again without it. Otherwise tries the next device, which may have more
-    // memory.
+    // If Make lost a device, tries again without it. Otherwise tries the next device, which may have more memory.
     const bool lost = std::any_of(chosen.begin(), chosen.end(), [&](uint32_t idx) { return !devices_->alive(idx); });
     if (lost) return Allocate(present, kind, need, bound);
     if (!absl::IsResourceExhausted(status)) return status;

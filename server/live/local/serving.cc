@@ -11,10 +11,11 @@
 namespace maxsim::live {
 namespace {
 
-// Once no more records than this are left to apply, writes are paused and the rest is applied. This takes some
+// If at most this many records are left to apply, writes are paused while these are applied. This takes some
 // milliseconds.
 constexpr uint64_t kFewRecords = 256;
-// The most attempts to reach that number, because writes may arrive faster than the log is read.
+// The maximum number of rounds of reading the log until at most kFewRecords are left. It is needed because writes may
+// arrive faster than the log is read.
 constexpr int kMaxRounds = 8;
 
 }  // namespace
@@ -82,7 +83,8 @@ absl::Status LiveCollection::NameLogSequence(const collection::Manifest& manifes
   return synchronised;
 }
 
-// Makes a writer that has applied all but the last few records of the log. Writes continue while it does so.
+// Makes a writer and applies the log to it, except for the last few records. Writes to the collection continue in the
+// meantime.
 absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
     const std::shared_ptr<const store::Generation>& generation, const StopSignal* stop) {
   auto writer =
@@ -94,7 +96,8 @@ absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
       const WriterPause pause(this);
       through = log->last_sequence();
       if (writer_.changes() != nullptr) {
-        // After a failure the segments may lack records that the log has. TakeOver applies these records in its pause.
+        // After a failed write the segments may lack records that the log has. TakeOver applies these records while
+        // writes are paused.
         through = std::min(through, writer_.changes()->sequence());
         writer->ShareSegments(writer_.changes()->segments());
       }

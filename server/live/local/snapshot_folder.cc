@@ -57,8 +57,8 @@ absl::Status CopyFile(const std::string& from, const std::string& to, const Stop
 
 absl::Status LinkOrCopy(const std::string& from, const std::string& to, const StopSignal* stop) {
   if (::link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  // Hard links fail across file systems, on file systems without links, beyond a file's maximum number of links, and
-  // for files of other users.
+  // A hard link cannot be made across file systems, on file systems without links, beyond a file's maximum number of
+  // links, or to files of other users. Copy the file in these cases.
   if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) return CopyFile(from, to, stop);
   if (errno == ENOENT) return absl::FailedPreconditionError(Cat(from, ": is gone: two newer generations replaced it"));
   return ErrnoStatus(errno, "cannot link", from);
@@ -70,8 +70,8 @@ absl::Status AlreadyExists(const std::string& path) { return absl::AlreadyExists
 absl::StatusOr<std::string> MakeUnfinished(const std::string& parent, const std::string& target) {
   static std::atomic<uint64_t> num_made{0};
   while (true) {
-    // A folder with this name may exist: made by a dead process with the same process id, or by one in another
-    // container.
+    // A folder with this name may already exist. A process that has ended and had the same process id may have made
+    // it, or a process in another container.
     const std::string path =
         JoinPath(parent, Cat(".", target, ".", ::getpid(), "-", num_made.fetch_add(1), kTemporarySuffix));
     if (::mkdir(path.c_str(), 0777) == 0) return path;
@@ -84,8 +84,8 @@ absl::Status RenameToNew(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
   if (errno == EEXIST) return AlreadyExists(to);
   if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, "cannot rename", from);
-  // The file system does not support the flag. mkdir fails if the name exists, and rename may replace the empty folder
-  // that mkdir made.
+  // The file system does not support RENAME_NOREPLACE. So make an empty folder with the new name, which fails if the
+  // name exists, and then rename over it.
   if (::mkdir(to.c_str(), 0777) != 0) {
     return errno == EEXIST ? AlreadyExists(to) : ErrnoStatus(errno, "cannot create folder", to);
   }

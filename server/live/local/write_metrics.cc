@@ -51,8 +51,8 @@ void ObserveGroup(Metrics* metrics, const std::string& collection, const std::ve
   for (size_t call_idx = 0; call_idx < calls.size(); ++call_idx) {
     const WriteCall& call = calls[call_idx];
     const absl::StatusOr<store::WriteResults>& answer = answers[call_idx];
-    // A failed message of a stream is not counted: it is tried again until it is applied, and its client may be on
-    // another server.
+    // A message of a stream that failed is not counted: it is tried again until it is applied, and its client may be
+    // on another server.
     const bool of_stream = call.first_sequence != 0;
     if (!answer.ok() && of_stream) continue;
     if (!answer.ok()) {

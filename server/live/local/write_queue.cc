@@ -18,20 +18,20 @@ constexpr absl::Duration kMaxRetryDelay = absl::Seconds(5);
 // upserts of 400 MB in total.
 constexpr uint64_t kWorkPerWrite = 4096;
 
-// The largest quantum of a client's turn. It is small, so that if a client's calls take a second each, the small calls
-// of other clients only wait for one of them.
+// The largest quantum of a client's turn. It is small so that small calls of one client wait for only one large call
+// of another, even if each large call takes a second.
 constexpr uint64_t kMaxQuantum = uint64_t{1} << 20;
 
-// The largest number of calls in a group. Room for all of them is reserved before the first is taken.
+// The largest number of calls in a group. Memory for a list of them is reserved before the first call is taken.
 constexpr size_t kMaxGroupCalls = 4096;
 
-// A client may hold at most this many times the free part of max_bytes. So one client leaves a quarter free, and two
-// clients leave a seventh. (A. Choudhury, E. Hahne, "Dynamic queue length thresholds for shared-memory packet
-// switches", 1998.)
+// A client may hold at most this many times the free part of max_bytes. So if one client fills its share, a quarter
+// stays free, and if two clients do, a seventh. (A. Choudhury, E. Hahne, "Dynamic queue length thresholds for
+// shared-memory packet switches", 1998.)
 constexpr uint64_t kShareOfFree = 3;
 
-// A call is admitted if its estimated wait is at most this share of max_queue_time. The rest is a margin for later
-// calls of other clients that go first. With it, nearly all admitted calls are written in time.
+// A call is admitted if its estimated wait is at most this share of max_queue_time. The rest is a margin for calls of
+// other clients that arrive later and go first. With this margin, nearly all admitted calls are written in time.
 constexpr double kAdmittedShare = 0.9;
 
 }  // namespace
@@ -50,8 +50,9 @@ absl::Status WriteQueue::Refusal(const std::string& reason, absl::Duration retry
   return status;
 }
 
-// Estimates how long the call would wait if it arrived now and no further call came: for the rest of the group that is
-// being written, for its client's earlier calls, and for the turns of other clients between these.
+// Estimates how long the call would wait if it arrived now and no call came after it. The wait has three parts: the
+// rest of the group that is being written, the client's own earlier calls, and the turns of other clients between
+// these.
 absl::Duration WriteQueue::WaitOf(const WriteCall& call, absl::Time now) const {
   const uint64_t mine = waiting_.work_of(call.client());
   const uint64_t others = waiting_.num_clients() - (waiting_.HasJobsOf(call.client()) ? 1 : 0);
@@ -127,8 +128,8 @@ std::vector<WriteCall> WriteQueue::TakeGroup(uint64_t max_bytes, absl::Time now,
     try {
       may_wait = CheckMayWait(next, now);
     } catch (const std::bad_alloc&) {
-      // There is no memory for the refusal, so the call stays in the queue. If calls were already taken, this function
-      // must not throw: they would be lost.
+      // There is no memory for this call's refusal, so the call stays in the queue. If other calls were already
+      // taken, this function must not throw, because they would be lost.
       waiting_.EndScan();
       if (group.empty() && expired->size() == num_expired) throw;
       return group;

@@ -10,8 +10,8 @@
 namespace maxsim::live {
 namespace {
 
-// The limit for the bytes of a group. The log and the device get copies of the group. Larger copies would be slower,
-// because they need fresh memory from the kernel each time and do not fit the caches.
+// The limit for the bytes of a group. The log and the device get copies of the group. Copies of larger groups would
+// be slower: they need fresh memory from the kernel each time, and do not fit into the caches.
 constexpr uint64_t kMaxGroupBytes = uint64_t{8} << 20;
 
 // If there is no memory for the list of calls, the next attempt is made after this time.
@@ -81,7 +81,7 @@ absl::Time LiveCollection::WriteOnce() {
   if (recover) writer_.TryToRecover(&stop_);
   const absl::Time begin = MonotonicNow();
   if (!calls.empty()) writer_.Write(calls);
-  // After a failure no call was written, so the time of these calls must not count for the rate of writes.
+  // After a failure no call was written, so the time that these calls took must not count for the rate of writes.
   const absl::Duration took = writer_.has_failed() ? absl::ZeroDuration() : MonotonicNow() - begin;
   uint64_t work = 0;
   for (WriteCall& call : calls) {

@@ -23,13 +23,13 @@ using collection::LogRecord;
 // The timeout of Receive, after which the thread checks whether it must end.
 constexpr absl::Duration kReceivePoll = absl::Milliseconds(500);
 
-// The waits between attempts to follow a stream. They grow up to the maximum, which is the longest time that a
-// collection takes no writes after JetStream is available again.
+// The waits between attempts to follow a stream. They grow up to kMaxFollowWait. So after JetStream is available
+// again, a collection takes writes at most this much later.
 constexpr absl::Duration kFirstFollowWait = absl::Milliseconds(50);
 constexpr absl::Duration kMaxFollowWait = absl::Seconds(2);
 
-// The waits between attempts to apply a message for which segments have no room. A compaction makes room, and takes a
-// second or more.
+// The waits between attempts to apply a message for which the segments have no room. Only a compaction makes room,
+// and it takes a second or more.
 constexpr absl::Duration kFirstApplyWait = absl::Milliseconds(20);
 constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
 
@@ -84,7 +84,7 @@ void StreamedCollection::RunFollower() {
     const absl::Status status = Guarded([&] { return FollowStream(); });
     if (leaving()) return;
     NoteLost(status);
-    // If the stream was followed for a while, starts again with the first wait.
+    // If the stream was followed for a while, starts again with the shortest wait.
     wait = MonotonicNow() - begin > kMaxFollowWait ? kFirstFollowWait : std::min(2 * wait, kMaxFollowWait);
     WaitUnlessLeaving(wait);
   }
@@ -198,7 +198,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
               ": the messages between are gone; start this server from a newer snapshot of "
               "another one (maxsimctl snapshot)"));
     }
-    // The collection numbers messages without gaps, so messages after a gap must wait for the check above.
+    // The collection requires messages without gaps. So messages after a gap must wait for the check above.
     size_t num_consecutive = 1;
     while (num_consecutive < rest.size() && rest[num_consecutive].sequence == next + num_consecutive) ++num_consecutive;
     std::vector<StreamOutcome> outcomes;
@@ -226,8 +226,8 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
   return absl::OkStatus();
 }
 
-// Decodes messages. `outcomes` gets a skipped message's outcome, and kApplied for messages that the collection decides
-// about.
+// Decodes messages. `outcomes` gets an outcome per message: the reason of a skipped message, and kApplied for a
+// message that the collection decides about.
 std::vector<store::Write> StreamedCollection::Decode(absl::Span<const StreamMessage> messages,
                                                      std::vector<StreamOutcome>* outcomes) const {
   std::vector<store::Write> writes;
@@ -264,7 +264,7 @@ void StreamedCollection::CountMessages(absl::Span<const StreamOutcome> decoded, 
   metrics_->live().CountMessages(name_, counts);
 }
 
-// Records the results of these messages, and answers the calls whose last write is among them.
+// Records the results of these messages, and answers each call whose last write is among them.
 void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const store::WriteResults& results) {
   const absl::Time now = MonotonicNow();
   std::vector<std::unique_ptr<PendingCall>> finished;

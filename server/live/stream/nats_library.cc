@@ -91,15 +91,15 @@ absl::StatusOr<Options> MakeOptions(const NatsOptions& options, const std::strin
   natsOptions_SetTimeout(made, std::max<int64_t>(absl::ToInt64Milliseconds(call_timeout), 1));
   natsOptions_SetMaxReconnect(made, -1);
   natsOptions_SetReconnectWait(made, absl::ToInt64Milliseconds(kReconnectWait));
-  // The smallest buffer size. A message must not be sent later, after a reconnect: its client may have been told that
-  // it was not written.
+  // This is the smallest possible buffer, because the library must not send a message later, after a reconnect: the
+  // message's client may have been told that it was not written.
   natsOptions_SetReconnectBufSize(made, 1);
-  // One thread of the library delivers the answers on all connections (OnAnswer), and the publishing thread itself
-  // sends messages. Otherwise each connection would have a thread for each of the two.
+  // A single thread of the library delivers the answers on all connections (OnAnswer), and the publishing thread
+  // itself sends messages. With the defaults, each connection would have two threads for this.
   natsOptions_UseGlobalMessageDelivery(made, true);
   natsOptions_SetSendAsap(made, true);
-  // With these pings, a server that vanished without closing the connection is noticed within one or two time limits of
-  // a write.
+  // These pings detect a server that vanished without closing the connection. They detect it within one or two time
+  // limits of a write.
   natsOptions_SetPingInterval(made, absl::ToInt64Milliseconds(std::max(options.timeout, absl::Seconds(1))));
   natsOptions_SetMaxPingsOut(made, 1);
   return created;

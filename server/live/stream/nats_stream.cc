@@ -17,7 +17,7 @@ namespace {
 
 using nats::LastError;
 
-// Bytes that are reserved in each message for its header, which has the message's id.
+// Bytes that are reserved in each message for its header, which holds the message's id.
 constexpr int64_t kHeaderBytes = 128;
 
 // The interval of the server's heartbeats, and the number of missed heartbeats after which Receive fails.
@@ -30,11 +30,11 @@ constexpr absl::Duration kConsumerLife = absl::Seconds(30);
 constexpr absl::Duration kMaxConnectWait = absl::Seconds(2);
 constexpr absl::Duration kInterruptPoll = absl::Milliseconds(100);
 
-// Limits of the messages that one Receive returns: as many as one commit of the log handles well.
+// Limits of the messages that one Receive returns. One commit of the log handles this amount well.
 constexpr size_t kMaxReceivedBytes = size_t{8} << 20;
 constexpr size_t kMaxReceivedMessages = 4096;
 
-// The server drops a message if it took one with the same id within this time.
+// The server drops a message if it has stored a message with the same id within this time.
 constexpr absl::Duration kDuplicateWindow = absl::Minutes(2);
 
 int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
@@ -120,7 +120,8 @@ void NatsStream::Disconnect() {
 }
 
 absl::Status NatsStream::Connect() {
-  // Without the subscription to answers the connection is useless: no answers to its messages would arrive.
+  // Without the subscription to answers the connection is useless, because the answers to published messages would
+  // not arrive.
   const bool is_usable = connection_ != nullptr && answers_subscription_ != nullptr;
   if (is_usable && natsConnection_Status(connection_.get()) != NATS_CONN_STATUS_CLOSED) return CheckConnected();
   Disconnect();
@@ -254,7 +255,7 @@ absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   max_message_bytes_ = std::max<int64_t>(limit - kHeaderBytes, 0);
   const jsStreamState& state = (*info)->State;
   last_sequence_ = state.LastSeq;
-  // For a stream that never had a message, the server reports 0 as its first sequence.
+  // The server reports 0 as the first sequence of a stream that never had a message.
   return StreamInfo{.stream = {.name = name_, .created_ns = static_cast<uint64_t>((*info)->Created)},
                     .first_sequence = std::max<uint64_t>(state.FirstSeq, 1),
                     .last_sequence = state.LastSeq};
@@ -269,7 +270,7 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
   natsStatus status = natsConnection_SubscribeSync(&made, connection_.get(), inbox.get());
   if (status != NATS_OK) return Away("no subscription", status);
   messages_.reset(made);
-  // Flow control limits the number of messages that wait here.
+  // The library sets no limit on the messages that wait here: flow control limits them.
   natsSubscription_SetPendingLimits(made, -1, -1);
   jsConsumerConfig config;
   jsConsumerConfig_Init(&config);
@@ -325,7 +326,7 @@ absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration ti
     const absl::Time now = MonotonicNow();
     if (messages.empty() && now >= until) break;
     natsMsg* next = nullptr;
-    // Only waits for the first message. After it, takes the messages that have already arrived.
+    // Waits only for the first message. After that, takes the messages that have already arrived.
     const int64_t wait_ms = messages.empty() ? Milliseconds(std::min(until - now, kInterruptPoll)) : 0;
     const natsStatus status = natsSubscription_NextMsg(&next, messages_.get(), wait_ms);
     if (status == NATS_OK) {

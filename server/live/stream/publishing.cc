@@ -14,11 +14,11 @@
 namespace maxsim::live {
 namespace {
 
-// The most bytes that may be sent and not yet acknowledged. This keeps a slow server from being flooded. A server that
-// is 100 ms away can still get 160 MB/s.
+// The maximum number of bytes that are sent and not yet acknowledged. It keeps a slow server from being flooded. With
+// a server that is 100 ms away it still allows 160 MB/s.
 constexpr uint64_t kMaxBytesInFlight = uint64_t{16} << 20;
 
-// The most bytes of calls that one step takes from the queue.
+// The maximum number of bytes of calls that one step takes from the queue.
 constexpr uint64_t kMaxTakenBytes = uint64_t{8} << 20;
 
 // A message that was not acknowledged is sent again after a quarter of nats.timeout.
@@ -43,7 +43,7 @@ absl::Status RetryLater(absl::Status status, absl::Duration delay) {
 
 }  // namespace
 
-// Returns why writes are currently not accepted or not applied, or OK.
+// If writes are currently not accepted or not applied, returns the reason. Otherwise returns OK.
 absl::Status StreamedCollection::Refusal() const {
   if (!blocked_.ok()) return blocked_;
   return lost_;
@@ -79,12 +79,13 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, const store::W
   call.done(std::move(refused));
 }
 
-// A step of the publisher. Returns the time of the next step.
+// Does one step of the publisher. Returns the time at which the next step is due.
 absl::Time StreamedCollection::PublishOnce() {
   MutexLock lock(&mutex_);
   publishing_ = true;
   bool worked = false;
-  // If memory runs out, the step ends early and is repeated. No exception is thrown while the lock is released.
+  // If memory runs out, the step ends early and is repeated. Code that runs while the lock is released throws no
+  // exception.
   const absl::Status status = Guarded([&] {
     mutex_.AssertHeld();
     worked = TakeCalls(lock);
@@ -105,8 +106,8 @@ absl::Time StreamedCollection::PublishOnce() {
   return worked && status.ok() ? absl::InfinitePast() : MonotonicNow() + kCheckInterval;
 }
 
-// Tells the queue the rate at which calls are taken from it, so that it can estimate how long a new call will wait.
-// Only counts time in which calls were waiting.
+// Tells the queue the rate at which calls are taken from it. The queue uses the rate to estimate how long a new call
+// will wait. Only counts the time in which calls were waiting.
 void StreamedCollection::ObserveRate(absl::Time now) {
   if (!is_backlogged_) {
     rate_since_ = now;
@@ -205,7 +206,7 @@ absl::Status StreamedCollection::CheckSize(const PendingCall& call) const {
   return absl::OkStatus();
 }
 
-// Sends the next message that was not sent yet, in the order of the calls. Returns whether there was one.
+// Sends the next message that was not sent yet, in the order of the calls. Returns whether there was such a message.
 bool StreamedCollection::SendNext(MutexLock& lock) {
   if (!following_ || applied_sequence_ < catch_up_sequence_) return false;
   if (pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
@@ -222,19 +223,19 @@ bool StreamedCollection::SendNext(MutexLock& lock) {
   return true;
 }
 
-// Sends a message. The lock is released for a while, so the call may be gone when this returns.
+// Sends a message. Releases the lock while it does so, so the call may be deleted when this returns.
 void StreamedCollection::Send(PendingCall& call, size_t idx, MutexLock& lock) {
   const std::string id = pending_.IdOf(call.first_number + idx);
   const int32_t slot = call.writes[idx].slot;
   const std::shared_ptr<const std::string> data = call.writes[idx].data;
   pending_.NoteSent(call, idx, MonotonicNow());
   lock.Unlock();
-  // If there is no connection, the message is treated like one that was lost on the way.
+  // If there is no connection, the message is treated like one that was lost by the network.
   Guarded([&] { return stream_->Publish(slot, id, *data); }).IgnoreError();
   lock.Lock();
 }
 
-// Sends the messages again that the stream has not acknowledged in time. The stream drops the ones that it already has.
+// Sends the messages that the stream has not acknowledged in time again. The stream drops those that it already has.
 void StreamedCollection::SendAgain(MutexLock& lock) {
   if (!following_) return;
   const absl::Time before = MonotonicNow() - options_.nats.timeout / kSendAgainParts;

@@ -55,7 +55,7 @@ Write WriteOf(const LogRecord& record) {
   return write;
 }
 
-// Returns the error in the values of a parsed document, or "".
+// If a value of a parsed document is wrong, returns the reason. Otherwise returns "".
 std::string ProblemWith(const Write& write, const MessageRules& rules) {
   const collection::LogFormat& format = rules.format;
   if (write.kind != LogRecord::Kind::kUpsert) return "";
@@ -78,7 +78,7 @@ std::string DescribeForm(const MessageRules& rules) {
   return words;
 }
 
-// Returns the error in the part of the message before the record, or "".
+// If the part of the message before the record is wrong, returns the reason. Otherwise returns "".
 std::string ProblemWithHead(std::string_view message, const MessageRules& rules) {
   if (message.size() < kRecordOffset) return Cat(message.size(), " bytes, fewer than ", kRecordOffset);
   if (message[0] != kMessageVersion) {

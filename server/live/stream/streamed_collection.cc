@@ -11,7 +11,7 @@
 namespace maxsim::live {
 namespace {
 
-// Returns random digits that no other process has.
+// Returns random digits, so that no other process has the same ones.
 std::string MakeNonce() {
   std::random_device device;
   const uint64_t high = device();
@@ -28,7 +28,8 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       options_(options),
       metrics_(metrics),
       collection_(std::move(collection)),
-      // Calls that are on their way to the stream have left this queue; nats.timeout limits the wait for its answers.
+      // Calls whose messages were sent to the stream have left this queue. nats.timeout limits how long they wait for
+      // the stream's answers.
       queue_(name_, {.max_bytes = options.max_queued_bytes, .max_queue_time = options.max_queue_time}),
       pending_(MakeNonce()),
       lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),

@@ -59,7 +59,7 @@ void DescribeCount(std::string_view collection, std::string_view method, const t
 void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span) {
   if (!span.is_recording()) return;
-  // A scored call may still end with an error, if its answer cannot be written.
+  // A call that was scored may still end with an error, if its answer cannot be written.
   if (timings.total_us() > 0) {
     span.SetAttribute("maxsim.encode_us", timings.encode_us());
     span.SetAttribute("maxsim.queue_us", timings.queue_us());
@@ -67,7 +67,7 @@ void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Tim
     span.SetAttribute("maxsim.kernel_us", timings.kernel_us());
   }
   if (timings.total_us() > 0 && queued != absl::InfinitePast()) {
-    // Both lie within the call, however the clocks of a device round.
+    // Keep both times within the call, even if the device's clock rounds its times up.
     const absl::Time started = std::min(queued + absl::Microseconds(timings.queue_us()), now);
     const absl::Time scored = std::min(started + absl::Microseconds(timings.copy_us() + timings.kernel_us()), now);
     span.AddChild("queue", queued, started);

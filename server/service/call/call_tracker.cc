@@ -5,7 +5,7 @@
 namespace maxsim::service {
 namespace {
 
-// This is the longest time limit: a longer one might overflow the clock.
+// The longest time limit. A longer one might overflow the clock.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
 std::chrono::steady_clock::duration ToSteady(absl::Duration duration) {

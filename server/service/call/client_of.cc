@@ -8,7 +8,7 @@
 namespace maxsim::service {
 
 uint64_t ClientOf(std::string_view value, std::string_view peer) {
-  // A value and an address of the same text are two clients.
+  // If a client's value and another client's address are the same text, these are still two clients.
   constexpr uint64_t kNamed = 0x9e3779b97f4a7c15u;
   const std::hash<std::string_view> hash;
   if (!value.empty()) return hash(value) ^ kNamed;

@@ -6,7 +6,7 @@
 
 namespace maxsim::service {
 
-// Getting the descriptor of one message builds those of its whole file.
+// Getting the descriptor of one message builds the descriptors of its whole file.
 void BuildMessageDescriptors() {
   v1::LoadCollectionRequest::descriptor();
   v1::UpsertRequest::descriptor();

@@ -24,7 +24,7 @@ absl::Status TooManyTasks() {
 
 Worker::Worker() {
   const MutexLock lock(&mutex_);
-  // Without the first one nothing would ever run: here a failure ends the start of the server.
+  // Without the first thread no task would ever run. So if it cannot be started, the server does not start.
   threads_.emplace_back([this] { Run(); });
 }
 
@@ -37,7 +37,7 @@ void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSign
   absl::Status refused;
   {
     const MutexLock lock(&mutex_);
-    // The signal is read under the lock: if it is stopped later, Withdraw finds the task in the queue.
+    // The signal is read while the lock is held. If the task is stopped after this, Withdraw finds it in the queue.
     refused = stopping_ ? WorkerStopped() : tasks_.size() >= kMaxWaiting ? TooManyTasks() : StopStatus(stop.get());
     if (refused.ok()) {
       tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});
@@ -108,7 +108,7 @@ void Worker::Run() {
     const std::string key = taken.key;
     running_.insert(key);
     num_long_ += taken.length == Length::kLong ? 1 : 0;
-    // Another thread takes care of the remaining tasks.
+    // Another thread takes the tasks that remain.
     StartThread();
     lock.Unlock();
     const Length length = taken.length;
@@ -117,7 +117,7 @@ void Worker::Run() {
     lock.Lock();
     running_.erase(key);
     num_long_ -= length == Length::kLong ? 1 : 0;
-    // The end of this task may give more than one other its turn.
+    // The end of this task may allow more than one other task to run.
     wake_.NotifyAll();
   }
 }

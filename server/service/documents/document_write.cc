@@ -68,7 +68,7 @@ absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules
   }
   if (document.has_tokens()) return InvalidField(path(), "has tokens and text; one of them is accepted");
   if (!IsUtf8(document.text())) return InvalidField(Cat(path(), ".text"), "is not UTF-8");
-  // No encoder makes a vector of a text that is only white space.
+  // No encoder returns vectors for a text that is only white space.
   if (IsBlank(document.text())) return InvalidField(Cat(path(), ".text"), "is empty");
   return absl::OkStatus();
 }
@@ -164,7 +164,7 @@ absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules
                                      collection::QuantizationLoss& loss) {
   store::Write write;
   const auto tokens_path = [&] { return Cat(path(), ".tokens"); };
-  // The matrix that an encoder made of a text has not been looked at before.
+  // This matrix was made by the encoder from a text, so it has not been checked before.
   absl::Status status = CheckShape(document.tokens(), rules.form.rules, tokens_path);
   if (!status.ok()) return status;
   write.rows.reserve(size_t{document.tokens().num_tokens()} * document.tokens().dim() * SizeOf(rules.form.storage));

@@ -13,7 +13,8 @@
 namespace maxsim::service {
 namespace {
 
-// Bytes on the wire, rounded up: a score and a position, an integer id, a token match, and the overhead of a string.
+// Bytes in the message, rounded up: of a hit (a score and a position), of an integer id, of a token match, and of a
+// string in addition to its characters.
 constexpr uint64_t kHitBytes = sizeof(float) + 10;
 constexpr uint64_t kIntIdBytes = 10;
 constexpr uint64_t kMatchBytes = sizeof(float) + 5;
@@ -33,7 +34,8 @@ uint64_t MissingBytes(const ResolvedCandidates& candidates) {
   return bytes;
 }
 
-// Returns the size of the unknown ids of all queries. Queries that share candidates are mostly adjacent.
+// Returns the size of the unknown ids of all queries. Queries that share candidates usually follow one another, and
+// their ids are computed once.
 uint64_t MissingBytes(const PendingAnswer& answer) {
   uint64_t sum = 0;
   uint64_t bytes = 0;
@@ -45,7 +47,7 @@ uint64_t MissingBytes(const PendingAnswer& answer) {
   return sum;
 }
 
-// Returns the size of the texts of the queries' tokens.
+// Returns the size of the texts of all queries' tokens.
 uint64_t PieceBytes(const TextFacts& texts) {
   uint64_t bytes = 0;
   for (const TextFacts::Query& query : texts.queries) {
@@ -101,12 +103,12 @@ void FillAlignments(const PageResults& on_page, v1::QueryResult& result) {
   }
 }
 
-// Returns the collection that answered.
+// Returns the collection that scored the request.
 const store::Collection& AnsweredBy(const PendingAnswer& answer, const engine::JobResult& result) {
   return result.collection == nullptr ? *answer.collection : *result.collection;
 }
 
-// Returns a document's payload as the answer has it.
+// Returns a document's payload in the form in which the answer has it.
 std::string PayloadOf(const PendingAnswer& answer, const store::Collection& collection, uint64_t ordinal) {
   const std::string_view payload = collection.payload(ordinal);
   return answer.payload_fields.empty() ? std::string(payload) : SelectFields(payload, answer.payload_fields);
@@ -140,8 +142,8 @@ void FillGroups(const PendingAnswer::GroupedQuery& grouped, v1::QueryResult& res
   if (grouped.refinement.has_value()) *result.mutable_refinement() = *grouped.refinement;
 }
 
-// In a whole-collection query, a hit's position is its ordinal so far. For a partition it becomes the position in the
-// whole collection.
+// In a query of the whole collection, a hit's position is its ordinal up to here. In a partition it is replaced by
+// the position in the whole collection.
 void FillPositions(const PendingAnswer& answer, const store::Collection& collection, v1::RerankResponse& response,
                    const engine::JobResult& result) {
   for (size_t i = 0; i < answer.queries.size(); ++i) {
@@ -162,7 +164,7 @@ float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, fl
 }
 
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
-  // The string of a missing id, with the allocator's overhead.
+  // The size of a missing id's string object, including the allocator's overhead.
   constexpr uint64_t kBytesPerString = sizeof(std::string) + 16;
   uint64_t bytes = engine::JobBytes(job) + answer.queries.capacity() * sizeof(PendingAnswer::Query);
   const ResolvedCandidates* last = nullptr;
@@ -203,7 +205,7 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : on_page.hits) {
       bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
-      // Payloads count in full even if only some members are returned, because the whole payloads are read.
+      // Payloads count in full even if only some of their members are returned, because the whole payloads are read.
       if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;
     }
   }

@@ -19,8 +19,9 @@
 namespace maxsim::service {
 namespace {
 
-// The ids of a list that are unknown, each once. Not one of abseil's sets: those are left broken by an allocation that
-// throws (guard.h). The hash is seeded, so that no client can choose ids that collide.
+// The ids of a list that the collection does not hold, each once. This is not one of abseil's sets, because an
+// allocation that throws leaves those broken (guard.h). The hash is seeded, so that no client can choose ids that
+// collide.
 template <typename Id>
 using MissingIds = std::unordered_set<Id, absl::Hash<Id>>;
 
@@ -32,7 +33,7 @@ absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath 
                       {limits.max_candidates_per_query, size, "limits.max_candidates_per_query"});
 }
 
-// Leaves out the documents that do not match.
+// Removes the documents that do not match from `set`.
 void KeepMatching(const store::Collection& collection, const store::MatchingDocuments& matching,
                   engine::CandidateSet& set) {
   size_t count = 0;
@@ -140,7 +141,7 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
   set.kind = engine::CandidateSet::Kind::kInline;
   set.inline_offsets.reserve(static_cast<size_t>(count) + 1);
   set.inline_offsets.push_back(0);
-  // Shapes are checked first: nothing is converted for a request that is wrong further on.
+  // Check the shapes of all documents first, so that nothing is converted if a later document is wrong.
   for (int i = 0; i < count; ++i) {
     const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
     if (absl::Status status = CheckShape(list.documents(i), form.rules, document_path); !status.ok()) return status;

@@ -17,7 +17,7 @@ using collection::Filter;
 using collection::FilterBound;
 using collection::FilterValue;
 
-// Returns nullopt for a value that is not set.
+// Returns nullopt if the message has no value.
 std::optional<FilterValue> ValueOf(const v1::FilterValue& message) {
   switch (message.kind_case()) {
     case v1::FilterValue::kStringValue:

@@ -6,13 +6,13 @@
 namespace maxsim::service {
 namespace {
 
-// A thread does not keep a table larger than this. It would hold megabytes for a request that may not come again, and
-// allocating it anew takes little time compared with processing such a list.
+// A thread does not keep a table larger than this. A larger table would hold megabytes for a request that may not
+// come again, and allocating it anew takes little time compared with processing a list of that size.
 constexpr size_t kMaxKeptSlots = size_t{1} << 17;
 constexpr size_t kMinSlots = 16;
 constexpr uint64_t kMaxList = (uint64_t{1} << 24) - 1;
-// Clearing a bitmap of this many words per ordinal in the list takes less time than a table's mispredicted branches, as
-// long as the bitmap fits into a core's L2 cache.
+// A bitmap of up to this many words per ordinal in the list is faster than a table, as long as it fits into a core's
+// L2 cache: clearing it takes less time than a table's mispredicted branches.
 constexpr uint64_t kWordsOfOrdinal = 8;
 constexpr uint64_t kMaxSmallBitmap = uint64_t{1} << 15;
 
@@ -45,7 +45,7 @@ void OrdinalSet::Begin(size_t num_ordinals, uint64_t end) {
     return;
   }
   ++list_;
-  // Only the beginning of a table that is larger than needed is used: the rest would not stay in the caches.
+  // If the table is larger than needed, only its beginning is used, so that it stays in the caches.
   mask_ = num_slots - 1;
   shift_ = 64 - std::countr_zero(num_slots);
 }

@@ -50,7 +50,7 @@ bool IsWanted(std::string_view quoted_name, const std::vector<std::string>& fiel
 }  // namespace
 
 std::string SelectFields(std::string_view payload, const std::vector<std::string>& fields) {
-  // Collections are normally built from JSON payloads. A payload that is not JSON is returned whole.
+  // Payloads are normally JSON. A payload that is not JSON is returned whole.
   if (payload.empty() || payload[0] != '{') return std::string(payload);
   std::string selected = "{";
   for (size_t at = payload.find_first_of("\"}"); at == kNone || payload[at] != '}';) {

@@ -78,7 +78,7 @@ void SetCertificate(bool proven, double last_score, v1::Refinement& refinement) 
   constexpr auto kLargest = static_cast<double>(std::numeric_limits<float>::max());
   const double margin = last_score - static_cast<double>(refinement.outside_score());
   auto rounded = static_cast<float>(std::clamp(margin, -kLargest, kLargest));
-  // Rounding does not make a proof look like a tie.
+  // The margin of a proof must be positive, even if it is rounded to 0.
   if (proven && !(rounded > 0)) rounded = std::numeric_limits<float>::denorm_min();
   refinement.set_margin(rounded);
 }
@@ -107,7 +107,7 @@ v1::Refinement ToWire(const engine::JobQueryResult& result, float divisor) {
   refinement.set_outside_is_bound(from.outside_is_bound);
   constexpr float kLargest = std::numeric_limits<float>::max();
   if (from.outside.has_value()) {
-    // A bound that is infinite says nothing; messages have finite numbers.
+    // An infinite bound says nothing, but the message must have a finite number.
     refinement.set_outside_score(std::clamp(*from.outside, -kLargest, kLargest) / divisor);
   }
   const double last = result.hits.empty() ? 0.0 : static_cast<double>(result.hits.back().score / divisor);

@@ -15,7 +15,7 @@ namespace {
 
 using encoder::EncodedText;
 
-// The most bytes that the vectors of a request's blank documents may take.
+// The maximum number of bytes that the vectors of a request's blank documents may take.
 constexpr uint64_t kMaxBlankBytes = uint64_t{64} << 20;
 
 constexpr char kDocumentTexts[] = "inline_documents.texts";
@@ -64,8 +64,8 @@ int64_t NumBlankTexts(const v1::InlineDocuments& list) {
   return std::count_if(list.texts().begin(), list.texts().end(), [](const std::string& text) { return IsBlank(text); });
 }
 
-// A blank document becomes a vector of dimension `dim` or, if the encoder has no part in the request, of the first
-// query's dimension. Returns INVALID_ARGUMENT if these vectors take more than kMaxBlankBytes.
+// A blank document becomes a vector. Its dimension is `dim` or, if the encoder is not needed for the request, that of
+// the first query. Returns INVALID_ARGUMENT if these vectors take more than kMaxBlankBytes.
 absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
   int64_t num_blank = NumBlankTexts(request.candidates().inline_documents());
   for (const v1::Query& query : request.queries()) num_blank += NumBlankTexts(query.candidates().inline_documents());
@@ -81,16 +81,17 @@ absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
                                                  num_bytes, " bytes, and at most ", kMaxBlankBytes, " are accepted"));
 }
 
-// Returns the dimension of a blank document: that of the encoder or, if it encoded nothing, of the query.
+// Returns the dimension of a blank document's vector: that of the encoder's vectors or, if the encoder got no text,
+// that of the first query.
 int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankRequest& request) {
   if (!encoded.empty()) return encoded.front().dim;
   if (request.queries().empty()) return kMinDim;
-  // Clamped, because the client's own number is checked only later.
+  // Clamp the dimension, because the client's own number is checked only later.
   const uint32_t dim = request.queries(0).tokens().dim();
   return static_cast<int32_t>(std::clamp<uint32_t>(dim, kMinDim, kMaxDim));
 }
 
-// Gives each query with a text its tokens, and frees each matrix once it has been copied.
+// Gives its tokens to each query with a text, and frees each matrix after copying it.
 void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request, TextFacts& facts) {
   facts.queries.resize(static_cast<size_t>(request.queries_size()));
   size_t next = 0;
@@ -105,8 +106,8 @@ void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request,
   }
 }
 
-// Gives the inline documents that are texts their tokens. Call PlaceQueries first. `encoded` has one entry for each
-// text that is not blank.
+// Gives their tokens to the inline documents that are texts. Call PlaceQueries first. `encoded` has one entry for
+// each text that is not blank.
 void PlaceDocuments(const std::vector<bool>& is_blank, std::vector<EncodedText>& encoded, v1::RerankRequest& request,
                     TextFacts& facts) {
   const int32_t blank_dim = DimOfBlanks(encoded, request);

@@ -30,10 +30,10 @@ namespace {
 using encoder::EncodedText;
 using encoder::TextKind;
 
-// Threads that validate and convert requests whose texts have been encoded.
+// The number of threads that validate and convert requests after their texts have been encoded.
 constexpr size_t kNumThreads = 2;
 
-// Longer than any encoder may take; a sum of times does not overflow.
+// This is longer than an encoder may take, and short enough that adding it to a time does not overflow.
 constexpr absl::Duration kMaxStopTime = absl::Hours(24);
 
 // The retry delay for a request that was refused because too many requests wait for the encoder.
@@ -41,7 +41,7 @@ constexpr absl::Duration kFullRetryDelay = absl::Seconds(1);
 
 absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
 
-// Names the field of a text that the encoder refuses. Other errors are not about the request.
+// If the encoder refuses a text, the error gets the text's field. Other errors are not about the request.
 absl::Status InField(std::string_view field, const absl::Status& status) {
   if (!absl::IsInvalidArgument(status)) return status;
   return InvalidField(field, std::string(status.message()));
@@ -49,7 +49,7 @@ absl::Status InField(std::string_view field, const absl::Status& status) {
 
 }  // namespace
 
-// Texts that wait for the encoder. The thread that ends their last part finishes them.
+// Texts that wait for the encoder. When the last of their parts ends, the call is finished.
 struct TextEncoding::Pending {
   Done done;
   absl::Time deadline;
@@ -61,7 +61,7 @@ struct TextEncoding::Pending {
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
-  // Written by the encoder's threads, each part its own; read once num_parts is 0.
+  // Threads of the encoder write these, each only one of them. They are read only after num_parts has become 0.
   absl::StatusOr<std::vector<EncodedText>> queries = NoMemory();
   absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
 };
@@ -186,7 +186,7 @@ void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind,
 void TextEncoding::End(const std::shared_ptr<Pending>& pending) {
   if (--pending->num_parts > 0) return;
   if (std::this_thread::get_id() == pending->caller) return Finish(*pending);
-  // Another thread finishes the call, because the encoder's thread must go on reading answers to other requests.
+  // Finish the call on another thread, because the encoder's thread must go on reading answers to other requests.
   const absl::Status status = Guarded([&] {
     boost::asio::post(*pool_, [this, pending] { Finish(*pending); });
     return absl::OkStatus();
@@ -221,7 +221,7 @@ void TextEncoding::Stop(absl::Time deadline) {
     }
     encoder = std::move(encoder_);
   }
-  // The destructor of the encoder ends its calls, here or in the last call that still uses it.
+  // The encoder's destructor ends its calls. If a call still uses the encoder, that call runs the destructor later.
   encoder.reset();
   if (pool_ != nullptr) pool_->join();
 }

@@ -39,7 +39,8 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
   return absl::OkStatus();
 }
 
-// Finds the documents that match the request's filter and have a value of its group_by field; sets answer.grouping.
+// Finds the documents that match the request's filter and have a value in the field that group_by names. Also sets
+// answer.grouping.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(
     const v1::RerankRequest& request, const std::optional<collection::Filter>& filter,
     const store::Collection& collection, const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {
@@ -55,7 +56,8 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(
   return collection.FindCanonical(AllOf(answer.grouping->filters), store::FilterUse::kRepeated, check);
 }
 
-// Finds the documents that match the request's filter and, with group_by, have a group; null without either.
+// Finds the documents that match the request's filter and, with group_by, belong to a group. Returns null if the
+// request has neither.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(const v1::RerankRequest& request,
                                                                              const store::Collection& collection,
                                                                              const RequestLimits& limits,
@@ -87,7 +89,8 @@ absl::Status CheckUseOfFields(const v1::RerankRequest& request, const RequestLim
   return absl::OkStatus();
 }
 
-// Resolves each query's candidates; queries without their own share one resolution of the request's.
+// Resolves each query's candidates. Queries without their own candidates share the request's, which are resolved
+// once.
 absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collection& collection,
                         const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {
   const bool fail_on_missing = request.missing_policy() == v1::MISSING_POLICY_FAIL;
@@ -118,7 +121,7 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
   return absl::OkStatus();
 }
 
-// Returns the request's work, as engine::ComputeWork counts it, and checks it and the number of alignments.
+// Checks the request's work and its number of alignments. Returns the work, as engine::ComputeWork counts it.
 absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t num_ranked, const RequestLimits& limits,
                                    const PendingAnswer& answer) {
   uint64_t work = 0;
@@ -159,8 +162,8 @@ engine::Priority PriorityOf(v1::Priority priority) {
   }
 }
 
-// Returns whether some queries are of the whole collection, and others of documents of this snapshot: listed ids, or
-// matches of a filter.
+// Returns whether some queries are of the whole collection, while others have lists of documents in this snapshot:
+// listed ids, or matches of a filter.
 bool MixesScansAndLists(const engine::Job& job) {
   bool scans = false;
   bool lists = false;
@@ -172,7 +175,7 @@ bool MixesScansAndLists(const engine::Job& job) {
   return scans && lists;
 }
 
-// Converts the queries that have something to score, and remembers which they are.
+// Converts the queries that have documents to score, and notes which queries these are.
 absl::Status BuildJobQueries(const v1::RerankRequest& request, const store::Collection& collection,
                              const TokenMatrixRules& rules, int32_t num_ranked, PendingAnswer& answer,
                              engine::Job& job) {
@@ -317,7 +320,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                .dim_is_of_collection = !collection->name().empty(),
                                .max_tokens = limits.max_query_tokens,
                                .limit_name = "limits.max_query_tokens"};
-  // Cheap checks come first: shapes, then ids, then the amount of work, then values.
+  // Make cheap checks first: shapes, then ids, then the amount of work, then values.
   for (int i = 0; i < request.queries_size(); ++i) {
     absl::Status status = CheckShape(request.queries(i).tokens(), rules, [i] { return QueryPath(i, "tokens"); });
     if (status.ok()) status = CheckWeights(request.queries(i), i);
@@ -348,7 +351,8 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   job->priority = PriorityOf(request.priority());
   job->fail_on_unavailable = request.missing_policy() == v1::MISSING_POLICY_FAIL;
   job->work = *work;
-  // Lists were resolved with this snapshot, so that the answer is of no other.
+  // If queries of the whole collection are mixed with lists that were resolved with this snapshot, all must be
+  // answered from this snapshot.
   job->pinned = MixesScansAndLists(*job);
   translated.job = std::move(job);
   return translated;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kNoDocument = IdIndex::kUnknown;  // the ordinal of a delete
 constexpr size_t kFirstTableSlots = 1024;
-// Number of ids looked up together, so that their slots are fetched at the same time (id_index.cc).
+// The number of ids that are looked up together, so that their slots are fetched at the same time (id_index.cc).
 constexpr size_t kResolveBatch = 32;
 
 template <typename Id>
@@ -32,7 +32,7 @@ bool HasStringIds(const Generation& generation) { return generation.manifest().i
 
 }  // namespace
 
-// A write of an id. The entries of an id are a chain from the newest to the oldest.
+// A write of an id. The entries of an id form a chain from the newest to the oldest write.
 struct Changes::Entry {
   uint64_t sequence = 0;
   uint64_t ordinal = kNoDocument;  // in the collection; kNoDocument for a delete
@@ -51,7 +51,7 @@ struct Changes::Entry {
   }
 };
 
-// Open addressing with linear probing; at most half of the slots are taken.
+// A hash table with open addressing and linear probing. At most half of its slots are used.
 struct Changes::Table {
   explicit Table(size_t size)
       : num_slots(size),
@@ -62,10 +62,11 @@ struct Changes::Table {
   const int shift;
   const std::unique_ptr<std::atomic<const Entry*>[]> slots;
 
-  // Uses the high bits of the hash. The low ones choose the partition (collection/slots.h), so within one they agree.
+  // Uses the high bits of the hash, because all ids of a partition may agree in the low bits, which choose the
+  // partition (collection/slots.h).
   size_t Home(uint64_t hash) const { return static_cast<size_t>(hash >> shift); }
 
-  // Returns the id's slot, or the empty one where it would be.
+  // Returns the id's slot, or the empty slot where the id would be stored.
   template <typename Id>
   std::atomic<const Entry*>& SlotOf(Id id, uint64_t hash) const {
     for (size_t idx = Home(hash);; idx = (idx + 1) & (num_slots - 1)) {
@@ -250,7 +251,8 @@ void Changes::ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<ui
     size_t num_asked = 0;
     for (size_t i = begin; i < end; ++i) {
       const uint64_t ordinal = ordinals[i];
-      // A document of the shards whose id was not written since is still at this ordinal.
+      // If the id of a document in a shard was not written since the shard was built, the document is still at this
+      // ordinal.
       if (ordinal != IdIndex::kUnknown &&
           (touched_[ordinal / 64].load(std::memory_order_acquire) >> (ordinal % 64) & 1) == 0) {
         continue;

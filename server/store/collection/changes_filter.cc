@@ -1,4 +1,4 @@
-// How scans leave out the documents of a live collection that were replaced or deleted.
+// Makes scans skip the documents of a live collection that were replaced or deleted.
 #include <algorithm>
 #include <utility>
 
@@ -28,7 +28,7 @@ std::vector<uint32_t> Changes::Tombstones(size_t part_idx, uint64_t sequence, si
   return ordinals;
 }
 
-// Makes the list of the part's documents that have none of its first `count` tombstones.
+// Makes the list of the part's documents that are not excluded by its first `count` tombstones.
 std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombstones& tombstones, const Part& part,
                                                                size_t count) {
   auto list = std::make_shared<FilteredList>();
@@ -48,8 +48,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombsto
   return list;
 }
 
-// Returns a copy of the list, extended by the documents that were added to the part after the list was made. The list's
-// tombstones are older than these documents, so none is for one of them.
+// Returns a copy of the list that also has the documents which were added to the part after the list was made. The
+// list's tombstones are older than these documents, so none of them excludes one.
 std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredList& list, const Part& part) {
   auto longer = std::make_shared<FilteredList>();
   longer->num_tombstones = list.num_tombstones;
@@ -64,9 +64,9 @@ std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredL
   return longer;
 }
 
-// Returns a list of the part's documents that have none of its first N tombstones. N is `count`. If an earlier list
-// lacks at most `max_extra` of these tombstones, that list is reused with its smaller N, and the scan drops the other
-// documents itself.
+// Returns a list of the part's documents without those of the part's first `count` tombstones. If an earlier list
+// lacks at most `max_extra` of these tombstones, returns that list. The scan then drops the documents of the missing
+// tombstones itself.
 std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombstones& tombstones, const Part& part,
                                                               size_t count, size_t max_extra) {
   std::shared_ptr<const FilteredList> known;
@@ -78,8 +78,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombston
                     known->num_tombstones <= count && count - known->num_tombstones <= max_extra;
   if (fits && known->num_documents == part.num_documents()) return known;
   std::shared_ptr<const FilteredList> made = fits ? ExtendList(*known, part) : MakeList(tombstones, part, count);
-  // Later snapshots have more tombstones, so the newest list is the most useful one. The old list is freed outside the
-  // lock.
+  // Later snapshots have more tombstones, so the list with the most tombstones is the most useful one. The old list
+  // is freed after the lock is released.
   const MutexLock lock(&tombstones.mutex);
   std::shared_ptr<const FilteredList>& latest = tombstones.filtered;
   if (latest == nullptr ||
@@ -109,8 +109,8 @@ ScanFilter Changes::Filter(size_t part_idx, const Part& part, uint64_t sequence,
   return filter;
 }
 
-// Makes the mask of a part that excludes the documents of its first `count` tombstones. `known` (may be null) is a mask
-// that excludes those of at most `count` tombstones; the new mask starts from it.
+// Makes the mask of a part that excludes the documents of its first `count` tombstones. `known` (may be null) is a
+// mask for at most `count` tombstones, from which the new mask starts.
 std::shared_ptr<const Changes::PartMask> Changes::MakeMask(const PartMask* known, const PartTombstones& tombstones,
                                                            const Part& part, size_t count) {
   auto mask = std::make_shared<PartMask>();
@@ -142,7 +142,7 @@ ScanMask Changes::Mask(size_t part_idx, const Part& part, uint64_t sequence) con
     mask = MakeMask(is_older ? mask.get() : nullptr, tombstones, part, count);
     std::shared_ptr<const PartMask> replaced = mask;  // freed outside of the mutex
     const MutexLock lock(&tombstones.mutex);
-    // Later snapshots have more tombstones, so the newest mask is the most useful one.
+    // Later snapshots have more tombstones, so the mask with the most tombstones is the most useful one.
     if (tombstones.mask == nullptr || tombstones.mask->num_tombstones <= count) replaced.swap(tombstones.mask);
   }
   return {.words = std::shared_ptr<const std::vector<uint64_t>>(mask, &mask->words),

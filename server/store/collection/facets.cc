@@ -14,17 +14,17 @@
 namespace maxsim::store {
 namespace {
 
-// If few documents have each value, the values between two calls of `check` take about 10 us. Otherwise reading their
-// bitmaps determines the time.
+// The number of values between two calls of `check`. If few documents have each value, this many values take about 10
+// us. Otherwise most of the time goes into reading their bitmaps.
 constexpr uint64_t kValuesPerCheck = 256;
 
-// Returns a bit for each document of a part, set if the document is to be counted.
+// Returns a bit for each document of a part. The bit is set if the document must be counted.
 std::vector<uint64_t> MaskOfPart(const Collection& collection, const MatchingDocuments* matching, size_t part_idx) {
   const auto num_documents = static_cast<size_t>(collection.part(part_idx).num_documents());
   std::vector<uint64_t> mask((num_documents + 63) / 64);
   const auto flip = [&mask](uint32_t ordinal) { mask[ordinal / 64] ^= uint64_t{1} << (ordinal % 64); };
   if (matching == nullptr) {
-    // Bits beyond the last document do no harm, because no value has such a document.
+    // Bits after the last document do no harm, because no value has such a document.
     std::fill(mask.begin(), mask.end(), ~uint64_t{0});
     for (const uint32_t ordinal : collection.tombstones(part_idx, 0)) flip(ordinal);
   } else if (matching->mask(part_idx) != nullptr) {
@@ -35,7 +35,7 @@ std::vector<uint64_t> MaskOfPart(const Collection& collection, const MatchingDoc
   return mask;
 }
 
-// Walks through the terms of one index in their order.
+// Walks through the terms of one index in ascending order.
 struct TermCursor {
   const collection::TermLists* terms;
   absl::Span<const uint64_t> mask;  // of the part
@@ -55,7 +55,7 @@ struct CountedTerm {
   uint64_t count;
 };
 
-// The order of results. In a heap by this order the last result is at the top.
+// The order of results. A heap that uses this order has the last result at its top.
 bool IsBefore(const CountedTerm& a, const CountedTerm& b) {
   return std::tie(b.count, a.term) < std::tie(a.count, b.term);
 }
@@ -93,8 +93,8 @@ absl::StatusOr<Facets> CountFacets(const Collection& collection, std::string_vie
     });
   }
 
-  // Terms come in ascending order. So each term's count is complete before the next term, and only the best terms are
-  // kept.
+  // Terms come in ascending order. So the count of each term is complete before the next term begins, and only the
+  // best terms need to be kept.
   TermCursors cursors(LaterTerm(), std::move(begins));
   std::vector<CountedTerm> best;  // a heap
   Facets facets;

@@ -28,7 +28,7 @@ bool AllIn(Residency tier, const std::vector<Part>& parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return part.tier == tier; });
 }
 
-// Returns whether each scan copies at least half of the tokens to a GPU.
+// Returns whether a scan copies at least half of the tokens to a GPU each time.
 bool IsStreamed(const Generation::Contents& contents) {
   if (!contents.on_gpu) return false;
   int64_t num_tokens = 0, num_copied = 0;

@@ -17,26 +17,26 @@
 namespace maxsim::store {
 namespace {
 
-// A slot packs an ordinal (low 40 bits) and a fingerprint of the id's hash (high 24 bits). Comparing fingerprints first
-// keeps a probe inside the table: the id's bytes in the shard are read for one wrong slot in 16 million.
+// A slot packs an ordinal (low 40 bits) and a fingerprint of the id's hash (high 24 bits). Because fingerprints are
+// compared first, a probe reads the bytes of a wrong id in the shard only once in 16 million slots.
 constexpr int kOrdinalBits = 40;
 constexpr uint64_t kOrdinalMask = (uint64_t{1} << kOrdinalBits) - 1;
 constexpr uint64_t kEmpty = std::numeric_limits<uint64_t>::max();
 
-// Maps a hash to 0 .. num_slots - 1 by its high bits; the fingerprint takes the low ones.
+// Maps a hash to 0 .. num_slots - 1 by its high bits, because the fingerprint uses the low bits.
 uint64_t HomeSlot(uint64_t hash, uint64_t num_slots) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * num_slots >> 64);
 }
 
-// Assigns `count` slots of `value`. Lookups hit random pages, so with pages of 4 KiB each one also needs a walk through
-// the page table. Large tables therefore ask for huge pages, before any page is touched.
+// Assigns `count` slots of `value`. Lookups hit random pages, so with pages of 4 KiB each lookup also needs a walk
+// through the page table. So large tables ask for huge pages before any page is touched.
 void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
   constexpr size_t kHugePageBytes = size_t{2} << 20;
   slots->reserve(count);
   void* begin = slots->data();
   size_t num_bytes = count * sizeof(uint64_t);
   if (std::align(kHugePageBytes, kHugePageBytes, begin, num_bytes) != nullptr) {
-    // The result is ignored: without huge pages lookups are only slower.
+    // The result is ignored, because lookups only become slower without huge pages.
     madvise(begin, num_bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
   }
   slots->assign(count, value);
@@ -60,7 +60,7 @@ std::string Printed(int64_t id) { return std::to_string(id); }
 }  // namespace
 
 struct IdIndex::State {
-  // How `slots` is read.
+  // How an id is found in `slots`.
   enum class Kind {
     kHashed,      // 3 slots for every 2 documents, linear probing
     kDirect,      // slots[id - first_id] is the ordinal
@@ -91,7 +91,7 @@ struct IdIndex::State {
     if constexpr (std::is_same_v<Id, int64_t>) {
       return from.ints[local];
     } else if (from.size > 0) {
-      // Saves reading the offset, which would miss the caches.
+      // If all ids have the same length, the offset need not be read. Reading it would miss the caches.
       return {from.bytes + local * from.size, static_cast<size_t>(from.size)};
     } else {
       const int64_t begin = from.offsets[local];
@@ -121,7 +121,7 @@ struct IdIndex::State {
   template <typename Id>
   uint64_t Find(Id id) const {
     if constexpr (std::is_same_v<Id, int64_t>) {
-      // Unsigned subtraction cannot overflow. For an id below the first one the difference is large.
+      // Subtract unsigned numbers, which cannot overflow. If the id is below the first one, the difference is large.
       const uint64_t distance = static_cast<uint64_t>(id) - static_cast<uint64_t>(first_id);
       if (kind == Kind::kSequential) return distance < num_documents ? distance : kUnknown;
       if (kind == Kind::kDirect) return distance < slots.size() ? slots[distance] : kUnknown;
@@ -164,7 +164,7 @@ struct IdIndex::State {
       if constexpr (!std::is_same_v<Id, int64_t>) Prefetch(stored_ids[i]);
     }
     for (size_t i = 0; i < count; ++i) {
-      // Two ids may share a fingerprint. In this case the search goes on.
+      // Two ids may have the same fingerprint. In this case the search continues.
       if (ordinals[i] != kUnknown && stored_ids[i] != get(i))
         ordinals[i] = FindFrom(Probe(Next(at[i]), hashes[i]), hashes[i], get(i));
     }
@@ -202,8 +202,8 @@ struct IdIndex::State {
     return std::nullopt;
   }
 
-  // Sets kind, first_id and the number of slots for integer ids. If some documents have a tombstone, even ids that
-  // count up need a table.
+  // Sets kind, first_id and the number of slots for integer ids. If some documents have a tombstone, even consecutive
+  // ids need a table.
   void ChooseIntegerTable(bool has_tombstones) {
     int64_t least = std::numeric_limits<int64_t>::max();
     int64_t most = std::numeric_limits<int64_t>::min();
@@ -219,7 +219,7 @@ struct IdIndex::State {
         most = std::max(most, id);
       }
     }
-    // Counting past the largest integer would wrap around to the smallest.
+    // If consecutive ids went beyond the largest integer, they would wrap around to the smallest.
     if (sequential && most >= first_id && least == first_id) {
       kind = Kind::kSequential;
       return;
@@ -249,7 +249,7 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const co
   std::vector<absl::Span<const uint32_t>> left_out;  // the ordinals with a tombstone, per shard, ascending
   for (size_t idx = 0; idx < shards.size(); ++idx) {
     const auto& shard = shards[idx];
-    // A shard without documents would share its first ordinal with the next one.
+    // Skip a shard without documents: it would have the same first ordinal as the next shard.
     if (shard->documents().num_documents == 0) continue;
     left_out.push_back(idx < tombstones.size() ? absl::MakeConstSpan(tombstones[idx]) : absl::Span<const uint32_t>());
     state->shards.push_back(shard);
@@ -322,7 +322,7 @@ void IdIndex::FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordina
 }
 
 int64_t IdIndex::int_id(uint64_t ordinal) const {
-  // If ids count up, the shard need not be read.
+  // If the ids are consecutive, the shard need not be read.
   if (state_->kind == State::Kind::kSequential)
     return static_cast<int64_t>(static_cast<uint64_t>(state_->first_id) + ordinal);
   return state_->IdAt<int64_t>(ordinal);

@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<const MatchingDocuments>> MatchingDocuments::Find
   return std::shared_ptr<const MatchingDocuments>(found);
 }
 
-// Finds the documents of a part that match, including those with a tombstone.
+// Finds the documents of a part that match the filter, including those with a tombstone.
 absl::StatusOr<MatchingDocuments::MatchingPart> MatchingDocuments::Evaluate(const Collection& collection,
                                                                             const Part& part,
                                                                             const collection::Filter& filter,
@@ -88,7 +88,7 @@ absl::StatusOr<MatchingDocuments::MatchingPart> MatchingDocuments::Evaluate(cons
   return found;
 }
 
-// Removes the documents `ordinals`, in any order, from the matches of a part.
+// Removes the documents `ordinals` from the matches of a part. They may be in any order.
 void MatchingDocuments::LeaveOut(const Collection& collection, const Part& part, std::vector<uint32_t> ordinals,
                                  MatchingPart& found) {
   std::sort(ordinals.begin(), ordinals.end());

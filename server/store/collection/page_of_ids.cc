@@ -13,10 +13,11 @@
 namespace maxsim::store {
 namespace {
 
-// The documents between two calls of the check take about a millisecond.
+// The number of documents between two calls of `check`, which take about a millisecond.
 constexpr uint32_t kDocumentsPerCheck = 65'536;
 
-// Calls `take` with the ordinal in the part of each document that matches, or that is alive if `matching` is null.
+// Calls `take` with the ordinal (within the part) of each document that matches. If `matching` is null, does so for
+// each document that is alive.
 template <typename Take>
 absl::Status ForEachMatching(const Collection& collection, const MatchingDocuments* matching, size_t part_idx,
                              const StopCheck& check, Take take) {

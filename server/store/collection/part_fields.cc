@@ -12,12 +12,13 @@ namespace {
 
 using collection::ShardIndex;
 
-// A segment joins blocks up to this many documents. Indexing a block of this size takes the writing thread about 10 ms.
+// A segment merges blocks up to this many documents. Indexing a block of this size takes the writing thread about 10
+// ms.
 constexpr int64_t kMaxBlockDocuments = 4096;
 
-// After joining, there are at most kSmallBlocks small blocks, and one block per kDocumentsPerBlock other documents. The
-// reason: of two neighbouring blocks, either the first is more than twice as large as the second, or both together have
-// more than kMaxBlockDocuments.
+// After merging, a segment has at most kSmallBlocks small blocks, and one further block per kDocumentsPerBlock
+// documents. The reason: of two neighbouring blocks, either the first is more than twice as large as the second, or
+// the two together have more than kMaxBlockDocuments.
 constexpr int64_t kSmallBlocks = 14;
 constexpr int64_t kDocumentsPerBlock = 256;
 
@@ -69,7 +70,7 @@ absl::StatusOr<std::shared_ptr<const PartFields>> PartFields::With(
   int64_t first = num_documents_;
   while (first < end) {
     int64_t block_end = std::min(end, first + kMaxBlockDocuments);
-    // Joins the new block with the blocks before it that are small compared to it.
+    // Merges the new block with those blocks before it that are small compared to it.
     while (!blocks.empty()) {
       const int64_t before = blocks.back().index->num_documents();
       const int64_t size = block_end - first;

@@ -81,7 +81,7 @@ absl::StatusOr<std::shared_ptr<const PartFields>> Segment::FieldsWith(
 
 absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device,
                              int64_t field_bytes) {
-  // The rows of several documents go to the device in one piece.
+  // If there are several documents, join their rows, so that they are copied to the device in one piece.
   std::vector<int64_t> offsets = {0};
   std::vector<float> scales;
   std::vector<std::byte> joined;
@@ -110,7 +110,7 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
                            .offsets = offsets.data(),
                            .scales = scales_ == nullptr ? nullptr : scales.data(),
                            .rotation_seed = shape_.tokens.rotation_seed};
-  // The codes are computed once for all devices. They are bitwise equal to those of a build.
+  // The codes are computed once for all devices. They are bitwise equal to the codes that a build writes.
   EncodedDocuments codes;
   if (shape_.codes.has_value()) {
     absl::StatusOr<EncodedDocuments> encoded = EncodedDocuments::Encode(shape_.codes->shape, view);
@@ -119,7 +119,7 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
   }
   absl::StatusOr<std::shared_ptr<const PartFields>> fields = FieldsWith(upserts);
   if (!fields.ok()) return fields.status();
-  // Until this function ends, devices may hold different documents.
+  // Until this function ends successfully, devices may hold different documents.
   broken_ = true;
   for (const Memory& one : memory_) {
     absl::Status status = AppendTo(one, view, codes);

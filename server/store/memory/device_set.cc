@@ -41,7 +41,7 @@ void DeviceSet::MarkLost(size_t device, const absl::Status& reason) {
   {
     const MutexLock lock(&mutex_);
     if (!lost_[device].ok()) return;
-    // The message of a single device needs no number.
+    // If there is only one device, the message needs no number.
     lost_[device] = absl::UnavailableError(
         size() == 1 ? std::string(reason.message()) : absl::StrCat("device ", number(device), ": ", reason.message()));
     if (first_lost_.ok()) first_lost_ = lost_[device];

@@ -15,7 +15,7 @@
 
 namespace maxsim::store {
 
-// The bytes that reservations hold of one memory.
+// The bytes that reservations hold of one memory (a device's or the host's).
 struct Account {
   uint64_t held_bytes = 0;
   uint64_t pending_bytes = 0;
@@ -29,7 +29,7 @@ uint64_t SubtractOrZero(uint64_t from, uint64_t amount) { return from > amount ?
 MemoryLedger::Availability ComputeAvailability(const Account& account, const MemoryBudget& budget,
                                                const absl::StatusOr<uint64_t>& free_bytes,
                                                uint64_t allocated_scan_bytes = 0) {
-  // Lanes keep the memory they have allocated, even after the collection that needed it is gone.
+  // Lanes keep the memory that they have allocated, even after the collection that needed it was unloaded.
   const uint64_t claimed_scan_bytes = account.scan_claims.empty() ? 0 : *account.scan_claims.rbegin();
   MemoryLedger::Availability result;
   result.budget_bytes = budget.budget_bytes;
@@ -40,7 +40,7 @@ MemoryLedger::Availability ComputeAvailability(const Account& account, const Mem
   result.status = free_bytes.status();
   if (!free_bytes.ok()) return result;
   result.free_bytes = *free_bytes;
-  // Memory that other loads have reserved and not allocated yet is still reported as free.
+  // Memory that other loads have reserved and not yet allocated is still reported as free, so subtract it.
   result.available_bytes =
       SubtractOrZero(SubtractOrZero(result.free_bytes, result.pending_bytes), result.reserve_bytes);
   if (result.budget_bytes != 0) {
@@ -157,7 +157,8 @@ MemoryLedger::Memory MemoryLedger::AvailableLocked() const {
   state_->mutex.AssertHeld();
   Memory memory;
   for (size_t device = 0; device < devices_->size(); ++device) {
-    // Read before the free bytes. If a lane allocates memory in between, it counts twice rather than not at all.
+    // Read the scan bytes before the free bytes. If a lane allocates memory in between, that memory counts twice
+    // rather than not at all.
     const uint64_t scan_bytes = devices_->scan_bytes(device);
     const absl::Status lost = devices_->StatusOf(device);
     const absl::StatusOr<uint64_t> free_bytes =

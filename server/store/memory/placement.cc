@@ -13,7 +13,7 @@ bool HasSpaceFor(uint64_t capacity, uint64_t taken, uint64_t need) {
   return need <= capacity && taken <= capacity - need;
 }
 
-// The capacity, and how much of it the shards placed so far take on each device.
+// The capacity of each device, and how much of it the shards that were placed so far take.
 class Occupancy {
  public:
   explicit Occupancy(const Capacity& capacity)
@@ -37,8 +37,8 @@ class Occupancy {
   void AddLoad(size_t device, uint64_t token_bytes) { load_[device] += token_bytes; }
   void RemoveLoad(size_t device, uint64_t token_bytes) { load_[device] -= token_bytes; }
 
-  // Returns the device with the least load; if equal, the one with more space left. If `need` is given, only considers
-  // devices with space for it. Returns nullopt if there is none.
+  // Returns the device with the least load. If several have the same load, returns the one with more space left. If
+  // `need` is given, only considers devices that have space for it. Returns nullopt if there is no such device.
   std::optional<size_t> LeastLoaded(const MemoryNeed* need) const {
     std::optional<size_t> best;
     for (size_t device = 0; device < num_devices(); ++device) {
@@ -63,7 +63,7 @@ class Occupancy {
   uint64_t host_taken_ = 0;
 };
 
-// Returns the indices of the shards, larger shards first, equal ones in their order.
+// Returns the indices of the shards, larger shards first. Shards of equal size keep their order.
 std::vector<size_t> LargestFirst(absl::Span<const ShardToPlace> shards) {
   std::vector<size_t> order(shards.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -72,12 +72,12 @@ std::vector<size_t> LargestFirst(absl::Span<const ShardToPlace> shards) {
   return order;
 }
 
-// Places each shard on one device, in its last choice of tiers.
+// Places each shard on one device, in the last tier of its choices.
 std::vector<ShardPlacement> PlaceOnLeastLoaded(absl::Span<const ShardToPlace> shards, Occupancy& occupancy) {
   std::vector<ShardPlacement> placements(shards.size());
   for (const size_t idx : LargestFirst(shards)) {
     const TierChoice& last = shards[idx].choices.back();
-    // If no device has space, the least loaded one gets the shard. Reserving the memory will then fail.
+    // If no device has enough space, place the shard on the least loaded one. Reserving its memory will then fail.
     const size_t device =
         occupancy.LeastLoaded(&last.need).value_or(occupancy.LeastLoaded(/*need=*/nullptr).value_or(size_t{0}));
     occupancy.AddLoad(device, shards[idx].token_bytes);
@@ -87,7 +87,7 @@ std::vector<ShardPlacement> PlaceOnLeastLoaded(absl::Span<const ShardToPlace> sh
   return placements;
 }
 
-// Moves a shard to the best tier that has space, preferably on its present device.
+// Moves a shard to the best tier that has space, preferably on the device where it is.
 void PromoteTier(const ShardToPlace& shard, Occupancy& occupancy, ShardPlacement& placement) {
   const size_t device = placement.devices.front();
   occupancy.GiveBack(device, placement.tier.need);
@@ -108,8 +108,8 @@ void PromoteTier(const ShardToPlace& shard, Occupancy& occupancy, ShardPlacement
   placement = {chosen, {static_cast<uint32_t>(target)}};
 }
 
-// Evens out the devices' loads, which PromoteTier leaves unequal. Moves the shards that are not in their best tier,
-// because they take little device memory.
+// Balances the devices' loads, which PromoteTier leaves unequal. Moves only shards that are not in their best tier,
+// because these take little device memory.
 void RebalanceSlowTiers(absl::Span<const ShardToPlace> shards, Occupancy& occupancy,
                         std::vector<ShardPlacement>& placements) {
   std::vector<size_t> movable;
@@ -139,8 +139,8 @@ std::vector<ShardPlacement> PlaceOnOneDeviceEach(absl::Span<const ShardToPlace> 
   return placements;
 }
 
-// Places the shards as if there were one device, with the capacity of the smallest one. The host's memory is divided
-// equally among the devices.
+// Places the shards as if there were one device with the capacity of the smallest device. The host's memory is
+// divided equally among the devices.
 std::vector<ShardPlacement> PlaceReplicas(absl::Span<const ShardToPlace> shards, const Capacity& capacity) {
   std::vector<uint32_t> devices;
   std::optional<uint64_t> least;
