@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kMaxStreamBytes = size_t{64} << 20;  // the most bytes to read from a pipe or a device
 
-// If descriptors have run out, returns a text with their limit and how to raise it. Returns "" for other errors.
+// If the error says that there are no free descriptors, returns a text with the limit and how to raise it. Returns ""
+// for other errors.
 std::string Remedy(int error) {
   if (error == ENFILE) return " (of all processes together; sysctl fs.file-max raises it)";
   if (error != EMFILE) return "";
@@ -170,9 +171,9 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
   if (size == 0) return FileBytes(nullptr, 0);
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t first = (static_cast<size_t>(begin) + page - 1) / page * page;
-  // If the range ends at the end of the file, the file's last page is mapped whole.
+  // If the range ends at the end of the file, the whole last page of the file is mapped.
   const size_t last = static_cast<size_t>(end) == size ? size : static_cast<size_t>(end) / page * page;
-  // Reserves one range of addresses for everything, whose parts are then mapped or filled.
+  // Reserves one range of addresses for the whole file. The parts of this range are then mapped or filled.
   void* const data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "no addresses to map", file.path());
   FileBytes bytes(static_cast<uint8_t*>(data), size);
@@ -193,8 +194,8 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
                0) == MAP_FAILED) {
       return ErrnoStatus(errno, Cat("no memory for ", count, " bytes of"), file.path());
     }
-    // Ids and offsets are read in random order, and each read walks the page table. This is only advice, so errors are
-    // ignored.
+    // Ids and offsets are read in random order, and each read walks the page table, so ask for huge pages. This is
+    // only advice, so errors are ignored.
     ::madvise(bytes.data_ + copy_begin, count, MADV_HUGEPAGE);
     if (absl::Status status = ReadBlocks(file, copy_begin, copy_end, bytes.data_, stop); !status.ok()) return status;
   }
@@ -239,8 +240,8 @@ FileBytes::~FileBytes() {
 void FileBytes::Unmap() {
   guard_.reset();
   if (mapped_ == nullptr) return;
-  // The addresses stay reserved until the destructor unmaps everything. If this call fails, the bytes stay mapped until
-  // then.
+  // The addresses stay reserved until the destructor unmaps everything. If this call fails, the bytes stay mapped
+  // until then, too.
   (void)::mmap(mapped_, mapped_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   mapped_ = nullptr;
   mapped_size_ = 0;
@@ -268,7 +269,7 @@ absl::StatusOr<std::string> ReadSmallFile(const InputFile& file, int64_t max_byt
 }
 
 std::optional<std::string> ReadToEnd(const std::string& path) {
-  // With O_NONBLOCK, opening a named pipe without a writer does not wait, and reading from it finds the end.
+  // With O_NONBLOCK, opening a named pipe without a writer does not wait, and reading from it reports its end.
   const int fd = OpenRetrying(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return std::nullopt;
   // If a pipe has a writer, reading waits for its bytes.

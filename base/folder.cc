@@ -17,7 +17,7 @@ constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 // With O_NONBLOCK, opening a pipe that has no writer does not hang. The flag means nothing for regular files.
 constexpr int kFileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
-// The most links that are followed one after another, because each was replaced while it was resolved.
+// The maximum number of attempts to resolve a link. An attempt fails if the link was replaced in the meantime.
 constexpr int kAttempts = 8;
 
 int OpenAt(int folder, const std::string& name, int flags) {
@@ -28,22 +28,23 @@ int OpenAt(int folder, const std::string& name, int flags) {
   return fd;
 }
 
-// Returns the rest of `path` after `root`, without a leading slash; "" for the root itself.
+// Returns the part of `path` after `root`, without a leading slash. Returns "" for the root itself.
 std::string_view Behind(std::string_view root, std::string_view path) {
   path.remove_prefix(root.size());
   while (!path.empty() && path.front() == '/') path.remove_prefix(1);
   return path;
 }
 
-// Opens `relative` beneath `root_fd`, component by component, and follows no links. Opens the last component with
-// `flags`; "" opens the root again. On an error returns -1 and sets errno, to ELOOP or ENOTDIR if the path has a link.
+// Opens `relative` beneath `root_fd` component by component, and follows no links. Opens the last component with
+// `flags`. If `relative` is "", opens the root again. On an error returns -1 and sets errno, which is ELOOP or
+// ENOTDIR if the path has a link.
 int Walk(int root_fd, std::string_view relative, int flags) {
   int folder = OpenAt(root_fd, ".", relative.empty() ? flags : kFolderFlags);
   while (folder >= 0 && !relative.empty()) {
     const size_t slash = relative.find('/');
     const std::string name(relative.substr(0, slash));
     relative.remove_prefix(slash == std::string_view::npos ? relative.size() : slash + 1);
-    // A resolved path has no "..", which could lead out of the root.
+    // A path that was resolved has no "..". Refuse it, because it could lead out of the root.
     const int next = name == ".." ? (errno = ELOOP, -1) : OpenAt(folder, name, relative.empty() ? flags : kFolderFlags);
     const int error = errno;
     ::close(folder);
@@ -75,7 +76,7 @@ absl::StatusOr<Folder> Folder::OpenBeneath(const std::string& root, const std::s
   if (fd < 0) {
     const int error = errno;
     ::close(root_fd);
-    // O_DIRECTORY with O_NOFOLLOW says ENOTDIR of a link.
+    // O_DIRECTORY together with O_NOFOLLOW gives ENOTDIR for a link.
     if (error == ELOOP || error == ENOTDIR) return LeadsOut(path, root);
     return ErrnoStatus(error, "cannot open folder", path);
   }
@@ -98,8 +99,8 @@ absl::StatusOr<InputFile> Folder::Open(std::string_view name) const {
   if (root_.empty()) return InputFile::Open(path);
   int fd = OpenAt(fd_, std::string(name), kFileFlags);
   for (int attempt = 0; fd < 0 && errno == ELOOP && attempt < kAttempts; ++attempt) {
-    // Resolving the link by its path is not safe, because the path may change. Opening the result component by
-    // component is what keeps it beneath the root.
+    // It is not safe to open the link's target by its path, because the path may change. The file stays beneath the
+    // root because the resolved path is opened component by component.
     std::error_code error;
     const std::string target = std::filesystem::canonical(path, error).string();
     if (error || !IsBeneath(root_, target) || target.size() == root_.size()) return LeadsOut(path, root_);

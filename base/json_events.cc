@@ -23,7 +23,7 @@ struct JsonEvents::Byte {
     ++events->next_;
     return *this;
   }
-  // The parser only compares with the end. The comparison may advance to the next slice.
+  // The parser compares an iterator only with the end. The comparison may move on to the next slice of the text.
   bool operator!=(const Byte&) const { return events->next_ != events->slice_end_ || events->NextSlice(); }
   bool operator==(const Byte& end) const { return !(*this != end); }
 
@@ -54,7 +54,8 @@ struct JsonEvents::Handler {
     return events->OnEndArray();
   }
   bool parse_error(size_t position, const std::string& last_token, const Json::exception& error) {
-    // The parser's own text is of this form: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
+    // The parser's own message has this form: "[json.exception.parse_error.101] parse error at line 1, column 2:
+    // ...".
     std::string_view what = error.what();
     if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
     if (events->shown_ == Text::kSecret) what = what.substr(0, what.find(':'));  // the rest quotes the text

@@ -20,17 +20,18 @@ void PassOn(int signal, siginfo_t* info, void* context) {
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(signal);
   } else {
-    // The instruction runs again when the handler returns, and then does what it would have done.
+    // When the handler returns, the instruction runs again, and this time has the effect that it would have without
+    // the handler.
     ::sigaction(SIGBUS, &previous_action, nullptr);
   }
 }
 
 }  // namespace
 
-// Holds one guarded range. Ranges are never freed, because the handler may be walking over them; those of destroyed
-// guards are reused. `version` is odd while begin and end are written, so that the handler never combines the begin of
-// one range with the end of another. A thread never faults in a range that is being written, because a range is mapped
-// and guarded as long as it is read.
+// Holds one guarded range. Ranges are never freed, because the handler may be walking over them. The range of a
+// destroyed guard is used for a later guard. `version` is odd while begin and end are written, so that the handler
+// never combines the begin of one range with the end of another. A thread never faults in a range that is being
+// written, because a range is mapped and guarded for as long as threads read it.
 struct MappingGuard::Range {
   std::atomic<uint32_t> version{0};
   std::atomic<uintptr_t> begin{0};
@@ -90,8 +91,8 @@ MappingGuard::MappingGuard(void* data, size_t size)
         if (range == nullptr) {
           struct sigaction action = {};
           action.sa_sigaction = [](int signal, siginfo_t* info, void* context) { OnBusError(signal, info, context); };
-          // The handler runs on the alternate stack of threads that have one, and does not block a second thread's
-          // fault.
+          // SA_ONSTACK: on a thread with an alternate stack, the handler runs on that stack. SA_NODEFER: while the
+          // handler runs, faults of another thread are not blocked.
           action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
           ::sigemptyset(&action.sa_mask);
           ::sigaction(SIGBUS, nullptr, &previous_action);

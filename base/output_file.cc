@@ -29,8 +29,8 @@ OutputFile::OutputFile(std::string path, std::string temporary_path, int fd, siz
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path, size_t buffer_bytes) {
   std::string temporary_path = Cat(path, kTemporarySuffix);
-  // O_EXCL never opens an existing file. Opening a pipe would wait for a reader, and opening a link would write
-  // elsewhere.
+  // With O_EXCL, this call never opens an existing file. Opening a pipe would wait for a reader, and opening a link
+  // would write to another file.
   int fd = OpenRetrying(temporary_path, O_RDWR | O_CREAT | O_EXCL, 0644);
   if (fd < 0 && errno == EEXIST) {
     struct stat info;
@@ -120,7 +120,7 @@ absl::Status OutputFile::TakeAhead(int64_t count) {
 absl::Status OutputFile::Commit() {
   if (absl::Status status = Flush(); !status.ok()) return status;
   if (::fsync(fd_) != 0) return ErrnoStatus(errno, "cannot synchronise", temporary_path_);
-  // Errors of close come after fsync succeeded: the bytes are on the disk.
+  // fsync has succeeded, so the bytes are on the disk. An error of close can be ignored.
   ::close(std::exchange(fd_, -1));
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
     const int error = errno;
@@ -157,8 +157,8 @@ absl::Status CreateFolders(const std::string& folder) {
   absl::Status status;
   std::filesystem::create_directories(folder, error);
   if (error) status = ErrnoStatus(error.value(), "cannot create folder", folder);
-  // A killed process may have created folders without syncing their parents. Errors are ignored here: the user may not
-  // be allowed to read the parent, or the file system may not sync folders.
+  // Syncs all parent folders, because a process that was killed may have created folders without syncing them. Errors
+  // are ignored: the user may not be allowed to read a parent, or the file system may not sync folders.
   for (; path.has_relative_path(); path = path.parent_path()) SyncFolder(ParentOf(path)).IgnoreError();
   for (auto made = missing.rbegin(); made != missing.rend() && status.ok(); ++made)
     status = SyncFolder(ParentOf(*made));
@@ -179,8 +179,8 @@ absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
       return absl::FailedPreconditionError(Cat(folder, ": another build is writing to this folder"));
     }
     FolderLock lock(path, fd);
-    // Between open and flock, the previous holder may have removed the file. If it did, another process could lock a
-    // new file.
+    // The previous holder may have removed the file after this process opened it and before it locked it. In this
+    // case another process could create and lock a new file, so try again.
     if (lock.HasName()) return lock;
   }
   return absl::UnavailableError(Cat(path, ": removed as soon as it is there, ", kLockAttempts, " times"));

@@ -40,7 +40,7 @@ std::string Printable(std::string_view text, size_t max_bytes) {
   bool shortened = false;
   if (text.size() > max_bytes) {
     size_t end = max_bytes;
-    // A cut in the middle of a character moves back over its continuation bytes.
+    // If the cut is in the middle of a character, move it back over the character's continuation bytes.
     while (is_utf8 && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
     text = text.substr(0, end);
     shortened = true;
@@ -48,7 +48,7 @@ std::string Printable(std::string_view text, size_t max_bytes) {
   std::string printable;
   for (size_t at = 0; at < text.size(); ++at) {
     const auto byte = static_cast<unsigned char>(text[at]);
-    // U+0080 .. U+009F are controls, too: U+009B begins an escape sequence as ESC [ does.
+    // U+0080 .. U+009F are controls, too. For example, U+009B begins an escape sequence, as ESC [ does.
     const bool is_c1 =
         is_utf8 && byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0;
     printable += byte < 0x20 || byte == 0x7f || is_c1 || (byte >= 0x80 && !is_utf8) ? '?' : text[at];

@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<std::string>> ReadTokenFile(std::string_view key, con
   for (int number = 1; std::getline(file, line); ++number) {
     std::string token(absl::StripAsciiWhitespace(line));
     if (token.empty() || token.front() == '#') continue;
-    // A header can only have visible ASCII characters.
+    // A header may only have visible ASCII characters.
     if (std::any_of(token.begin(), token.end(), [](char c) { return c < 0x21 || c > 0x7e; })) {
       return Invalid(key, ": ", path, ":", number, ": a token holds only visible ASCII, and no spaces");
     }

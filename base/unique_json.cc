@@ -22,7 +22,8 @@ class UniqueEvents : public JsonEvents {
   const std::string& repeated_key() const { return repeated_key_; }
 
  private:
-  // A container that is not closed yet. Its own place does not move while it is open: only the innermost one grows.
+  // A container that has not ended yet. `container` stays valid while the container is open, because only the
+  // innermost container grows.
   struct Open {
     json* container = nullptr;
     json* member = nullptr;  // of an object: the place of the value that follows its key
@@ -50,7 +51,7 @@ class UniqueEvents : public JsonEvents {
 
   bool Value(std::string_view) override { return Add(nullptr); }  // every other value has an event of its own
   bool OnBool(bool value) override { return Add(value); }
-  // Numbers that are not negative are unsigned for nlohmann's own parser.
+  // nlohmann's own parser makes numbers unsigned if they are not negative.
   bool OnInteger(int64_t value) override { return value < 0 ? Add(value) : Add(static_cast<uint64_t>(value)); }
   bool OnLargeInteger(uint64_t value) override { return Add(value); }
   bool OnFloat(double value) override { return Add(value); }

@@ -31,7 +31,8 @@ absl::Status Refuse(std::string_view text, std::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat("\"", std::string(text), "\" is not ", std::string(expected)));
 }
 
-// Parses digits, then a unit out of kCountUnits followed by `suffix` ("B" for bytes, which may also stand alone).
+// Parses digits, and then a unit out of kCountUnits with `suffix` appended. The suffix is "B" for bytes, and may also
+// follow the digits without a unit.
 absl::StatusOr<uint64_t> ParseWithUnit(std::string_view text, std::string_view suffix, std::string_view expected) {
   const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string number(text.substr(0, digits));
@@ -75,7 +76,7 @@ absl::StatusOr<uint64_t> ParseCount(std::string_view text) {
 }
 
 std::string WriteCount(uint64_t count) {
-  // Short numbers read better without a unit.
+  // Short numbers are easier to read without a unit.
   return count < 1'000'000 ? absl::StrCat(count) : FormatWithUnit(count, "");
 }
 

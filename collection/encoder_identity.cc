@@ -25,7 +25,7 @@ absl::Status CheckNumber(std::string_view key, int64_t value, int64_t low, int64
   return Invalid(key, ": ", value, " is not in ", low, " .. ", high);
 }
 
-// Level 1 is the identity's object; there is no level below it.
+// Level 1 is the identity's object. There are no levels below it.
 class IdentityEvents : public JsonEvents {
  public:
   explicit IdentityEvents(EncoderIdentity* identity) : JsonEvents(1), identity_(identity) {}

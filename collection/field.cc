@@ -35,7 +35,7 @@ absl::Status CheckPath(std::string_view path) {
   return absl::OkStatus();
 }
 
-// Returns true where `path` leads into the value at `outer`.
+// Returns whether `path` leads into the value at `outer`.
 bool LeadsInto(std::string_view path, std::string_view outer) {
   return path.size() > outer.size() && path.substr(0, outer.size()) == outer && path[outer.size()] == '.';
 }

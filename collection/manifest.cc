@@ -21,7 +21,7 @@ constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
 std::string_view Name(IdType type) { return type == IdType::kString ? "string" : "int64"; }
 
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry) {
-  // The product cannot overflow: a shard has at most 2^48 tokens (checked by the parser) of 2^14 bytes.
+  // The product cannot overflow: a shard has at most 2^48 tokens (the parser has checked this) of at most 2^14 bytes.
   const int64_t row_bytes = RowBytes(manifest.storage, manifest.dim);
   return std::max<int64_t>(entry.num_bytes - entry.num_tokens * row_bytes, 0);
 }
@@ -136,7 +136,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) { return ReadMa
 
 absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised) {
   const std::string text = FormatManifest(manifest);
-  // Parses the text again before it is published, so that a mistake here leaves the old generation in place.
+  // Parses the text again before publishing it. So if this code has a mistake, the old generation stays in place.
   const std::string path = JoinPath(folder, kManifestFileName);
   if (absl::StatusOr<Manifest> check = ParseManifest(text, path); !check.ok()) return check.status();
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);

@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// Tells a file from one that took its name, or that was written to since.
+// Identifies a file, so that a file which has replaced it or which was written to can be detected.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -29,7 +29,7 @@ struct FileIdentity {
 
 namespace {
 
-// Returns nullopt if the system does not say.
+// Returns nullopt if the system does not provide the identity.
 std::optional<FileIdentity> IdentityOf(const InputFile& file) {
   struct stat status = {};
   if (fstat(file.fd(), &status) != 0) return std::nullopt;
@@ -44,7 +44,7 @@ struct Shard::State {
   ShardContents contents;
   DocumentsView documents = {};
   std::optional<InputFile> file = {};  // while it is mapped
-  // A file that ReleaseTokens closed: which one it is, and where in it the tokens begin.
+  // Describes the file that ReleaseTokens closed: its identity, and the position of the tokens in it.
   std::optional<FileIdentity> released = {};
   int64_t tokens_begin = 0;
   int64_t host_bytes = 0;
@@ -58,16 +58,16 @@ struct ByteRange {
   int64_t end = 0;
 };
 
-// Whether the tokens that the parser found are those that are mapped: it reads the copy of the header, and the file may
-// have been written to since the header said what to map. Offsets and ids must never be mapped, where they could change
-// after they were checked.
+// Returns whether the tokens that the parser found are the mapped ones. The parser reads the copy of the header, and
+// the file may have been written to after the header decided which bytes to map. Offsets and ids must never be
+// mapped, because they could change after they were checked.
 bool AreTokens(const ByteRange& mapped, const FileBytes& bytes, const ShardContents& contents) {
   const int64_t num_bytes = contents.num_tokens * RowBytes(contents.storage, contents.dim);
   return contents.tokens == bytes.data() + mapped.begin && num_bytes == mapped.end - mapped.begin;
 }
 
-// Maps the tokens and copies everything else, by what the header says. Structure beyond that is the parser's, but for
-// how many tokens there are: memory was planned for what the entry leaves beside them.
+// Maps the tokens and copies everything else, as the header describes them. The parser checks the structure later,
+// but this function checks the number of tokens: memory was planned for the bytes that the entry has besides them.
 absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manifest, const ShardEntry& entry,
                                     const StopSignal* stop, ByteRange* mapped) {
   absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
@@ -75,7 +75,7 @@ absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manif
   if (!header.ok()) return header.status();
   const SafetensorsTensor* tokens = header->Find(kTokens);
   if (tokens == nullptr) return DataLoss(file.path(), "tensor \"tokens\" is missing");
-  // Allows a small difference: a later check of the whole header against the manifest reports that more clearly.
+  // Allows a small difference: a later check of the whole header against the manifest reports it more clearly.
   constexpr int64_t kSmallBytes = int64_t{1} << 20;
   const int64_t beside = file.size() - tokens->num_bytes();
   if (beside - BytesBesideTokens(manifest, entry) > kSmallBytes) {
@@ -86,7 +86,7 @@ absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manif
   return FileBytes::MapRange(file, tokens->begin, tokens->end, stop);
 }
 
-// The first difference between a shard and what the manifest says of it.
+// Returns the first difference between a shard and its description in the manifest.
 std::optional<std::string> Difference(const ShardContents& shard, const Manifest& manifest, const ShardEntry& entry) {
   const auto says = [](std::string_view what, const auto& value, const auto& expected) {
     return Cat(what, ": ", value, ", but the manifest says ", expected);
@@ -173,7 +173,8 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const M
   auto shard = std::shared_ptr<Shard>(new Shard(std::move(state)));
   if (access == Access::kMapped) {
     shard->state_->documents.source = shard.get();
-    // The file was read several times: to hash, to copy and to check. This tells whether it changed in between.
+    // The file was read several times: to hash, to copy and to check it. Check that it was not changed in the
+    // meantime.
     if (absl::Status status = shard->Check(); !status.ok()) return status;
   }
   return shard;

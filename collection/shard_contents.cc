@@ -20,7 +20,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "shard files are little-endian and read in place");
 
-// Returns the distance between consecutive offsets if it is the same everywhere, else 0.
+// If the distance between consecutive offsets is the same everywhere, returns it. Otherwise returns 0.
 int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
   const int64_t length = offsets[1];
   for (int64_t idx = 2; idx <= num_documents; ++idx) {
@@ -38,7 +38,7 @@ std::optional<ScalarType> ResidualTypeOf(int64_t num_weights) {
   return std::nullopt;
 }
 
-// Holds a file that is being taken apart.
+// A file while its parts are being read.
 struct Parser {
   std::string_view bytes;
   SafetensorsHeader header;
@@ -67,7 +67,7 @@ absl::StatusOr<const SafetensorsTensor*> Parser::Tensor(std::string_view name, s
   return tensor;
 }
 
-// An I64 [N + 1] tensor that starts at 0, ends at `total` and grows by `low` .. `high` at each step.
+// Reads an I64 [N + 1] tensor that starts at 0, ends at `total`, and grows by `low` .. `high` at each step.
 absl::StatusOr<Int64Array> Parser::Offsets(std::string_view name, int64_t total, int64_t low, int64_t high) const {
   absl::StatusOr<const SafetensorsTensor*> tensor = Tensor(name, "I64");
   if (!tensor.ok()) return tensor.status();
@@ -82,7 +82,7 @@ absl::StatusOr<Int64Array> Parser::Offsets(std::string_view name, int64_t total,
     if (idx % kStopBlockDocuments == 0) {
       if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     }
-    // Each step is checked before the next is taken, so that the difference cannot overflow.
+    // Each value is checked before it is used in a difference, so that the difference cannot overflow.
     if (values[idx + 1] < values[idx] || values[idx + 1] > total) {
       return Invalid(name, "[", idx + 1, "]: ", values[idx + 1], " is not in ", values[idx], " .. ", total);
     }
@@ -109,7 +109,8 @@ absl::Status Parser::ParseDim(int64_t columns) {
   return absl::OkStatus();
 }
 
-// Reads what rows of residual codes are decoded with, which says how many columns and bits they have.
+// Reads the tensors that are needed to decode rows of residual codes. They also determine the number of columns and
+// bits.
 absl::Status Parser::ParseCodebook(const SafetensorsTensor& tokens) {
   absl::StatusOr<const SafetensorsTensor*> weights = Tensor(kBucketWeights, "F32");
   if (!weights.ok()) return weights.status();
@@ -137,7 +138,7 @@ absl::Status Parser::ParseCodebook(const SafetensorsTensor& tokens) {
   contents.centroids = HalfArray(At(centroids->begin), contents.num_centroids * contents.dim);
   contents.bucket_weights = FloatArray(At((*weights)->begin), num_weights);
   for (int64_t idx = 0; idx < num_weights; ++idx) {
-    // Written so that NaN fails it.
+    // This form of the condition also refuses NaN.
     if (!(std::fabs(contents.bucket_weights[idx]) <= kMaxResidualValue)) {
       return Invalid("bucket_weights[", idx, "]: ", contents.bucket_weights[idx], " is not in +-", kMaxResidualValue);
     }
@@ -219,7 +220,7 @@ absl::Status Parser::ParseScales() {
   contents.scales = FloatArray(At((*tensor)->begin), contents.num_documents);
   for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
     const float scale = contents.scales[idx];
-    // Written so that NaN fails it.
+    // This form of the condition also refuses NaN.
     if (!(scale >= 0 && scale <= kMaxScale)) {
       return Invalid("scales[", idx, "]: ", scale, " is not in 0 .. ", kMaxScale);
     }
@@ -291,10 +292,10 @@ absl::Status Parser::ParsePayloads() {
       Offsets(kPayloadOffsets, static_cast<int64_t>(payload_bytes->size()), 0, kMaxPayloadBytes);
   if (!offsets.ok()) return offsets.status();
   contents.payload_offsets = *std::move(offsets);
-  // Each payload is checked by itself: a cut in the middle of a character leaves the whole well-formed. A payload
-  // travels as text, and one that is none would spoil every answer it is in.
+  // Checks each payload by itself. If an offset were in the middle of a character, all payloads together would still
+  // be valid UTF-8. Payloads are sent as text, and one that is not valid would make the whole answer unreadable.
   for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
-    // Payloads are large.
+    // Check the stop signal often, because payloads are large.
     if (idx % (kStopBlockDocuments / 16) == 0) {
       if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     }
@@ -310,7 +311,7 @@ absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view s
     return Invalid("__metadata__.rotation: ", Quote(kind), ", expected \"", kRotationKind, "\"");
   }
   uint64_t value = 0;
-  // The seed is written without sign, blanks or leading zeros.
+  // The seed must have no sign, blanks or leading zeros.
   if (!absl::SimpleAtoi(ForStrCat(seed), &value) || value > static_cast<uint64_t>(kMaxRotationSeed) ||
       Cat(value) != seed) {
     return Invalid("__metadata__.rotation_seed: ", Quote(seed), " is not an integer in 0 .. ", kMaxRotationSeed);

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little, "integer ids are hashe
 
 int32_t SlotOfHash(XXH64_hash_t hash) { return static_cast<int32_t>(hash % static_cast<XXH64_hash_t>(kNumSlots)); }
 
-// Takes digits alone: no sign, no blanks.
+// Accepts only digits: no sign and no blanks.
 std::optional<int32_t> ParseSlotNumber(std::string_view text) {
   int32_t value = 0;
   if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos ||

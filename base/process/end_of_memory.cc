@@ -21,12 +21,12 @@ constexpr char kAborted[] = "out_of_memory: a library aborted, and the system gi
 constexpr char kNullUsed[] =
     "out_of_memory: a library used memory that it did not get, and the system gives none: the process ends\n";
 
-// An allocation of a large message may have failed although smaller ones succeed. glibc reserves address space in this
-// size, for a new arena.
+// An allocation of this size is tried, because a large message may have failed although small allocations succeed.
+// glibc reserves address space in this size for a new arena.
 constexpr size_t kProbeBytes = size_t{64} << 20;
 
-// A null pointer to an object of up to this size is used at an address below it. Linux maps nothing there
-// (vm.mmap_min_addr).
+// If a null pointer to an object of up to this size is used, the fault is at an address below this. Linux maps
+// nothing there (vm.mmap_min_addr).
 constexpr uintptr_t kNullBytes = 65'536;
 
 std::terminate_handler previous_terminate = nullptr;
@@ -80,7 +80,7 @@ void OnFault(int number, siginfo_t* info, void*) {
   raise(number);
 }
 
-// Installs a handler, unless there is one that takes a siginfo_t: that is a sanitizer's.
+// Installs a handler, unless a sanitizer has installed one. A sanitizer's handler takes a siginfo_t.
 void Handle(int number, const struct sigaction& action, void (**previous)(int)) {
   struct sigaction old {};
   if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0) return;

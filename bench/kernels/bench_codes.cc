@@ -1,7 +1,6 @@
-// maxsim_bench_codes: times encoding of documents and scans over their codes on one core, beside the CPU backend's
-// scoring of the same documents in F16 and INT8.
-//
-// Each number is the best of repeated calls that fill --seconds, in the thread's CPU time.
+// maxsim_bench_codes: times the encoding of documents and scans of their codes on one core. For comparison it also
+// times how the CPU backend scores the same documents in F16 and INT8. Each number is the thread's CPU time of the
+// fastest call. Calls are repeated for --seconds.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -67,7 +66,7 @@ struct Workload {
     std::mt19937_64 generator(1);
     std::normal_distribution<float> gaussian(0, 0.09f);
     const auto num_values = static_cast<size_t>(options.documents * options.tokens * options.dim);
-    // Rows repeat after a while: their values do not matter for the time.
+    // The rows repeat after a while, because their values do not matter for the time.
     std::vector<float> values(std::min<size_t>(num_values, size_t{1} << 22));
     for (float& value : values) value = gaussian(generator);
     for (int64_t document = 0; document <= options.documents; ++document) offsets.push_back(document * options.tokens);

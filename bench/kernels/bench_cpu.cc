@@ -1,9 +1,8 @@
-// maxsim_bench_cpu: times the CPU backend, for every storage type and instruction set, beside a plain -O3 loop.
-//
-// Each number is the best of repeated calls that fill --seconds. With one thread it is that thread's CPU time, so that
-// other work on the machine counts as little as possible; with several it is wall time. Scores of the loop and of the
-// backend are compared, so that no wrong kernel is timed; some of the backend's are also compared with FP64. --json
-// writes rows in the form of maxsim_bench_gpu's, with the loops as peers.
+// maxsim_bench_cpu: times the CPU backend for every storage type and instruction set, and a plain -O3 loop for
+// comparison. Each number is the time of the fastest call. Calls are repeated for --seconds. With one thread it is
+// the thread's CPU time, so that other work on the machine has little influence. With several threads it is wall
+// time. The backend's scores are compared with those of the loop, and some of them also with FP64, so that no wrong
+// kernel is timed. --json writes rows in the form of maxsim_bench_gpu, with the loops as peers.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -78,7 +77,7 @@ std::vector<uint16_t> As(ScalarType type, const std::vector<float>& values) {
   return elements;
 }
 
-// Documents' tokens in one storage type.
+// The tokens of documents in one storage type.
 struct Stored {
   std::vector<uint16_t> elements;
   std::vector<float> scales;  // I8: one per document; other types: empty
@@ -132,11 +131,11 @@ class Report {
                 "GB/s", "x loop");
   }
 
-  // Adds a row of the backend. `bytes` are those of the documents, and `error` is relative to FP64.
+  // Adds a row of the backend. `bytes` is the size of the documents, and `error` is relative to FP64.
   void Score(const Workload& work, ScalarType storage, const std::string& isa, int threads, double seconds,
              double loop_seconds, double bytes, double error) {
     Print(work, std::string(Name(storage)), isa, threads, seconds, loop_seconds, bytes);
-    // Instructions for narrower numbers have other limits, which are not measured.
+    // Instructions for narrower numbers have other limits. These are not measured.
     const bool f32 = storage != ScalarType::kI8 && isa.find("amx") == std::string::npos &&
                      isa.find("bf16") == std::string::npos && limits_.f32 > 0;
     const double multiply = f32 ? work.flops() / limits_.f32 : 0;
@@ -154,7 +153,8 @@ class Report {
                     {"peers", peers_}});
   }
 
-  // Prints the time of a loop of one thread in FP32. The loop is a peer in the rows of the same shape that follow.
+  // Prints the time of a loop in FP32 with one thread. The rows of the same shape that follow have this loop as a
+  // peer.
   void Loop(const Workload& work, const std::string& name, double seconds, double loop_seconds) {
     const double bytes = static_cast<double>(work.tokens.size()) * sizeof(float);
     Print(work, "f32", name, 1, seconds, loop_seconds, bytes);
@@ -184,8 +184,8 @@ class Report {
   nlohmann::ordered_json peers_ = nlohmann::ordered_json::object();
 };
 
-// Returns the largest error of a few of the results, relative to their magnitude. Ends the program where it is too
-// large.
+// Returns the largest error of a few of the results, relative to their magnitude. Ends the program if the error is
+// too large.
 double LargestError(const DocumentsView& documents, Query query, const std::vector<Scored>& results) {
   constexpr size_t kSamples = 4;
   std::vector<uint32_t> ordinals;
@@ -201,10 +201,10 @@ double LargestError(const DocumentsView& documents, Query query, const std::vect
   return largest;
 }
 
-// Ends the program where a score differs from the plain loop's by more than `tolerance` times its magnitude.
+// Ends the program if a score differs from the plain loop's by more than `tolerance` times its magnitude.
 void CheckScores(const Workload& work, const std::vector<float>& expected, const std::vector<Scored>& results,
                  double tolerance) {
-  // Values are below 0.1, so that this bounds the magnitude of a score.
+  // The magnitude of each value is at most 0.1, so this is an upper bound of a score's magnitude.
   const double scale = 0.01 * work.shape.num_query_tokens * work.shape.dim;
   for (const Scored& scored : results) {
     if (!(std::fabs(scored.score - expected[scored.position]) <= tolerance * scale)) {
@@ -247,7 +247,7 @@ double BenchLoop(const Workload& work, const Options& options, PlainLoop loop, f
   });
 }
 
-// Returns whether `name` is among `names`, where no names stand for all.
+// Returns whether `name` is among `names`. If `names` is empty, every name is selected.
 bool Selected(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -278,7 +278,7 @@ void BenchScores(const Options& options, Report& report) {
 }
 
 void BenchElements(const Options& options, Report& report) {
-  // The values of a request stay in the second-level cache, and so do these.
+  // Use as few values as stay in the second-level cache, because the values of a request do, too.
   const std::vector<float> values = Values(size_t{1} << 16);
   std::vector<float> target(values.size());
   constexpr ScalarType kTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16};
@@ -298,7 +298,7 @@ void BenchElements(const Options& options, Report& report) {
   }
 }
 
-// Returns the kernel's version, such as "Linux 6.1", which the report has in the place of a GPU's driver.
+// Returns the kernel's version, such as "Linux 6.1". The report has it where a GPU's report has the driver.
 std::string OperatingSystem() {
   std::ifstream file("/proc/sys/kernel/osrelease");
   std::string major, minor;

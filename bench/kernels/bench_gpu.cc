@@ -1,6 +1,6 @@
-// maxsim_bench_gpu: times of the CUDA backend by shape, each checked against FP64 first, beside the device's limits
-// measured in the same run; and a sweep over random shapes. Prints a table; --json writes what
-// docs/performance/kernels.json holds, to which compare_peers.py adds other implementations.
+// maxsim_bench_gpu: times the CUDA backend per shape, after checking its scores against FP64. Also measures the
+// device's limits in the same run, and can run a sweep of random shapes. Prints a table. --json writes the contents
+// of docs/performance/kernels.json, to which compare_peers.py adds other implementations.
 #include <cuda_runtime_api.h>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ struct Options {
   int repetitions = 15;
   SweepOptions sweep;
 
-  // Returns the tilings that may be chosen, as bits of DeviceLimits::tiles.
+  // Returns the tilings that the plan may choose, as bits of DeviceLimits::tiles.
   uint32_t TileMask() const {
     uint32_t mask = 0;
     for (const ScoreTile tile : kAllScoreTiles) {
@@ -142,8 +142,9 @@ void Print(const Sweep& sweep) {
   std::printf("; %zu failed\n", sweep.failures.size());
 }
 
-// Writes the offsets and lists of ragged shapes, for programs that time the same inputs: SHAPE.offsets (int64) and
-// SHAPE.lists (uint32, one list after the other), where SHAPE has '_' for ':'.
+// Writes the offsets and lists of ragged shapes, for other programs that time the same inputs. Writes SHAPE.offsets
+// (int64) and SHAPE.lists (uint32, one list after the other). In these names SHAPE is the shape's name with '_'
+// instead of ':'.
 absl::Status WriteInputs(const std::filesystem::path& folder, const GpuCase& shape) {
   if (shape.select_k > 0 || (shape.list_size == 0 && shape.min_document_tokens == shape.max_document_tokens)) {
     return absl::OkStatus();
@@ -165,8 +166,7 @@ absl::Status WriteInputs(const std::filesystem::path& folder, const GpuCase& sha
   return status;
 }
 
-// Runs the named shapes. A shape that fails is reported, and the others run nevertheless, as long as the device
-// answers.
+// Runs the named shapes. If a shape fails, reports it and runs the others, unless the device no longer answers.
 absl::Status RunCases(cuda::CudaBackend& backend, const std::vector<GpuCase>& cases, const Options& options,
                       const GpuLimits& limits, CacheFlush& flush, Json& report) {
   RunOptions run;
@@ -248,7 +248,7 @@ absl::Status Run(Options options, const std::string& command) {
       for (const std::string& failure : sweep->failures) report["failures"].push_back(failure);
     }
   }
-  // The report is written also where the device was lost, with what was measured before.
+  // If the device was lost, the report is still written, with the measurements until then.
   if (!options.json_path.empty()) WriteReport(options.json_path, report);
   if (status.ok() && !report["failures"].empty()) {
     return absl::InternalError(std::to_string(report["failures"].size()) + " shapes failed");

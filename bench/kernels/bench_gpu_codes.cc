@@ -1,8 +1,7 @@
-// maxsim_bench_gpu_codes: times scans of codes that are made on the device.
-//
-// The bits are random, so that no query finds documents that stand out; the kernels' time does not depend on that. A
-// row is the median of whole calls, from the query in host memory to the best documents there, with the device's own
-// times of scan and selection beside it.
+// maxsim_bench_gpu_codes: times scans of codes that are made on the device. The bits are random, so that no document
+// stands out for a query. The kernels' time does not depend on the bits. A row is the median time of whole calls,
+// from the query in host memory to the best documents in host memory. It also has the device's own times of the scan
+// and of the selection.
 #include <cuda_runtime_api.h>
 
 #include <CLI/CLI.hpp>
@@ -49,7 +48,7 @@ struct Options {
   std::string json_path;
 };
 
-// Codes in device memory, of documents of one length.
+// The codes of documents of equal length, in device memory.
 class RandomCodes {
  public:
   RandomCodes(cuda::Device& device, const Options& options, int planes) {

@@ -3,8 +3,8 @@
 namespace maxsim::bench {
 namespace {
 
-// Returns 1 to 241 in a scattered order, again and again: 97 and 241 have no common divisor. compare_maxsim_cpu.py
-// makes the same lengths.
+// Returns the lengths 1 to 241 in a scattered order, again and again (97 and 241 have no common divisor).
+// compare_maxsim_cpu.py makes the same lengths.
 std::vector<int64_t> RaggedLengths(int64_t count) {
   std::vector<int64_t> lengths(count);
   for (int64_t idx = 0; idx < count; ++idx) lengths[idx] = 1 + idx * 97 % 241;

@@ -1,4 +1,4 @@
-// The shapes that the CPU benchmark and bench/kernels/compare_maxsim_cpu.py both time.
+// The shapes that both the CPU benchmark and bench/kernels/compare_maxsim_cpu.py time.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ struct Shape {
   std::vector<int64_t> lengths;  // document tokens
 };
 
-// Returns the shapes. A name is queries x documents x query tokens x document tokens, "1x1000x32x300"; "ragged" stands
-// for document lengths between 1 and 241 with a mean of 121.
+// Returns the shapes. The name of a shape is queries x documents x query tokens x document tokens, such as
+// "1x1000x32x300". In place of the document tokens, "ragged" means document lengths between 1 and 241 with a mean of
+// 121.
 std::vector<Shape> CpuShapes();
 
 }  // namespace maxsim::bench

@@ -1,8 +1,8 @@
-// maxsim_bench_tiers: times calls over documents in host memory and in files, beside the link's rate.
-//
-// A scan reads all pages of a collection, and a list a thousand scattered documents. The results of the first two calls
-// are compared with those over the same documents in the device's memory. A time is the median of whole calls, from
-// queries in host memory to the best hundred documents there. "gbs" of a row counts the bytes that came over the link.
+// maxsim_bench_tiers: times calls on documents in host memory and in files, and measures the rate of the link to the
+// device. A scan reads all pages of a collection, and a list reads a thousand scattered documents. The results of the
+// first two calls are compared with those of the same documents in device memory. A time is the median of whole
+// calls, from queries in host memory to the best hundred documents in host memory. "gbs" in a row counts the bytes
+// that were copied over the link.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -38,7 +38,7 @@ struct Options {
   std::string json_path;
 };
 
-// Documents of one length, whose rows repeat a random megabyte.
+// Documents of equal length. Their rows repeat a random megabyte.
 struct Collection {
   std::vector<std::byte> rows;
   std::vector<int64_t> offsets;
@@ -63,7 +63,7 @@ Collection MakeCollection(ScalarType type, int64_t tokens, double bytes) {
     ConvertElements(ScalarType::kF32, values.data(), type, pattern.data(), values.size());
   }
   made.rows.resize(static_cast<size_t>(count * tokens) * row_bytes);
-  // The pattern is rotated by seventeen elements each time it is copied, so that no two documents are the same.
+  // Each copy of the pattern is rotated by seventeen more elements, so that no two documents are the same.
   const size_t period = pattern.size() - 16;
   for (size_t at = 0; at < made.rows.size(); at += period) {
     std::memcpy(made.rows.data() + at, pattern.data(), std::min(period, made.rows.size() - at));
@@ -79,7 +79,8 @@ Collection MakeCollection(ScalarType type, int64_t tokens, double bytes) {
   return made;
 }
 
-// Draws lists of documents whose popularity is a Zipf distribution; a random order says which document has which rank.
+// Draws lists of documents. The popularity of documents has a Zipf distribution, and their popularity ranks are in
+// random order.
 class ListSampler {
  public:
   ListSampler(int64_t count, double exponent) : order_(static_cast<size_t>(count)) {

@@ -29,8 +29,8 @@ double LimitNow(int threads) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Returns the seconds of the best run of `work` on every thread: CPU time of a single thread, wall time of several, as
-// in the benchmark.
+// Returns the seconds of the best run of `work` on every thread. As in the benchmark, this is CPU time for a single
+// thread and wall time for several.
 double BestOfThreads(int threads, const std::function<void(int)>& work) {
   double best = 1e300;
   for (int run = 0; run < kRepetitions; ++run) {

@@ -8,7 +8,8 @@ struct CpuLimits {
   double f32 = 0;         // operations per second of fused multiply-adds (two each) in the widest vectors; 0 if unknown
 };
 
-// Measures `threads` >= 1 threads together. Takes about half a second and 512 MiB.
+// Measures the limits of `threads` threads that run at the same time. There must be at least one. Takes about half a
+// second and 512 MiB.
 CpuLimits MeasureCpuLimits(int threads);
 
 }  // namespace maxsim::bench

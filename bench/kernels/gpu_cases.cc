@@ -28,7 +28,8 @@ constexpr int32_t kTopK = 100;
 constexpr size_t kSamples = 12;
 constexpr double kTolerance = 1e-5;
 
-// The documents of one query that are checked: some of its best, then some at random, as many as the budget allows.
+// The documents of one query that are checked: first some of its best, then some random ones, as many as the budget
+// allows.
 struct Sample {
   std::vector<uint32_t> ordinals;
   size_t num_best = 0;  // how many of `ordinals` are the query's best, which come first in rank order
@@ -51,9 +52,9 @@ Sample DrawSample(const GpuData& data, const Query& query, const std::vector<Sco
   return sample;
 }
 
-// Computes ReferenceScores by parts of the query: a single call computes a document's score on one thread, which a long
-// query and a long document would keep busy for seconds. Scores and magnitudes are sums over query tokens, so that
-// those of the parts can be added.
+// Computes ReferenceScores for parts of the query, and adds up the results. A single call would compute each
+// document's score on one thread, which takes seconds if query and document are long. Scores and magnitudes are sums
+// over query tokens, so those of the parts can be added.
 std::vector<ReferenceScore> ReferenceByParts(const DocumentsView& documents, const Query& query) {
   constexpr int32_t kParts = 16;
   const int32_t tokens = std::max((query.num_tokens + kParts - 1) / kParts, 8);
@@ -76,8 +77,8 @@ std::vector<ReferenceScore> ReferenceByParts(const DocumentsView& documents, con
   return scores;
 }
 
-// Compares sampled scores of the first and the last query with FP64 on the rows that the device holds. Returns the
-// largest error.
+// Compares sampled scores of the first and the last query with FP64, which uses the rows that the device holds.
+// Returns the largest error.
 absl::StatusOr<double> CheckSamples(cuda::CudaExecutor& executor, const GpuData& data,
                                     const std::vector<std::vector<Scored>>& results, double products) {
   const std::string& name = data.shape.name;
@@ -114,7 +115,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The bytes that a call has to read, and the operations of its products.
+// The bytes that a call must read, and the operations that its products take.
 struct Work {
   double bytes = 0;       // of every list's documents
   double bytes_once = 0;  // of every document that any list names
@@ -145,8 +146,8 @@ Work WorkOf(const GpuData& data) {
   return work;
 }
 
-// Returns options with room for this case, but no less than a server has for candidates, since that room decides how
-// calls are cut.
+// Returns options with room for this case. The room for candidates is at least that of a server, because it decides
+// how calls are divided.
 ExecutorOptions OptionsFor(const GpuCase& shape) {
   ExecutorOptions options;
   options.max_queries = std::max(shape.num_queries, 1);
@@ -159,7 +160,7 @@ ExecutorOptions OptionsFor(const GpuCase& shape) {
   return options;
 }
 
-// Returns the median seconds of whole calls, from host memory to host memory.
+// Returns the median time of whole calls in seconds, from host memory to host memory.
 absl::StatusOr<double> TimeCalls(cuda::CudaExecutor& executor, const GpuData& data, CacheFlush& flush, int repetitions,
                                  std::vector<std::vector<Scored>>& results) {
   std::vector<double> seconds;
@@ -172,7 +173,8 @@ absl::StatusOr<double> TimeCalls(cuda::CudaExecutor& executor, const GpuData& da
   return Median(seconds);
 }
 
-// Returns the median seconds from `start`, which enqueues work on the CUDA stream, until all of it is seen to be done.
+// `start` enqueues work on the CUDA stream. Returns the median seconds from the call of `start` until the host sees
+// that all of this work is done.
 template <class Start>
 absl::StatusOr<double> TimeStarts(cudaStream_t stream, CacheFlush& flush, int repetitions, Start start) {
   std::vector<double> seconds;
@@ -190,7 +192,7 @@ absl::StatusOr<double> TimeStarts(cudaStream_t stream, CacheFlush& flush, int re
   return Median(seconds);
 }
 
-// Times the kernels of the executor's last call, launched one by one and as a graph.
+// Times the kernels of the executor's last call twice: launched one by one, and as a graph.
 absl::Status TimeGraph(cuda::CudaExecutor& executor, const GpuData& data, CacheFlush& flush, int repetitions,
                        GpuRow& row) {
   const auto launch = [&] { return executor.StartAgain(*data.documents); };
@@ -231,8 +233,8 @@ absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& sha
   std::vector<double> score, select;
   executor->tuning().stage_events = true;
   for (int run = -2; run < options.repetitions; ++run) {  // two runs warm up
-    // The flush is enqueued on the call's own CUDA stream, and nothing waits for it: the host's work before the first
-    // launch, and the launches, happen while the device still flushes, as in a graph's replay.
+    // The flush is enqueued on the call's own CUDA stream, and the host does not wait for it. So the host's work
+    // before the first launch, and the launches, happen while the device still flushes, as in a graph's replay.
     MAXSIM_RETURN_IF_ERROR(flush.Enqueue(executor->stream()));
     MAXSIM_RETURN_IF_ERROR(executor->TopK(*data.documents, data.queries, absl::MakeSpan(results), nullptr));
     if (run == -2) {

@@ -31,12 +31,12 @@ struct GpuRow {
   double seconds = 0;         // scoring on the device, or the selection of a selection's case
   double select_seconds = 0;  // selecting the top 100 of each query on the device
   double call_seconds = 0;    // the whole call
-  // The time of a call without copies from its first launch until its end is seen, by single launches and by one graph.
-  // Both are 0 for a call with copies.
+  // The time of a call without copies, from its first launch until the host sees its end: launched kernel by kernel,
+  // and as one graph. Both are 0 for a call with copies.
   double launches_seconds = 0;
   double graph_seconds = 0;
-  // Both are the larger of bytes over the read limit and operations over the multiply limit. The bytes of a document
-  // that several lists name count for each list in limit_seconds, and once in limit_once_seconds.
+  // Each is the larger of two times: bytes over the read limit, and operations over the multiply limit. If several
+  // lists name a document, limit_seconds counts its bytes once per list, and limit_once_seconds counts them once.
   double limit_seconds = 0;
   double limit_once_seconds = 0;
   bool memory_bound = false;  // whether limit_seconds is that of the bytes
@@ -45,14 +45,13 @@ struct GpuRow {
   double largest_error = 0;  // error of sampled scores against FP64, relative to their magnitude
 };
 
-// Makes the data on the device, checks sampled scores against FP64, then times. Returns INTERNAL where a score is off
-// by more than 1e-5 of its magnitude or has other bits in a list of the sampled documents, and the backend's status
-// where the backend refuses the storage type.
+// Makes the data on the device, checks sampled scores against FP64, and then times the shape. Returns INTERNAL if a
+// score is off by more than 1e-5 of its magnitude, or if its bits change when only the sampled documents are scored
+// as a list. If the backend refuses the storage type, returns the backend's status.
 absl::StatusOr<GpuRow> RunGpuCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
                                   CacheFlush& flush, const RunOptions& options);
 
-// Times the selection alone, of scores that lie in device memory. Returns INTERNAL where the host selects other
-// results.
+// Times only the selection, of scores that are in device memory. Returns INTERNAL if the host selects other results.
 absl::StatusOr<GpuRow> RunSelectCase(cuda::CudaBackend& backend, const GpuCase& shape, const GpuLimits& limits,
                                      CacheFlush& flush, const RunOptions& options);
 

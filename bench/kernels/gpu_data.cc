@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t kRotationSeed = 20;
 
-// Returns at least `count` random elements of -kMaxInt8 .. kMaxInt8, which all cases share. They are valid until a call
-// with a larger `count`. Not thread-safe.
+// Returns at least `count` random elements in -kMaxInt8 .. kMaxInt8. All cases share them. They are valid until a
+// call with a larger `count`. Not thread-safe.
 const int8_t* RandomInt8(size_t count) {
   static std::vector<int8_t> elements;
   size_t begin = elements.size();
@@ -35,10 +35,11 @@ const int8_t* RandomInt8(size_t count) {
   return elements.data();
 }
 
-// Loads INT8 documents through the backend's interface, so that nothing here depends on how they lie in device memory.
+// Loads INT8 documents through the backend's interface, so that this code does not depend on their layout in device
+// memory.
 absl::Status LoadInt8(cuda::CudaBackend& backend, GpuData& data) {
   const GpuCase& shape = data.shape;
-  // The root mean square of the elements is 73, so that this scale gives rows a norm near 1.
+  // The root mean square of the elements is 73. So with this scale the norm of rows is near 1.
   const float scale = 1 / (73 * std::sqrt(static_cast<float>(shape.dim)));
   for (int64_t n = 0; n < shape.num_documents; ++n) {
     data.scales.push_back(scale * (0.75f + 0.5f * static_cast<float>(n % 97) / 97));

@@ -1,4 +1,4 @@
-// Makes the inputs of a case of the GPU benchmark, in the memory where the case needs them.
+// Makes the inputs of a case of the GPU benchmark, each in the memory in which the case needs it.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace maxsim::bench {
 
-// Documents in device memory, queries and lists in host memory. Values are spread evenly, and rows have a norm near 1.
-// Other programs can make the same inputs, as compare_peers.py does: value i of an array is what FillRandom makes of
-// the array's seed and i. The seed of documents is kDocumentSeed, and that of query n is kQuerySeed + n. INT8 documents
-// are random bytes.
+// Documents in device memory, queries and lists in host memory. Values are distributed evenly, and the norm of rows
+// is near 1. Other programs can make the same inputs, as compare_peers.py does: FillRandom computes value i of an
+// array from the array's seed and i. The seed of the documents is kDocumentSeed, and that of query n is kQuerySeed +
+// n. INT8 documents are random bytes.
 struct GpuData {
   GpuCase shape;
   std::vector<int64_t> offsets;  // [num_documents + 1]
@@ -35,7 +35,7 @@ inline constexpr uint64_t kQuerySeed = 1000;
 // refuses the documents' type.
 absl::StatusOr<GpuData> MakeGpuData(cuda::CudaBackend& backend, const GpuCase& shape, int32_t top_k);
 
-// Copies of some documents, with which the FP64 reference computes, in host memory.
+// Copies of some documents in host memory, from which the FP64 reference computes scores.
 struct DocumentsCopy {
   std::vector<int64_t> offsets;
   std::vector<uint8_t> rows;
@@ -43,7 +43,7 @@ struct DocumentsCopy {
   DocumentsView view;  // refers to the members above
 };
 
-// Copies the documents of these ordinals. Their ordinals in the copy are the indices of `ordinals`.
+// Copies the documents with these ordinals. In the copy, the ordinal of a document is its index in `ordinals`.
 absl::StatusOr<DocumentsCopy> CopyDocuments(const GpuData& data, absl::Span<const uint32_t> ordinals);
 
 }  // namespace maxsim::bench

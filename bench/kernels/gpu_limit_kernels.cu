@@ -40,7 +40,8 @@ __device__ __forceinline__ void MultiplyAddInt8(int (&sums)[4], const uint32_t (
 template <ScalarType kType, class Sum = float>
 __global__ void __launch_bounds__(kMultiplyThreads) Multiply(int iterations, float* sink) {
   Sum sums[kSums][4] = {};
-  // The values differ by lane, since multiplying zeros draws less power and runs faster than multiplying data.
+  // The values differ from lane to lane. Multiplying zeros would draw less power and run faster than multiplying real
+  // data.
   const uint32_t seed = 0x2c003555u ^ (threadIdx.x * 0x00210043u);
   const uint32_t a[4] = {seed, seed ^ 0x01230456u, seed ^ 0x07650321u, seed ^ 0x02460135u};
   const uint32_t b0 = seed ^ 0x03170264u, b1 = seed ^ 0x05730421u;

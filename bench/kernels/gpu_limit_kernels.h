@@ -1,4 +1,4 @@
-// Kernels that only reach the device's limits. The functions launch on a CUDA stream and do not wait.
+// Kernels that only measure the device's limits. The functions launch on a CUDA stream and do not wait.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,11 +12,11 @@ namespace maxsim::bench {
 // Reads `bytes` (a multiple of 16) once. `sink` is one float that is never written in practice.
 cudaError_t LaunchRead(const void* memory, size_t bytes, float* sink, cudaStream_t stream);
 
-// Multiplies for `iterations` in every warp of a full grid by mma.sync (F16, BF16, I8) or fused multiply-adds (F32).
-// *operations is set to the number of operations, two per product.
+// Launches a full grid of warps, each of which multiplies for `iterations` by mma.sync (F16, BF16, I8) or fused
+// multiply-adds (F32). Sets *operations to the number of operations, two per product.
 cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double* operations, cudaStream_t stream);
 
-// Does what LaunchMultiply does by wgmma, on compute capability 9.0 only: F16, BF16 or I8.
+// Does the same as LaunchMultiply with wgmma, for F16, BF16 or I8. Needs compute capability 9.0.
 cudaError_t LaunchWgmma(ScalarType type, int iterations, int num_sms, float* sink, double* operations,
                         cudaStream_t stream);
 

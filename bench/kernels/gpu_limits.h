@@ -22,7 +22,7 @@ struct GpuLimits {
   double bf16_mma = 0, bf16_wgmma = 0;
   double i8_mma = 0, i8_wgmma = 0;
 
-  // Returns the operations per second of the faster way to multiply a storage type.
+  // Returns the operations per second for a storage type, by the faster way of multiplying it.
   double Operations(ScalarType type) const {
     switch (type) {
       case ScalarType::kF32:
@@ -43,23 +43,24 @@ struct GpuLimits {
   }
 };
 
-// Returns the kernel driver's version where its module shows it, else the CUDA version that the driver supports.
+// Returns the version of the kernel driver. If its module does not show it, returns the CUDA version that the driver
+// supports.
 std::string DriverVersion();
 
 // Measures the current device. Takes about 4 GiB of device memory, 256 MiB of pinned host memory and 0.5 s.
 absl::StatusOr<GpuLimits> MeasureGpuLimits();
 
-// Reads 256 MiB that nothing else uses, so that the cache holds nothing of the last run. It writes nothing, since cache
-// lines that wait to be written back would slow the next kernel down.
+// Reads 256 MiB that nothing else uses, so that the cache keeps nothing of the previous run. Does not write, since
+// cache lines that still have to be written back would slow down the next kernel.
 class CacheFlush {
  public:
   static absl::StatusOr<CacheFlush> Create();
   CacheFlush(CacheFlush&& other) noexcept;
   ~CacheFlush();
-  // Enqueues the read on a CUDA stream. Work that is enqueued after it finds the cache flushed, and is launched during
-  // the 60 us that the read takes, so that launches add no time.
+  // Enqueues the read on a CUDA stream, so that the cache is flushed for work that is enqueued after it. The read
+  // takes 60 us. The host launches that work during this time, so the launches add no time.
   absl::Status Enqueue(cudaStream_t stream);
-  // Reads, and returns when that is done.
+  // Reads, and returns when the read has finished.
   absl::Status Run();
 
  private:

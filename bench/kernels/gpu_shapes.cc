@@ -39,13 +39,13 @@ class Random {
   }
   // Returns a number in (0, 1).
   double Uniform() { return (static_cast<double>(Next() >> 12) + 0.5) * 0x1p-52; }
-  // Returns a number in [0, bound). It is a remainder, whose bias is far too small to be measured here.
+  // Returns a number in [0, bound). It is a remainder, whose bias is too small to matter here.
   uint64_t Below(uint64_t bound) { return Next() % bound; }
   double Normal() {
     const double radius = std::sqrt(-2 * std::log(Uniform()));
     return radius * std::cos(2 * std::numbers::pi * Uniform());
   }
-  // Returns a number in low .. high whose logarithm is spread evenly.
+  // Returns a number in low .. high. Its logarithm is distributed evenly.
   int64_t LogUniform(int64_t low, int64_t high) {
     const double from = std::log(static_cast<double>(low)), to = std::log(static_cast<double>(high) + 1);
     return std::clamp(static_cast<int64_t>(std::exp(from + (to - from) * Uniform())), low, high);
@@ -55,7 +55,7 @@ class Random {
   uint64_t state_;
 };
 
-// Returns one seed for every type and width of a shape (FNV-1a of its name).
+// Returns the seed of a shape (FNV-1a of its name), which is the same for every type and width.
 uint64_t SeedOf(const GpuCase& shape) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : shape.name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
@@ -68,7 +68,7 @@ void UsePassages(GpuCase& shape) {
   shape.max_document_tokens = kPassageMax;
 }
 
-// Reads a number in 1 .. limit. Returns false when `text` is none.
+// Reads a number in 1 .. limit. Returns false if `text` is no such number.
 template <class T>
 bool ReadNumber(absl::string_view text, int64_t limit, T& target) {
   int64_t value = 0;
@@ -96,8 +96,8 @@ bool ReadSelection(absl::string_view text, GpuCase& shape) {
          ReadNumber(parts[1], kMaxTopK, shape.select_k);
 }
 
-// Reads the part of a name that says how many documents there are and, for lists, how many each list has: "1000" or
-// "1000of100000". Returns false when `text` is none.
+// Reads the part of a name that has the number of documents: "1000". For lists, it has the size of each list and the
+// number of documents: "1000of100000". Returns false if `text` has another form.
 bool ReadDocuments(absl::string_view text, bool lists, GpuCase& shape) {
   if (!lists) return ReadNumber(text, kMaxShardDocuments, shape.num_documents);
   const std::vector<absl::string_view> parts = absl::StrSplit(text, "of");

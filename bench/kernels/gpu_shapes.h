@@ -40,18 +40,18 @@ struct GpuCase {
   double ExpectedTokens() const;
 };
 
-// Returns the shape that a name describes, or INVALID_ARGUMENT, with the name, for a name that the grammar above or the
-// limits of a call do not allow.
+// Returns the shape that a name describes. If the grammar above or the limits of a call do not allow the name,
+// returns INVALID_ARGUMENT with the name.
 absl::StatusOr<GpuCase> ParseGpuCase(absl::string_view name);
 
-// GoalCases returns the shapes of the goals (docs/performance/kernels.md). AllCases returns those and the other shapes
-// of the comparison: bf16, INT8 and every width.
+// GoalCases returns the shapes of the goals (docs/performance/kernels.md). AllCases returns these and the other
+// shapes of the comparison: bf16, INT8 and every width.
 std::vector<GpuCase> GoalCases();
 std::vector<GpuCase> AllCases();
 
-// Returns the cases that a user asks for: `names` are "goals", "all" or names of shapes. A shape that AllCases holds
-// comes in the storage types and widths that it has there, unless `types` or `dims` say otherwise; any other in f16 and
-// 128 columns. No case comes twice.
+// Returns the cases that a user has chosen. Each name is "goals", "all" or the name of a shape. A shape that AllCases
+// has is returned in the storage types and widths that it has there, and any other shape in f16 and 128 columns.
+// `types` and `dims`, if not empty, replace these. No case is returned twice.
 absl::StatusOr<std::vector<GpuCase>> SelectCases(absl::Span<const std::string> names,
                                                  absl::Span<const ScalarType> types, absl::Span<const int32_t> dims);
 
@@ -63,7 +63,8 @@ std::vector<GpuCase> RandomCases(int count, uint64_t seed);
 // Returns where each document's tokens begin: [num_documents + 1].
 std::vector<int64_t> OffsetsOf(const GpuCase& shape);
 
-// Returns each query's candidates, distinct and in no order. The lists are empty where the case has none.
+// Returns the candidates of each query. They are distinct and in no order. If the case has no lists, the lists are
+// empty.
 std::vector<std::vector<uint32_t>> ListsOf(const GpuCase& shape);
 
 }  // namespace maxsim::bench

@@ -1,5 +1,5 @@
-// A sweep runs random shapes and compares their times with their rooflines, to find shapes that are far from what the
-// device can do.
+// A sweep runs random shapes and compares their times with their rooflines. It finds shapes that are much slower than
+// the device allows.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,13 @@ struct Sweep {
 inline constexpr double kSweepMinSeconds = 20e-6;
 inline constexpr double kSweepCloseRatio = 1.5;
 
-// Runs RandomCases(count, seed), each checked against FP64 on a few documents. Prints a line for every shape that
-// counts and is not close. Returns UNAVAILABLE when the device is lost; other errors of a shape go to `failures`.
+// Runs RandomCases(count, seed), and checks a few documents of each against FP64. Prints a line for every shape that
+// counts and is not close to its roofline. Returns UNAVAILABLE if the device is lost. Other errors of a shape go to
+// `failures`.
 absl::StatusOr<Sweep> RunSweep(cuda::CudaBackend& backend, const GpuLimits& limits, CacheFlush& flush,
                                const SweepOptions& options);
 
-// Returns whether the error says that the backend does not score the storage type, which is no failure.
+// Returns whether the error says that the backend does not score the storage type. Such an error is no failure.
 bool IsRefusal(const GpuCase& shape, const absl::Status& status);
 
 }  // namespace maxsim::bench

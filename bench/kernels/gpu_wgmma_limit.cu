@@ -1,5 +1,5 @@
-// A kernel that only runs Hopper's wgmma at its full rate. It has two warpgroups per multiprocessor, as the scoring
-// kernels have, takes operand a from registers and b from shared memory, and adds into two sets of sums.
+// A kernel that only runs Hopper's wgmma at its full rate. Like the scoring kernels it has two warpgroups per
+// multiprocessor, takes operand a from registers and b from shared memory, and adds into two sets of sums.
 #include "bench/kernels/gpu_limit_kernels.h"
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 
@@ -14,7 +14,8 @@ constexpr int kSets = 2;
 constexpr int kStepsPerTile = 4;  // k-steps of 32 bytes
 constexpr int kSums = kTokens / 2;
 
-// Keeps the sums in their registers at this place. Otherwise ptxas would move them while wgmma runs, and wait for that.
+// Keeps the sums in their registers at this place. Otherwise ptxas would move them while wgmma runs, and would wait
+// for wgmma to end.
 __device__ __forceinline__ void Hold(float (&sums)[kSums]) {
 #pragma unroll
   for (int n = 0; n < kSums; ++n) asm volatile("" : "+f"(sums[n])::"memory");
@@ -24,8 +25,8 @@ __device__ __forceinline__ void Hold(int (&sums)[kSums]) {
   for (int n = 0; n < kSums; ++n) asm volatile("" : "+r"(sums[n])::"memory");
 }
 
-// Returns random bits that data may have: any bytes for I8, else two numbers of magnitude 0.5 to 1 with random
-// mantissas.
+// Returns random bits that real data could have: any bytes for I8, otherwise two numbers of magnitude 0.5 to 1 with
+// random mantissas.
 template <ScalarType kType>
 __device__ __forceinline__ uint32_t Operand(uint32_t index) {
   uint32_t bits = index * 0x9e3779b9u;
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(kWgmmaThreads, 1) MultiplyByWarpgroup(int iter
 #pragma unroll
     for (int n = 0; n < 4; ++n) a[s][n] = Operand<kType>((threadIdx.x * 64 + s * 4 + n) ^ 0x5a5a0000u);
   }
-  // The fence lets wgmma read what ordinary stores wrote.
+  // With this fence wgmma can read the values that ordinary stores wrote.
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   const uint64_t b = cuda::sm90::DescribeOperand(static_cast<uint32_t>(__cvta_generic_to_shared(tiles)));

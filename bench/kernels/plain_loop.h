@@ -1,4 +1,4 @@
-// The plain loops that the CPU backend is compared with: MaxSim in its most obvious form.
+// The plain loops with which the CPU backend is compared: MaxSim in its most obvious form.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace maxsim::bench {
 using PlainLoop = void (*)(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
                            int64_t num_documents, int64_t dim, float* scores);
 
-// The plain loop, compiled with -O3 as the rest of the build is.
+// The plain loop, compiled with -O3 like the rest of the build.
 void PlainLoopScores(const float* query, int64_t num_query_tokens, const float* tokens, const int64_t* offsets,
                      int64_t num_documents, int64_t dim, float* scores);
 

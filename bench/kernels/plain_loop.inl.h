@@ -1,5 +1,5 @@
-// The loop of both functions of plain_loop.h. It calls no inline functions of other headers: copies of them that are
-// compiled with AVX2 flags could be linked into other files.
+// The loop of both functions of plain_loop.h. It calls no inline functions of other headers: such a function would be
+// compiled with AVX2 flags here, and this copy could be linked into other files.
 #pragma once
 
 #include <cstdint>

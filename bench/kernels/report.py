@@ -39,8 +39,8 @@ selection alone.
 
 LIMIT, RATE, TIME, PEER, PEER_8, PEER_ANY = "x limit", "rate", "ms", "peer", "8-bit peer", "peer in any precision"
 
-# The bounds of (shape, storage, columns). LIMIT and TIME have upper bounds; RATE (TFLOP/s, TOP/s) and the peers (how
-# many times as fast) have lower ones.
+# The bounds of (shape, storage, columns). LIMIT and TIME have upper bounds. RATE (TFLOP/s, TOP/s) and PEER (how many
+# times as fast as the best peer) have lower bounds.
 GOALS = {
     ("1x1000x32x300", "f16", 128): {LIMIT: 1.40, PEER: 1.1},
     ("1x10000x32x300", "f16", 128): {LIMIT: 1.04},
@@ -69,7 +69,7 @@ SWEEP_SHARE, SWEEP_WORST = 0.9, 2.5
 SWEEP_LIMITS = {"read_gbs", "fp16_tflops", "int8_tops"}
 
 TOP_KEYS = {"device", "driver", "commit", "command", "date", "limits", "rows"}
-# A sweep of another run has all of these members; one of this run has none.
+# A sweep that was taken from another run has all of these members. A sweep of this run has none of them.
 RUN_KEYS = {"commit", "command", "date", "limits"}
 ROW_KEYS = {"shape", "storage", "d", "ours_ms", "limit_ms", "tflops", "gbs", "max_rel_error", "peers"}
 
@@ -152,7 +152,7 @@ def verdict(row, rows):
         if value is None:
             unknown = True
         elif not is_met(bound, limit, value):
-            # Takes a third digit if the value would otherwise look equal to the goal.
+            # Adds a third digit if the value would otherwise look equal to the goal.
             ratio = f"{value:.2f} x" if round(value, 2) != limit else f"{value:.3f} x"
             failures.append({TIME: f"{value:.4f} ms", RATE: f"{value:,.0f}"}.get(bound, ratio))
     text = ", ".join(describe(bound, limit, row["storage"]) for bound, limit in goal.items())
@@ -249,7 +249,8 @@ def markdown(report, plot):
     return "\n".join(lines)
 
 
-# The plot shows time over limit of every row on a logarithmic axis, ours and the best peer's, and the sweep below.
+# The plot shows the time of every row over its limit on a logarithmic axis, for this project and for the best peer.
+# The sweep is shown below the rows.
 WIDTH, LEFT, RIGHT, ROW_HEIGHT, TOP = 900, 270, 60, 22, 50
 OURS, OTHERS, GRID, TEXT = "#1f6feb", "#9aa4b2", "#d0d7de", "#24292f"
 SWEEP_HEIGHT = 260

@@ -33,7 +33,7 @@ class ArrayTokens : public TokenSource {
   std::vector<char> block_;
 };
 
-// Reads payloads out of a payload_bytes array, cut by their sizes.
+// Reads payloads from a payload_bytes array, and divides it by their sizes.
 class ArrayPayloads : public PayloadSource {
  public:
   ArrayPayloads(ArrayInput array, std::vector<int32_t> sizes) : array_(std::move(array)), sizes_(std::move(sizes)) {}
@@ -72,7 +72,7 @@ absl::StatusOr<ArrayInput> OpenTokens(absl::StatusOr<ArrayInput> array) {
   return array;
 }
 
-// Token counts, one an entry, that sum to `num_tokens`.
+// Reads the token counts of documents, one per entry. Their sum must be `num_tokens`.
 absl::StatusOr<std::vector<int32_t>> ReadLengthArray(ArrayInput& array, int64_t num_tokens) {
   std::vector<int32_t> lengths;
   int64_t sum = 0;
@@ -97,8 +97,8 @@ absl::StatusOr<std::vector<int32_t>> ReadLengthArray(ArrayInput& array, int64_t 
   return lengths;
 }
 
-// Reads entries that start at 0, end at `total` and grow by `low` .. `high`, and returns their differences. `max_steps`
-// bounds their number.
+// Reads entries that start at 0, end at `total`, and grow by `low` .. `high` at each step. Returns the steps, at most
+// `max_steps` of them.
 absl::StatusOr<std::vector<int32_t>> ReadOffsetArray(ArrayInput& array, int64_t max_steps, int64_t low, int64_t high,
                                                      int64_t total) {
   std::vector<int32_t> lengths;
@@ -123,17 +123,17 @@ absl::StatusOr<std::vector<int32_t>> ReadOffsetArray(ArrayInput& array, int64_t 
   return lengths;
 }
 
-// Returns one difference for each document.
+// Returns one size per document: the differences of the array's entries.
 absl::StatusOr<std::vector<int32_t>> ReadSizes(ArrayInput& array, int64_t num_documents, int64_t low, int64_t high,
                                                int64_t total) {
-  // An array that is too long, or of another kind, is refused by the reader.
+  // The reader refuses an array that is too long or that has a wrong type.
   if (array.shape.size() == 1 && array.shape[0] < num_documents + 1) {
     return Invalid(array.origin, ": ", array.shape[0], " entries, expected ", num_documents + 1);
   }
   return ReadOffsetArray(array, num_documents, low, high, total);
 }
 
-// Arrays of an archive, or of .npy files if there is none.
+// Reads documents from the arrays of an archive. If there is no archive, reads them from .npy files.
 class ArrayDocuments : public DocumentInput {
  public:
   ArrayDocuments(std::string path, std::unique_ptr<ArrayArchive> archive)
@@ -261,8 +261,8 @@ absl::StatusOr<std::unique_ptr<TokenSource>> ArrayDocuments::MakeTokens() {
   const bool has_scales = archive_ == nullptr ? !scales_.empty() : Has(kScales);
   const std::string rotation = archive_ == nullptr ? "" : archive_->FindMetadata(kRotationKey).value_or("");
   if (!IsQuantized(tokens_.type)) {
-    // Float values with scales or a rotation are refused: they are not the token vectors, and this code cannot convert
-    // them.
+    // Refuse float values that have scales or a rotation: they are not the token vectors, and this code cannot
+    // convert them.
     if (has_scales || !rotation.empty()) {
       return Invalid(tokens_.origin, ": ", Name(tokens_.type), " values with ", has_scales ? "scales" : "a rotation",
                      "; only i8 and f8_e4m3 ones can have them");

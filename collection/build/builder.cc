@@ -66,7 +66,7 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
   return absl::OkStatus();
 }
 
-// Each folder has a lock and a shard open.
+// Each folder has an open lock and an open shard.
 absl::Status CheckDescriptors(size_t num_folders) {
   constexpr size_t kOthers = 64;  // inputs, libraries
   const size_t needed = 2 * num_folders + kOthers;
@@ -76,7 +76,7 @@ absl::Status CheckDescriptors(size_t num_folders) {
                                           " files open, and this process may have ", limit.rlim_cur, " (ulimit -n)"));
 }
 
-// Returns the most that the codes of a shard take.
+// Returns an upper bound of the bytes that the codes of a shard take.
 int64_t MaxCodesBytes(const BuildOptions& options, int64_t dim, const ShardPlan& plan) {
   if (options.codes.planes == 0) return 0;
   const Manifest manifest{.name = "",
@@ -93,7 +93,7 @@ int64_t MaxCodesBytes(const BuildOptions& options, int64_t dim, const ShardPlan&
                                .checksum = ""});
 }
 
-// Does, one after another, what BuildPartitions promises.
+// Does the steps that BuildPartitions promises, one after another.
 class Build {
  public:
   Build(const BuildOptions& options, absl::Span<const PartitionFolder> partitions, const Catalog& catalog,
@@ -155,7 +155,7 @@ absl::Status Build::DealOut() {
     sets_.sets.front().documents = {.size = num_documents};
     return absl::OkStatus();
   }
-  // The documents are sorted by their sets, and keep their order in each.
+  // Sort the documents by their sets. Documents of one set keep their order.
   std::vector<int64_t> ends(targets_.size());
   for (int64_t document = 0; document < num_documents; ++document) {
     const int32_t slot = catalog_.slot(document);
@@ -254,7 +254,7 @@ absl::Status Build::WriteAll() {
                       .loss = &progress_.loss});
 }
 
-// Makes the manifests, once the shards are there.
+// Makes the manifests, after the shards were written.
 void Build::Complete() {
   progress_.documents_done = progress_.documents_total;
   progress_.bytes_done = progress_.bytes_total;
@@ -336,8 +336,8 @@ absl::StatusOr<std::vector<Manifest>> Build::Run() {
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
   std::vector<Manifest> manifests;
   for (const TargetFolder* const target : target_pointers_) {
-    // The removal of files may reach the disk before the rename. After a power failure the previous generation would
-    // then lack its files.
+    // If the folder was not synced, the removal of files may reach the disk before the rename does. After a power
+    // failure the previous generation would then lack its files.
     if (progress_.synchronised.ok()) target->RemoveOld();
     manifests.push_back(target->manifest());
   }

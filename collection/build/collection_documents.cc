@@ -15,7 +15,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Walks over the shards of a collection one after another, with one open at a time.
+// Walks over the shards of a collection one after another. Only one shard is open at a time.
 class ShardWalk {
  public:
   ShardWalk(std::string folder, std::shared_ptr<const Manifest> manifest, bool check_checksums)
@@ -23,13 +23,13 @@ class ShardWalk {
 
   const Manifest& manifest() const { return *manifest_; }
 
-  // Returns the present shard, or null before the first Next.
+  // Returns the current shard, or null before the first call of Next.
   const Shard* shard() const { return shard_.get(); }
 
-  // Returns what decodes the present shard's rows of residual codes.
+  // Returns the decoder of the current shard's rows of residual codes.
   const ResidualDecoder& decoder() const { return *decoder_; }
 
-  // Opens the next one; there must be one.
+  // Opens the next shard. There must be one.
   absl::Status Next() {
     shard_.reset();
     absl::StatusOr<std::shared_ptr<const Shard>> opened =
@@ -81,7 +81,8 @@ class ShardTokens : public TokenSource {
       const DocumentsView& documents = walk_.shard()->documents();
       const int64_t count = std::min(num_rows - done, documents.num_tokens() - row_);
       Copy(documents, count, block_.data() + static_cast<size_t>(done * dim()) * SizeOf(type()));
-      // Fails if the mapped file changed or could not be read, so that only rows that were hashed are copied on.
+      // Fails if the mapped file was changed or could not be read. So every row that is copied on is one that was
+      // hashed.
       if (absl::Status status = walk_.shard()->Check(); !status.ok()) return status;
       row_ += count;
       done += count;
@@ -123,7 +124,7 @@ class ShardTokens : public TokenSource {
 
 class ShardPayloads : public PayloadSource {
  public:
-  // Tokens are read, and hashed, before the payloads of their documents.
+  // The checksums need not be verified here: the tokens, which are read before the payloads, are hashed.
   ShardPayloads(std::string folder, std::shared_ptr<const Manifest> manifest)
       : walk_(std::move(folder), std::move(manifest), /*check_checksums=*/false) {}
 
@@ -177,7 +178,7 @@ class CollectionDocuments : public DocumentInput {
   std::vector<int64_t> TakePositions() override { return std::move(positions_); }
 
  private:
-  // Calls `take` with each document's shard and its number in it. The first error ends the walk.
+  // Calls `take` with each document's shard and the document's index in this shard. The first error ends the walk.
   absl::Status ForEachDocument(absl::FunctionRef<absl::Status(const Shard& shard, int64_t document)> take) const {
     ShardWalk walk(folder_, manifest_, /*check_checksums=*/false);
     for (const ShardEntry& entry : manifest_->shards) {

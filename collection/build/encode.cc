@@ -17,7 +17,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Does, one after another, what EncodeCollection promises.
+// Does the steps that EncodeCollection promises, one after another.
 class Encoding {
  public:
   Encoding(const EncodeOptions& options, const BuildObserver& observer)
@@ -125,8 +125,8 @@ absl::Status Encoding::Publish() {
   if (!status.ok()) return status;
   progress_.synchronised = result_.synchronised;
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
-  // The removal of files may reach the disk before the rename. After a power failure the previous generation would then
-  // lack its files.
+  // If the folder was not synced, the removal of files may reach the disk before the rename does. After a power
+  // failure the previous generation would then lack its files.
   if (result_.synchronised.ok()) RemoveOldGenerations(options_.folder, next_, before_);
   return absl::OkStatus();
 }

@@ -21,7 +21,8 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the generation in a name that ShardFileName, FieldFileName or CodeFileName made, or nullopt for other names.
+// Returns the generation in a file name. Returns nullopt unless ShardFileName, FieldFileName or CodeFileName made the
+// name.
 std::optional<int64_t> GenerationOf(const std::string& name) {
   long long generation = 0;
   long long index = 0;
@@ -96,7 +97,7 @@ UnpublishedFiles::~UnpublishedFiles() {
 
 absl::Status PublishGeneration(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files,
                                absl::Status* synchronised) {
-  // The shards' names must be on disk before the manifest that has them.
+  // The shards' names must be on disk before a manifest that contains them.
   if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
   if (absl::Status status = PublishManifest(manifest, folder, synchronised); !status.ok()) return status;
   files.Keep();

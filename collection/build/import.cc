@@ -33,7 +33,7 @@ absl::Status CheckFieldValues(const DocumentLine& line, FieldReader& fields) {
   return Prefix(Cat("id ", line.id_type == IdType::kInt64 ? Cat(line.int_id) : Quote(line.string_id), ": "), status);
 }
 
-// Does, one after another, what OpenImport promises.
+// Does the steps that OpenImport promises, one after another.
 class Importer {
  public:
   Importer(const ImportOptions& options, const BuildObserver& observer) : options_(options), observer_(observer) {}
@@ -147,7 +147,7 @@ absl::Status Importer::ReadLines(IdCollector& ids) {
 }
 
 absl::Status Importer::ReadPayloadSizes() {
-  // If there is a file of ids, all payloads come from it.
+  // If there is a file of ids, all payloads are taken from it.
   if (!options_.ids.empty()) {
     import_.catalog->payload_sizes = std::move(payload_sizes_of_lines_);
     return absl::OkStatus();

@@ -20,11 +20,11 @@
 namespace maxsim::collection {
 namespace {
 
-// Bytes of originals that are encoded before their codes are written: enough to keep the threads busy, and a small part
-// of the machine's memory.
+// Bytes of originals that are encoded before their codes are written. This is enough to keep the threads busy, and
+// little compared with the machine's memory.
 constexpr int64_t kBatchRowBytes = int64_t{64} << 20;
 
-// Documents that a thread takes at a time. An encoder of a range begins with a few allocations.
+// The number of documents that a thread takes at a time. Encoding a range of documents begins with a few allocations.
 constexpr int64_t kDocumentsAtATime = 16;
 
 // Returns a view of the documents begin .. end - 1, and stores their offsets in `offsets`.
@@ -41,7 +41,7 @@ DocumentsView SubView(const DocumentsView& documents, int64_t begin, int64_t end
   return view;
 }
 
-// Says which value of a document cannot be encoded.
+// Returns an error that says which value of a document cannot be encoded.
 absl::Status DescribeUnusable(const Shard& shard, int64_t document, const absl::Status& status) {
   const DocumentsView& documents = shard.documents();
   const auto dim = static_cast<size_t>(documents.dim);
@@ -144,7 +144,7 @@ absl::Status CodeFilesWriter::EncodeBatch(int64_t begin, int64_t end) {
 
 absl::Status CodeFilesWriter::WriteBatch(int64_t begin, int64_t end) {
   if (manifest_.codes->factors) {
-    // The file has the factors after all rows of the plane.
+    // In the file, the factors follow all rows of the plane.
     const int64_t rows_end =
         kWriterAlignment + entry_.num_tokens * PlaneFileRowBytes(files_[0].layout.file, manifest_.dim);
     absl::Status status =

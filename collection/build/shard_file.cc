@@ -53,7 +53,7 @@ absl::Status ShardFile::AddPayload(std::string_view payload) {
   return absl::OkStatus();
 }
 
-// Writes the buffered payloads to their place, at the end of the file.
+// Writes the buffered payloads to their place at the end of the file.
 absl::Status ShardFile::FlushEarlyPayloads() {
   const int64_t end = plan_.num_bytes - plan_.payload_bytes + early_payload_bytes_;
   absl::Status status = file_->WriteAhead(end - static_cast<int64_t>(early_payloads_.size()), early_payloads_.data(),
@@ -88,7 +88,7 @@ absl::Status ShardFile::WriteStringIds() {
   return status;
 }
 
-// Writes what stands between the rows and the payloads that come from now on, in the order of FormatShardHeader.
+// Writes the sections between the rows and the remaining payloads, in the order of FormatShardHeader.
 absl::Status ShardFile::WriteMiddle() {
   if (std::exchange(has_middle_, true)) return absl::OkStatus();
   const bool has_string_ids = layout_.id_type == IdType::kString;

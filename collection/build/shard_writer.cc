@@ -13,8 +13,8 @@
 namespace maxsim::collection {
 namespace {
 
-// All files' buffers together, two of them a file; and the least that one has, so that a write stays far larger than
-// what a system call takes.
+// The size of the buffers of all files together (two buffers per file), and the minimum size of one buffer. With the
+// minimum, a write is still much larger than what a system call costs.
 constexpr size_t kAllBufferBytes = size_t{256} << 20;
 constexpr size_t kLeastBufferBytes = size_t{64} << 10;
 
@@ -47,7 +47,7 @@ class ShardsWriter {
   }
 
  private:
-  // The shard of a set that is being written, or the next one.
+  // The shard of a set that is being written. If none is, the set's next shard.
   struct OpenShard {
     std::unique_ptr<ShardFile> file;  // null before its first row
     size_t plan = 0;
@@ -82,7 +82,7 @@ class ShardsWriter {
   int64_t finished_bytes_ = 0;   // of shards that are complete
 };
 
-// Writes the rows of a block, those of neighbouring documents of one set at once.
+// Writes the rows of a block. Rows of neighbouring documents of the same set are written in one piece.
 absl::Status ShardsWriter::Deal(const RowReader::Block& block) {
   const char* run = block.rows;
   int64_t run_rows = 0;
@@ -123,7 +123,8 @@ absl::Status ShardsWriter::Open(size_t set_idx) {
   return absl::OkStatus();
 }
 
-// Counts a document whose rows have all been seen. Unless it ends its shard, its last rows may not be appended yet.
+// Counts a document after all of its rows were seen. Its last rows may not be appended yet, unless it is the last
+// document of its shard.
 absl::Status ShardsWriter::EndDocument(size_t set_idx, int64_t document) {
   OpenShard& open = open_[set_idx];
   ++next_document_;
@@ -140,8 +141,8 @@ absl::Status ShardsWriter::EndDocument(size_t set_idx, int64_t document) {
   return FinishShard(set_idx);
 }
 
-// Writes payloads up to that of `last_document`. Runs when the rows of a shard are complete, so that most payloads need
-// not be written ahead of rows. With a single set, none is.
+// Writes the payloads up to that of `last_document`. Runs when the rows of a shard are complete, so that few payloads
+// must be written before rows that precede them in the file. With a single set there are none.
 absl::Status ShardsWriter::DealPayloads(int64_t last_document) {
   for (; next_payload_ <= last_document; ++next_payload_) {
     const absl::StatusOr<std::string_view> payload = payloads_->Next();

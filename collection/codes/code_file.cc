@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 3> kPlaneNames = {"plane0", "plane1", "pl
 constexpr int64_t kBoundNumbers = 4;
 static_assert(sizeof(CodeBound) == kBoundNumbers * sizeof(uint16_t));
 
-// Numbers of F16 from here on are infinite, no numbers, or negative.
+// F16 numbers with these bits or higher ones are infinite, NaN, or negative.
 constexpr uint16_t kF16Infinity = 0x7c00;
 
 absl::Status CheckKey(const SafetensorsHeader& header, std::string_view key, std::string_view expected) {
@@ -37,7 +37,7 @@ absl::StatusOr<const SafetensorsTensor*> Find(const SafetensorsHeader& header, s
   return tensor;
 }
 
-// The tensors of a file, as its header has them.
+// The tensors of a file, as its header describes them.
 struct CodeTensors {
   const SafetensorsTensor* plane = nullptr;
   const SafetensorsTensor* factors = nullptr;  // or null
@@ -89,7 +89,7 @@ absl::Status CheckScales(const FloatArray& scales, int64_t num_documents, const 
     if (idx % kStopBlockDocuments == 0) {
       if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     }
-    // Written so that NaN fails it.
+    // This form of the condition also refuses NaN.
     if (!(scales[idx] >= 0) || !std::isfinite(scales[idx])) {
       return Invalid("scales[", idx, "]: ", scales[idx], " is not finite, or below 0");
     }
@@ -156,7 +156,8 @@ absl::StatusOr<CodeBytesRange> CheckCodeFileHeader(const SafetensorsHeader& head
   const absl::StatusOr<CodeTensors> tensors = FindTensors(header, layout);
   if (!tensors.ok()) return tensors.status();
   CodeBytesRange range = {tensors->plane->begin, tensors->plane->end};
-  // If the factors follow the rows, they are mapped, too. This is so in all files that this project writes.
+  // If the factors follow the rows directly, they are mapped, too. All files that this project writes have this
+  // order.
   if (tensors->factors != nullptr && tensors->factors->begin == range.end) range.end = tensors->factors->end;
   return range;
 }

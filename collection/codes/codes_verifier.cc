@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::array<int, 3> kPlaneCounts = {1, 2, 4};
 
-// How far a stored bound may exceed the exact one before rounding: 16 times what encoding adds
-// (kernels/codes/encode.h), which is little compared with a step of F16, 2^-10.
+// The factor by which a stored bound may exceed the exact one before rounding. It is 16 times what encoding adds
+// (kernels/codes/encode.h), and is small compared with a step of F16, which is 2^-10.
 constexpr double kMaxInflation = 1 + 0x1p-36;
 constexpr double kMaxResidualInflation = 0x1p-34;  // of the squared norm, added to the squared residual
 
@@ -31,7 +31,7 @@ Mistake DifferentBit(int64_t token, int32_t column, int plane, bool stored) {
              stored ? 0 : 1);
 }
 
-// Returns the first bit of a token's code that is not the one of its vector.
+// Returns the first bit of a token's code that differs from the bit that its vector gives.
 Mistake CompareCells(const CodesView& codes, const std::vector<CodeCell>& stored, const std::vector<CodeCell>& expected,
                      int64_t token) {
   for (size_t column = 0; column < expected.size(); ++column) {
@@ -50,7 +50,7 @@ Mistake CompareCells(const CodesView& codes, const std::vector<CodeCell>& stored
 
 bool BitOf(const uint8_t* row, BitPlace place) { return (row[place.byte] >> place.bit & 1) != 0; }
 
-// Returns the first bit beyond the vector's columns that is set.
+// Returns the first bit after the vector's columns that is set.
 Mistake ComparePadding(const CodesView& codes, int64_t row, int64_t token) {
   const int32_t dim = codes.shape.dim;
   const size_t place = static_cast<size_t>(row) * PlaneRowBytes(dim);
@@ -68,7 +68,7 @@ Mistake ComparePadding(const CodesView& codes, int64_t row, int64_t token) {
   return std::nullopt;
 }
 
-// Returns the first wrong scale or factor: one that differs from the result of encoding (kernels/codes/encode.h).
+// Returns the first scale or factor that differs from the result of encoding (kernels/codes/encode.h).
 Mistake CompareLengths(const CodesView& codes, const DocumentsView& documents, int64_t document) {
   const int64_t begin = documents.offsets[document];
   const int64_t end = documents.offsets[document + 1];
@@ -98,7 +98,7 @@ Mistake CompareLengths(const CodesView& codes, const DocumentsView& documents, i
   return std::nullopt;
 }
 
-// `exact` is what a number of a bound must not be below; `most` what it must not pass.
+// The stored bound must be at least `exact` and at most `most`.
 Mistake CompareBound(int planes, std::string_view name, uint16_t stored, double exact, double most) {
   const double value = F16ToF32(stored);
   if (value >= exact && value <= F16ToF32(RoundUpToF16(most))) return std::nullopt;
@@ -155,7 +155,7 @@ WrongCodes FindWrongCodes(const CodesView& codes, const DocumentsView& documents
       if (!found.has_value()) continue;
       const std::lock_guard lock(mutex);
       ++wrong.num_documents;
-      // Threads come to documents in order, but for those that they are at.
+      // Threads find documents almost in order, so insert this one near the end.
       const auto at = std::lower_bound(wrong.documents.begin(), wrong.documents.end(), document,
                                        [](const WrongCode& one, int64_t number) { return one.document < number; });
       wrong.documents.insert(at, {document, *std::move(found)});

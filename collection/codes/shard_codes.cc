@@ -22,7 +22,7 @@ struct ShardCodes::File {
   std::optional<InputFile> file = {};  // while it is mapped
   int64_t host_bytes = 0;
 
-  // Returns whether the bytes are those of this file.
+  // Returns whether the bytes belong to this file.
   bool Has(const void* from) const {
     const auto* const at = static_cast<const uint8_t*>(from);
     return at >= bytes.data() && at < bytes.data() + bytes.size();
@@ -38,21 +38,23 @@ struct ShardCodes::State {
 
 namespace {
 
-// Maps planes and factors and copies everything else, by what the header says.
+// Maps the planes and factors and copies everything else, as the header describes them.
 absl::StatusOr<FileBytes> MapCodes(const InputFile& file, const CodeFileLayout& layout, const StopSignal* stop,
                                    CodeBytesRange* mapped) {
   const absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
   if (absl::IsInvalidArgument(header.status())) return DataLoss(file.path(), MessageOf(header.status()));
   if (!header.ok()) return header.status();
-  // After this check the shapes are those of the manifest, so the file takes no more memory than was planned for it.
+  // After this check the shapes are known to be those of the manifest. So the file takes no more memory than was
+  // planned for it.
   const absl::StatusOr<CodeBytesRange> range = CheckCodeFileHeader(*header, layout);
   if (!range.ok()) return DataLoss(file.path(), MessageOf(range.status()));
   *mapped = *range;
   return FileBytes::MapRange(file, range->begin, range->end, stop);
 }
 
-// Returns whether the parsed layout is the one that was mapped: the file may have changed after its header decided what
-// to map. Scales and bounds must never be mapped, because they could change after they were checked.
+// Returns whether the parsed layout is the one that was mapped. The file may have been changed after its header
+// decided which parts to map. Scales and bounds must never be mapped, because they could change after they were
+// checked.
 bool IsMapped(const CodeBytesRange& mapped, const FileBytes& bytes, const CodeFileContents& contents,
               const CodeFileLayout& layout) {
   const int64_t plane_end = mapped.begin + layout.num_tokens * PlaneFileRowBytes(layout.file, layout.shape.dim);
@@ -120,7 +122,8 @@ absl::StatusOr<std::shared_ptr<ShardCodes>> ShardCodes::Open(const Folder& folde
     state->files.push_back(*std::move(file));
   }
   auto codes = std::shared_ptr<ShardCodes>(new ShardCodes(std::move(state)));
-  // The files were read several times: to hash, to copy and to check. Checks that none changed meanwhile.
+  // The file of each code was read several times: to hash, to copy and to check it. Check that none of them was
+  // changed in the meantime.
   if (absl::Status status = codes->Check(); !status.ok()) return status;
   return codes;
 }

@@ -26,7 +26,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Does, one after another, what Compact promises.
+// Does the steps that Compact promises, one after another.
 class Compaction {
  public:
   Compaction(const std::string& folder, CollectionLog& log, uint64_t through, const CompactOptions& options)
@@ -72,7 +72,8 @@ class Compaction {
   Tombstones tombstones_;  // of the generation before, with those that the log's records make
   std::vector<LiveUpsert> upserts_;
   bool adds_payloads_ = false;  // no shard has some, and a write has
-  // Members of groups are the shards that have a live document, then the log's writes. This has the shards' numbers.
+  // The members of groups are the shards with a live document, followed by the log's writes. This vector has the
+  // shards' indices.
   std::vector<size_t> shards_of_members_;
   std::vector<ShardGroup> groups_;
   Manifest next_;
@@ -147,8 +148,8 @@ void Compaction::PlanGroups() {
     if (NumLive(shard) == 0) continue;
     const ShardEntry& entry = before_.shards[shard];
     const bool is_written = MustWrite(shard);
-    // The size of a kept shard includes its documents with tombstones. Otherwise tombstones alone could cause it to be
-    // joined.
+    // The size of a shard that is kept includes its documents with tombstones. Otherwise tombstones could be enough
+    // to cause it to be joined.
     const double share = static_cast<double>(NumLive(shard)) / static_cast<double>(entry.num_documents);
     const double num_bytes = static_cast<double>(entry.num_bytes) * (is_written ? share : 1);
     members.push_back({static_cast<int64_t>(num_bytes), is_written});
@@ -250,7 +251,7 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
              return Report(CompactStep::kShardWritten);
            },
        .loss = &result_.loss});
-  // Rows and payloads were checked before they came into a shard or the log.
+  // Rows and payloads were checked before they were written to a shard or to the log. So an invalid one means damage.
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
@@ -268,9 +269,9 @@ absl::Status Compaction::WriteSideFiles(ShardEntry& entry) {
   return next_.codes.has_value() ? EncodeShard(entry, num_bytes) : absl::OkStatus();
 }
 
-// `bytes_before`: that were written before the codes.
+// `bytes_before` is the number of bytes that were written before the codes.
 absl::Status Compaction::EncodeShard(ShardEntry& entry, int64_t bytes_before) {
-  // One thread: a server compacts beside its requests.
+  // Use one thread, because a server answers requests during a compaction.
   ShardEncoder encoder(1, [&, num_bytes = bytes_before](int64_t encoded) mutable {
     num_bytes += encoded;
     return pace_.Wait(num_bytes);
@@ -298,8 +299,8 @@ absl::Status Compaction::Publish() {
   absl::Status synchronised;
   if (absl::Status s = PublishGeneration(next_, folder_, files_, &synchronised); !s.ok()) return s;
   Report(CompactStep::kPublished).IgnoreError();
-  // The removal of files may reach the disk before the rename. After a power failure the previous generation would then
-  // lack its files.
+  // If the folder was not synced, the removal of files may reach the disk before the rename does. After a power
+  // failure the previous generation would then lack its files.
   if (synchronised.ok()) RemoveOldGenerations(folder_, next_, before_);
   return absl::OkStatus();
 }

@@ -35,7 +35,7 @@ absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const C
   if (manifest.codes.has_value() && options.storage == ScalarType::kI8) {
     manifest.codes->rotation_seed = manifest.rotation_seed;
   }
-  // Checks the options before it creates a folder.
+  // Check the options before a folder is created.
   if (absl::StatusOr<Manifest> check = ParseManifest(FormatManifest(manifest), folder); !check.ok()) {
     return check.status();
   }

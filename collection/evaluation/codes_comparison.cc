@@ -20,7 +20,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Does, one after another, what CompareCodes promises.
+// Does the steps that CompareCodes promises, one after another.
 class CodesComparer {
  public:
   CodesComparer(const std::string& folder, ScoredCollection& exact, const CodesComparisonOptions& options)
@@ -156,7 +156,8 @@ absl::Status CodesComparer::CompareQuery(int64_t query) {
     if (!bounded.ok()) return bounded.status();
     const absl::StatusOr<std::vector<ScoredDocument>> proven = Refine(query, *bounded);
     if (!proven.ok()) return proven.status();
-    // A document that was left out can reach the bound of the last one that was not (LargestOutside).
+    // The scan left out the other documents. A document that was left out can have the same bound as the last
+    // document that was not (LargestOutside).
     const bool has_all = static_cast<int64_t>(bounded->size()) == manifest.num_documents;
     agreement.num_proven += has_all || proven->back().score > bounded->back().score ? 1 : 0;
   }

@@ -17,10 +17,10 @@
 namespace maxsim::evaluation {
 namespace {
 
-// A query may have members that are not read, with any values. They may be nested this deep.
+// A query may have members that are not read. Their values may be anything, nested up to this depth.
 constexpr int kMaxQueryDepth = 100;
 
-// The line of column names that BEIR's files and others begin with: query-id corpus-id score.
+// Returns whether a line has the column names with which BEIR's files and others begin: query-id corpus-id score.
 bool IsJudgementHeader(std::string_view query, std::string_view grade) {
   std::string name;
   for (const char c : query) {

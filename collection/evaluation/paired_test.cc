@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kTableBits = 8;
 constexpr size_t kTableSize = size_t{1} << kTableBits;
 
-// Sums differences under an assignment of signs. Eight differences share a table with the sum of each of their 256
-// assignments, so that an assignment takes a look-up for each byte of signs.
+// Sums differences under an assignment of signs. For each eight differences there is a table with the sums of all 256
+// assignments of their signs. So a sum takes one look-up per byte of signs.
 class SignedSums {
  public:
   explicit SignedSums(const std::vector<double>& differences) {
@@ -33,7 +33,8 @@ class SignedSums {
     }
   }
 
-  // Returns the sum where difference i is negated when bit i of what next_bits() returns, 64 at a time, is set.
+  // next_bits() returns 64 bits at a time. Returns the sum of the differences, in which difference i is negated if
+  // bit i is set.
   template <typename NextBits>
   double Sum(NextBits next_bits) const {
     double sum = 0;
@@ -50,13 +51,13 @@ class SignedSums {
   std::vector<std::array<double, kTableSize>> tables_;
 };
 
-// `differences` are not 0.
+// No element of `differences` may be 0.
 void TestByRandomisation(const std::vector<double>& differences, uint64_t seed, PairedTest& result) {
   if (differences.empty()) return;
   const SignedSums sums(differences);
   double magnitude = 0;
   for (const double difference : differences) magnitude += std::abs(difference);
-  // Sums that are equal in exact arithmetic differ by rounding here.
+  // Rounding can make sums differ that are equal in exact arithmetic, so lower the threshold slightly.
   const double threshold = std::abs(sums.Sum([] { return uint64_t{0}; })) - 1e-12 * magnitude;
   result.is_exact = differences.size() <= static_cast<size_t>(kMaxExactDifferences);
   int64_t count = 0;
@@ -98,7 +99,7 @@ PairedTest ComparePaired(absl::Span<const double> a, absl::Span<const double> b,
     ++(difference > 0 ? result.num_wins : difference < 0 ? result.num_losses : result.num_ties);
   }
   result.mean_difference /= std::max(static_cast<double>(a.size()), 1.0);
-  // A difference of 0 has the same sum under both signs, and changes no share.
+  // A difference of 0 adds the same to the sum under both signs, so it does not change the result.
   TestByRandomisation(other_than_zero, seed, result);
   result.p_t = TestByT(differences, result.mean_difference);
   return result;

@@ -14,7 +14,7 @@ namespace {
 
 using collection::NpyFile;
 
-// The elements in a type the wire carries, and that type.
+// Returns the elements in a type that messages can have, and this type.
 std::pair<ScalarType, std::string> WireElements(const NpyFile& file) {
   const std::optional<ScalarType> same = collection::ToScalarType(file.type());
   const auto count = static_cast<size_t>(file.num_elements());

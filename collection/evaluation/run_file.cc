@@ -14,7 +14,8 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Characters that a field must not have, because readers split there: \v and \f are white space to isspace, too.
+// Characters that a field must not have, because readers of the file split at them. isspace also counts \v and \f as
+// white space.
 constexpr std::string_view kSeparators = " \t\r\n\v\f";
 
 constexpr size_t kNumFields = 6;
@@ -24,7 +25,8 @@ struct RunLine {
   int64_t number = 0;
 };
 
-// Splits a line into its fields, and returns how many there are; those beyond kNumFields are not kept.
+// Splits a line into its fields, and returns their number. Fields after the first kNumFields are counted but not
+// stored.
 size_t Split(std::string_view line, std::array<std::string_view, kNumFields>& fields) {
   size_t count = 0;
   for (size_t begin = line.find_first_not_of(kSeparators); begin != std::string_view::npos; ++count) {
@@ -35,21 +37,21 @@ size_t Split(std::string_view line, std::array<std::string_view, kNumFields>& fi
   return count;
 }
 
-// Reads the score as trec_eval keeps it: a decimal number, perhaps with a sign, rounded to a 32-bit float. Returns
-// false if that is not finite.
+// Reads the score as trec_eval does: a decimal number, perhaps with a sign, rounded to a 32-bit float. Returns false
+// if the result is not finite.
 bool ParseScore(std::string_view text, float& score) {
   if (text.substr(0, 1) == "+") text.remove_prefix(text.substr(1, 1) == "-" ? 0 : 1);
   double value = 0;
   if (!ParseNumber(text, value)) return false;
-  // The shortest decimal of the largest float is a little above it, by less than half of the distance between the
-  // largest two floats, which is 2^103.
+  // The shortest decimal of the largest float is a little above that float. The difference is less than 2^103, half
+  // of the distance between the two largest floats.
   constexpr double kMaxFloat = std::numeric_limits<float>::max();
   if (!(std::abs(value) < kMaxFloat + 0x1p103)) return false;
   score = static_cast<float>(std::clamp(value, -kMaxFloat, kMaxFloat));
   return true;
 }
 
-// Puts a query's lines into trec_eval's order. INVALID_ARGUMENT for a document that stands there twice.
+// Puts a query's lines into trec_eval's order. Returns INVALID_ARGUMENT if a document appears twice.
 absl::StatusOr<std::vector<RunDocument>> Rank(std::vector<RunLine>& lines, const std::string& query,
                                               const std::string& origin) {
   std::sort(lines.begin(), lines.end(), [](const RunLine& a, const RunLine& b) {

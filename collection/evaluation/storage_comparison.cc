@@ -13,7 +13,8 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Returns distinct numbers below `count`, `wanted` of them or all, in ascending order, by Floyd's algorithm.
+// Returns `wanted` distinct numbers below `count` in ascending order, or all of them if there are fewer. Uses Floyd's
+// algorithm.
 std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& random) {
   std::set<uint64_t> drawn;
   for (uint64_t last = count - std::min(count, wanted); last < count; ++last) {
@@ -29,7 +30,7 @@ struct Ranked {
   std::vector<float> scores;         // of the correlated documents
 };
 
-// Does, one after another, what CompareStorage promises.
+// Does the steps that CompareStorage promises, one after another.
 class Comparer {
  public:
   Comparer(ScoredCollection& before, ScoredCollection& after, const StorageComparisonOptions& options)

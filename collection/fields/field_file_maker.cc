@@ -11,7 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Field files are read whole, so their columns need the alignment of their elements only.
+// The alignment of a file's data. Field files are read whole, so columns need only the alignment of their elements.
 constexpr int64_t kAlignment = 64;
 
 void SetBit(std::vector<uint8_t>& bits, int64_t idx, bool value) {
@@ -39,7 +39,7 @@ struct Parts {
 }  // namespace
 
 struct FieldFileMaker::Column {
-  // The terms so far, numbered as they came.
+  // The terms that were added so far, numbered in the order in which they were added.
   absl::flat_hash_map<std::string, uint32_t> numbers_of_terms;
   std::vector<uint32_t> terms;  // of keyword: 0 if there is none, else 1 + number; of keywords: numbers
   std::vector<int64_t> list_offsets = {0};
@@ -82,7 +82,7 @@ void FieldFileMaker::Column::Add(FieldKind kind, int64_t document, const FieldVa
   SetBit(present, document, has_value);
 }
 
-// Adds the terms in ascending order, and what refers to them.
+// Adds the terms in ascending order, and the arrays that refer to them.
 void FieldFileMaker::Column::AddTermsTo(Parts& parts, const Field& field) const {
   std::vector<const std::pair<const std::string, uint32_t>*> sorted;
   sorted.reserve(numbers_of_terms.size());
@@ -102,7 +102,7 @@ void FieldFileMaker::Column::AddTermsTo(Parts& parts, const Field& field) const 
   } else {
     for (uint32_t& value : values) value = sorted_numbers[value];
   }
-  // The lists were in the order of the terms already.
+  // Each document's list was already in the order of the terms.
   parts.Add(field, kTermOffsets, "I64", offsets.size(), BytesOf(offsets));
   if (field.kind == FieldKind::kKeywords) {
     parts.Add(field, kListOffsets, "I64", list_offsets.size(), BytesOf(list_offsets));

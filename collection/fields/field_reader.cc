@@ -32,7 +32,7 @@ std::string_view Expected(FieldKind kind) {
   return "?";
 }
 
-// Puts values into their fields as the parser comes to them.
+// Assigns values to their fields while the parser reads them.
 class ValueEvents : public JsonEvents {
  public:
   ValueEvents(const std::vector<Field>& fields, std::vector<Node>& nodes, uint64_t payload,
@@ -42,13 +42,13 @@ class ValueEvents : public JsonEvents {
  private:
   static constexpr size_t kNone = ~size_t{0};
 
-  // A container that is open.
+  // A container that has not ended yet.
   struct Open {
     size_t node = kNone;   // whose value it is; kNone where no path leads here
     bool is_list = false;  // a list that is the value of a field
   };
 
-  // Returns the node that the value which comes next belongs to; kNone for a value that is skipped.
+  // Returns the node of the value that comes next, or kNone if that value is skipped.
   size_t TakeNode() {
     if (open_.empty()) return kNone;
     if (open_.back().is_list) return open_.back().node;
@@ -74,7 +74,8 @@ class ValueEvents : public JsonEvents {
     return nodes_[node].fields.front();
   }
 
-  // Gives a scalar to the fields of a node. `make` returns the value for a kind, or nullopt if it does not fit.
+  // Assigns a scalar to the fields of a node. `make` returns the value for a kind of field, or nullopt if the scalar
+  // does not fit the kind.
   template <typename Make>
   bool Take(size_t node, const std::string& found, const Make& make) {
     if (node == kNone) return true;
@@ -115,7 +116,7 @@ class ValueEvents : public JsonEvents {
   }
   bool TakeNumber(double value, const std::string& found) {
     return Take(TakeNode(), found, [&](FieldKind kind) -> std::optional<FieldValue> {
-      // A sum with 0 makes 0 of -0, so that equal values have equal bits.
+      // Adding 0 turns -0 into 0, so that equal values have equal bits.
       return kind == FieldKind::kNumber ? std::optional<FieldValue>(value + 0.0) : std::nullopt;
     });
   }

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMicrosPerSecond = 1'000'000;
 constexpr int64_t kSecondsPerDay = 86'400;
 
-// Takes text apart from front to back. Once something is not there, nothing more is read.
+// Reads parts of a text from front to back. After a part was missing, reads nothing more.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -34,7 +34,7 @@ class Reader {
     text_.remove_prefix(1);
     return found;
   }
-  // Reads a point and the digits after it, at least one, as microseconds. Returns 0 if there is no point.
+  // Reads a point and at least one digit after it. Returns them as microseconds, or 0 if there is no point.
   int64_t Fraction() {
     if (text_.empty() || text_[0] != '.') return 0;
     text_.remove_prefix(1);
@@ -64,8 +64,8 @@ int64_t DaysOfMonth(int64_t year, int64_t month) {
   return kDays[static_cast<size_t>(month - 1)] + (month == 2 && IsLeapYear(year) ? 1 : 0);
 }
 
-// Returns the days since 1970-01-01 in the Gregorian calendar. Years begin with March here, so that a leap day is the
-// last day of its year; 400 of them have 146,097 days.
+// Returns the days since 1970-01-01 in the Gregorian calendar. In this function years begin with March, so that a
+// leap day is the last day of its year. 400 years have 146,097 days.
 int64_t DaysSinceEpoch(int64_t year, int64_t month, int64_t day) {
   const int64_t from_march = year + 400 - (month <= 2 ? 1 : 0);  // is not negative
   const int64_t day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -105,7 +105,7 @@ std::optional<int64_t> ParseTime(std::string_view text) {
 }
 
 std::string FormatTime(int64_t micros) {
-  // Counted from 0000-01-01, nothing is negative.
+  // Count from 0000-01-01, so that no number is negative.
   const int64_t from_year_0 = micros - kMinTimeMicros;
   int64_t days = from_year_0 / (kSecondsPerDay * kMicrosPerSecond);
   const int64_t in_day = from_year_0 % (kSecondsPerDay * kMicrosPerSecond);

@@ -14,7 +14,7 @@
 namespace maxsim::collection {
 namespace {
 
-// A message lists at most this many names of fields.
+// The maximum number of field names that a message lists.
 constexpr size_t kMaxListedFields = 16;
 
 std::string ListFields(const std::vector<Field>& fields) {
@@ -62,7 +62,7 @@ std::optional<FilterValue> Convert(FieldKind kind, const FilterValue& value) {
       return std::holds_alternative<bool>(value) ? std::optional(value) : std::nullopt;
     case FieldKind::kInteger: {
       if (integer != nullptr) return value;
-      // 2^63 and above are no int64_t.
+      // Numbers of 2^63 and above do not fit into int64_t.
       constexpr double kEnd = 9223372036854775808.0;
       if (number == nullptr || std::trunc(*number) != *number || *number < -kEnd || *number >= kEnd)
         return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<FilterValue> Convert(FieldKind kind, const FilterValue& value) {
   return std::nullopt;
 }
 
-// Compares canonical values of one field.
+// Compares two canonical values of the same field.
 bool IsLess(FieldKind kind, const FilterValue& a, const FilterValue& b) {
   if (kind == FieldKind::kTime) return *ParseTime(std::get<std::string>(a)) < *ParseTime(std::get<std::string>(b));
   return a < b;  // of one type
@@ -142,7 +142,7 @@ class Canonizer {
     return absl::OkStatus();
   }
 
-  // Sorts the values of an in; one value makes an equals of it.
+  // Sorts the values of an "in". If it has only one value, makes it an "equals".
   static void SortValues(FieldKind kind, Filter& filter) {
     if (filter.kind != Filter::Kind::kIn) return;
     std::sort(filter.values.begin(), filter.values.end(),

@@ -17,7 +17,7 @@ namespace {
 // If at least one in kSparseShare documents matches, a mask is faster than sorting ordinals.
 constexpr size_t kSparseShare = 64;
 
-// Returns the value of a canonical filter as the index has it.
+// Returns the value of a canonical filter in the type that the index has.
 template <typename T>
 T ValueOf(FieldKind kind, const FilterValue& value) {
   if (kind == FieldKind::kTime) return static_cast<T>(*ParseTime(std::get<std::string>(value)));
@@ -36,7 +36,8 @@ typename SortedValues<T>::Places FindRange(const FieldIndex& field, const Sorted
   return values.InRange(bound(low), bound(high));
 }
 
-// Evaluates equals, in and range of a field with values in order. No two values of a canonical filter are equal.
+// Evaluates "equals", "in" and "range" of a field whose values are sorted. A canonical filter has no two equal
+// values.
 template <typename T>
 OrdinalBitmap EvaluateSorted(const Filter& filter, const FieldIndex& field, const SortedValues<T>& values,
                              int64_t num_documents) {
@@ -104,7 +105,8 @@ absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const Sha
   return absl::InternalError("unknown kind of field");
 }
 
-// Subtracts the negated children from the others. A complement is only needed if all children are negations.
+// Subtracts the negated children from the intersection of the others. A complement is needed only if all children are
+// negated.
 absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index, const StopCheck& check) {
   std::optional<OrdinalBitmap> set;
   for (const Filter& child : filter.children) {

@@ -6,13 +6,13 @@
 namespace maxsim::collection {
 namespace {
 
-// A term gets a bitmap if at least kFrequentDocuments documents have it, and at least one in kFrequentShare. The bitmap
-// then takes at most about 2 bytes for each of these documents, where a list takes 4. Filters unite bitmaps faster than
-// lists.
+// A term gets a bitmap if at least kFrequentDocuments documents have it, and at least one document in kFrequentShare
+// does. The bitmap takes at most about 2 bytes per document that has the term, and a list takes 4. Unions of bitmaps
+// are also faster than unions of lists.
 constexpr int64_t kFrequentDocuments = 256;
 constexpr int64_t kFrequentShare = 256;
 
-// Prefixes of sorted values take at most 2 bytes per document.
+// The prefixes of sorted values take at most 2 bytes per document.
 constexpr size_t kMaxPrefixes = 16;
 constexpr size_t kMinPrefixStep = 1024;
 
@@ -25,7 +25,7 @@ size_t MaskWords(int64_t num_documents) { return (static_cast<size_t>(num_docume
 
 void Flip(uint32_t ordinal, absl::Span<uint64_t> mask) { mask[ordinal / 64] ^= uint64_t{1} << (ordinal % 64); }
 
-// Returns bits in the order of formats.md as a mask.
+// Converts bits, whose order formats.md describes, into a mask.
 std::vector<uint64_t> MaskOf(const uint8_t* bits, int64_t num_documents) {
   std::vector<uint64_t> mask(MaskWords(num_documents));
   for (int64_t byte = 0; byte < (num_documents + 7) / 8; ++byte) {
@@ -44,7 +44,7 @@ OrdinalBitmap PresentOf(const FieldColumn& column) {
   return OrdinalBitmap::FromMask(mask);
 }
 
-// Calls `take` with each document and each number of a term that it has, in the order of the documents.
+// Calls `take` with each document and the number of each term that it has, in the order of the documents.
 template <typename Take>
 void ForEachTerm(const FieldColumn& column, const Take& take) {
   for (int64_t document = 0; document < column.num_documents; ++document) {
@@ -301,10 +301,10 @@ int64_t MaxIndexBytes(const std::vector<FieldValue>& values) {
 }
 
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes) {
-  // Arrays and terms take at most twice their bytes in the file: terms get a second array of offsets, and values, of 8
-  // bytes, get 4 for the documents that have them and 2 for prefixes. A bitmap takes at most 2 bytes for each document
-  // and 8 KiB per 65,536 documents, and a field has up to two of them (present_, is_true_). The bitmaps of frequent
-  // terms take less than the same terms' numbers in the file.
+  // An index takes at most twice the bytes of the arrays and terms in the file. Terms get a second array of offsets.
+  // Values, which have 8 bytes, get 4 more for the documents that have them, and 2 more for prefixes. A bitmap takes
+  // at most 2 bytes per document and 8 KiB per 65,536 documents, and a field has up to two bitmaps (present_,
+  // is_true_). The bitmaps of frequent terms take less than the numbers of these terms in the file.
   constexpr int64_t kContainerDocuments = 65'536;
   constexpr int64_t kMaxContainerBytes = 8192;
   constexpr int64_t kContainerOverhead = 64;

@@ -9,7 +9,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Checks a tree from the root down, and counts.
+// Checks a tree of filters from the root down, and counts its nodes and values.
 class Checker {
  public:
   absl::Status Check(const Filter& filter, int depth, bool in_and) {

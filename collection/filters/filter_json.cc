@@ -15,18 +15,18 @@ namespace {
 
 constexpr std::string_view kKeys = "and, or, not, or field with equals, in, gt, gte, lt, lte or exists";
 
-// Each level of a filter is an object, and also an array if it has siblings.
+// Each level of a filter is an object. It is also an array if it has siblings.
 constexpr int kMaxJsonDepth = 2 * kMaxFilterDepth + 2;
 
 class FilterEvents : public JsonEvents {
  public:
   FilterEvents() : JsonEvents(kMaxJsonDepth) {}
 
-  // Returns the filter, once the parser is done.
+  // Returns the filter. Call this after the parser has finished.
   Filter TakeFilter() { return std::move(*result_); }
 
  private:
-  // An object that is open.
+  // An object that has not ended yet.
   struct Node {
     Filter filter;
     std::vector<std::string> keys = {};  // that were seen; the last one's value comes next
@@ -48,7 +48,7 @@ class FilterEvents : public JsonEvents {
   }
   static bool IsList(Filter::Kind kind) { return kind == Filter::Kind::kAnd || kind == Filter::Kind::kOr; }
 
-  // Returns "and[1].not: ", the place of the value that comes next.
+  // Returns the path of the value that comes next, such as "and[1].not: ".
   std::string Where() const {
     std::string where;
     for (const Node& node : open_) {
@@ -62,7 +62,7 @@ class FilterEvents : public JsonEvents {
   bool Refuse(std::string_view found, std::string_view expected) {
     return Fail(Cat(Where(), "found ", found, ", expected ", expected));
   }
-  // Says what the present key takes.
+  // Returns a description of the values that the current key accepts.
   std::string_view Expected() const {
     const Node& node = open_.back();
     const std::string& key = node.key();

@@ -40,7 +40,7 @@ class Parser {
   }
 
  private:
-  // Finds the next token. Invalid text becomes a token, for the error message.
+  // Finds the next token. Invalid text becomes a token, too, so that the error message can show it.
   void Advance() {
     while (at_ < text_.size() && (text_[at_] == ' ' || (text_[at_] >= '\t' && text_[at_] <= '\r'))) ++at_;
     token_ = {Token::Kind::kEnd, {}, at_};
@@ -85,7 +85,7 @@ class Parser {
     return is;
   }
 
-  // Returns "position 8: ", of a byte's character.
+  // Returns the position of a byte's character, such as "position 8: ".
   std::string Position(size_t at) const {
     const auto is_character = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
     const auto* const end = text_.data() + at;
@@ -101,7 +101,7 @@ class Parser {
                    ", expected ", expected);
   }
 
-  // `depth` counts the parentheses and negations that are open.
+  // `depth` is the number of parentheses and negations that are open.
   absl::StatusOr<Filter> ParseOr(int depth) {
     return ParseList(
         depth, "or", [this](int of_member) { return ParseAnd(of_member); }, &Filter::Or);
@@ -202,7 +202,7 @@ class Parser {
     if (TakeWord("true")) return FilterValue(true);
     if (TakeWord("false")) return FilterValue(false);
     if (token.kind != Token::Kind::kString && token.kind != Token::Kind::kNumber) return Unexpected(kValueExpected);
-    // Strings and numbers are those of JSON, so its parser reads them.
+    // Strings and numbers have the form of JSON, so JSON's parser reads them.
     const nlohmann::json json = nlohmann::json::parse(token.text, nullptr, /*allow_exceptions=*/false);
     if (json.is_discarded()) {
       return Invalid(Position(token.begin), "found ", Printable(token.text, 80), ", which is no ",
@@ -227,7 +227,7 @@ std::string FormatNumber(double value) {
   char buffer[32];
   const std::to_chars_result result = std::to_chars(buffer, buffer + sizeof(buffer), value);
   std::string text(buffer, result.ptr);
-  // Without these it would be an integer.
+  // Without a point or an exponent the text would be an integer.
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }

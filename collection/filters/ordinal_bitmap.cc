@@ -13,18 +13,18 @@
 namespace maxsim::collection {
 namespace {
 
-// Bytes of a container besides its values: its struct, its entry in the arrays of containers, and the allocator's
-// overhead for both.
+// Bytes of a container in addition to its values: its struct, its entry in the arrays of containers, and the
+// allocator's overhead for both.
 constexpr int64_t kContainerBytes = 64;
 
-// The library neither takes nor gives masks. Its portable format holds dense containers as masks, and so this file
-// writes and reads that (https://github.com/RoaringBitmap/RoaringFormatSpec).
+// The library has no function that takes or returns masks. But its portable format stores dense containers as masks,
+// so this file writes and reads that format (https://github.com/RoaringBitmap/RoaringFormatSpec).
 constexpr uint32_t kCookieWithoutRuns = 12346;
 constexpr size_t kContainerWords = 1024;
 constexpr int kMaxArray = 4096;                 // values of a container that is an array of 16-bit numbers
 constexpr size_t kMinContainersForOffsets = 4;  // where a container is a list of runs
 
-// Sets the bits begin .. end - 1; there is at least one.
+// Sets the bits begin .. end - 1. There must be at least one.
 void SetBits(size_t begin, size_t end, std::vector<uint64_t>& mask) {
   const uint64_t first = ~uint64_t{0} << (begin % 64);
   const uint64_t last = ~uint64_t{0} >> (63 - (end - 1) % 64);

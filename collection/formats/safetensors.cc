@@ -135,7 +135,8 @@ class HeaderEvents : public JsonEvents {
   bool seen_offsets_ = false;
 };
 
-// Returns the size of a tensor by its dtype and shape; nullopt if it passes 2^63 or is no whole number of bytes.
+// Returns the size of a tensor in bytes, which its dtype and shape determine. Returns nullopt if the size exceeds
+// 2^63 or is not a whole number of bytes.
 std::optional<int64_t> ShapeBytes(const SafetensorsTensor& tensor, int bits) {
   int64_t total_bits = bits;
   for (const int64_t extent : tensor.shape) {
@@ -145,7 +146,8 @@ std::optional<int64_t> ShapeBytes(const SafetensorsTensor& tensor, int bits) {
   return total_bits / 8;
 }
 
-// Orders the tensors by their bytes, checks the ranges and moves them from the data section's origin to the file's.
+// Orders the tensors by their byte ranges and checks the ranges. Makes them relative to the beginning of the file
+// instead of the data section.
 absl::Status PlaceTensors(SafetensorsHeader& header, int64_t file_size) {
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
@@ -214,7 +216,7 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
     length |= static_cast<uint64_t>(static_cast<unsigned char>(first_bytes[idx])) << (8 * idx);
   }
   if (length > kMaxSafetensorsHeaderBytes) {
-    // If the file is of another kind, these eight bytes are arbitrary, so the message does not show the number.
+    // If the file is of another kind, these eight bytes can be anything. So the message does not show the number.
     return Invalid("not a safetensors file: its header is longer than the file may say, the limit is ",
                    kMaxSafetensorsHeaderBytes);
   }
@@ -230,7 +232,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes,
   if (!end.ok()) return end.status();
   if (static_cast<int64_t>(bytes.size()) < *end) return Invalid("the header is cut off");
   const std::string_view json = bytes.substr(kLengthBytes, static_cast<size_t>(*end) - kLengthBytes);
-  // The format asks for '{' as the first byte, which also keeps byte order marks out.
+  // The format requires '{' as the first byte. This also excludes a byte order mark.
   if (json.empty() || json[0] != '{') return Invalid("not a safetensors file: its header does not start with '{'");
   SafetensorsHeader header;
   header.data_begin = *end;

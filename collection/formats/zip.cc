@@ -11,7 +11,8 @@
 namespace maxsim::collection {
 namespace {
 
-// Record sizes and field places: APPNOTE.TXT 4.3, https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
+// Sizes of records and positions of fields: APPNOTE.TXT 4.3,
+// https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 constexpr uint32_t kEndSignature = 0x06054b50;
 constexpr uint32_t kEnd64LocatorSignature = 0x07064b50;
 constexpr uint32_t kEnd64Signature = 0x06064b50;
@@ -28,7 +29,8 @@ constexpr uint32_t kIn64 = 0xffffffff;  // the real value stands in the 64-bit e
 constexpr uint16_t kExtra64Id = 1;
 
 // Deflate's shortest code has one bit for a length and one for a distance, and makes 258 bytes: a ratio of 1,032. The
-// slack is for a block's header. An archive that claims more has a wrong size, which its reader must not trust.
+// slack is for the header of a block. An archive that claims a higher ratio states a wrong size, which the reader
+// must not trust.
 constexpr uint64_t kMaxDeflateRatio = 1032;
 constexpr uint64_t kDeflateSlackBytes = 4096;
 
@@ -45,14 +47,14 @@ struct Directory {
   uint64_t num_bytes = 0;
 };
 
-// True when [begin, begin + count) lies inside `bytes`.
+// Returns whether [begin, begin + count) lies inside `bytes`.
 bool Inside(std::string_view bytes, uint64_t begin, uint64_t count) {
   return begin <= bytes.size() && count <= bytes.size() - begin;
 }
 
 absl::StatusOr<Directory> FindDirectory(std::string_view bytes) {
   if (bytes.size() < kEndBytes) return Invalid("not a ZIP archive: only ", bytes.size(), " bytes");
-  // The end record is at the end of the file; only a comment may follow it.
+  // The end record is at the end of the file. Only a comment may follow it.
   std::optional<size_t> end;
   const size_t last = bytes.size() - kEndBytes;
   const size_t first = last > kMaxCommentBytes ? last - kMaxCommentBytes : 0;
@@ -82,7 +84,8 @@ absl::StatusOr<Directory> FindDirectory(std::string_view bytes) {
   return directory;
 }
 
-// Takes 64-bit values from the extra field for those of `values` that say so, in the order the format gives.
+// If a value in `values` says that the extra field has the real one, takes the 64-bit value from there. The order is
+// that of the format.
 absl::Status ReadExtra64(std::string_view extra, uint64_t* size, uint64_t* compressed, uint64_t* local) {
   while (extra.size() >= 4) {
     const auto id = LoadAt<uint16_t>(extra, 0);
@@ -103,7 +106,7 @@ absl::Status ReadExtra64(std::string_view extra, uint64_t* size, uint64_t* compr
   return absl::OkStatus();
 }
 
-// Parses the directory entry at the front of `rest` and removes it there.
+// Parses the directory entry at the front of `rest`, and removes it from `rest`.
 absl::StatusOr<ZipMember> ParseEntry(std::string_view bytes, std::string_view* rest) {
   if (rest->size() < kEntryBytes || LoadAt<uint32_t>(*rest, 0) != kEntrySignature) {
     return Invalid("damaged ZIP archive: no directory entry where one should be");
@@ -163,7 +166,7 @@ absl::StatusOr<std::vector<ZipMember>> ParseZip(std::string_view bytes) {
   for (uint64_t idx = 0; idx < directory->num_entries; ++idx) {
     absl::StatusOr<ZipMember> member = ParseEntry(bytes, &rest);
     if (!member.ok()) return member.status();
-    // Programs differ in which of the two members they use.
+    // If a member appears twice, programs differ in which of the two they use.
     if (!names.insert(member->name).second) return Invalid("holds the member ", Quote(member->name), " twice");
     members.push_back(*std::move(member));
   }

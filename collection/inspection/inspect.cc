@@ -19,7 +19,8 @@
 namespace maxsim::collection {
 namespace {
 
-// The smallest length that at least `share` of the documents do not pass. `counts[n]` documents have n tokens.
+// Returns the smallest length that is at least the length of `share` of the documents. `counts[n]` is the number of
+// documents with n tokens.
 int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, double share) {
   const auto wanted = std::max<int64_t>(1, std::llround(share * static_cast<double>(num_documents)));
   int64_t seen = 0;
@@ -30,7 +31,7 @@ int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, doub
   return 0;
 }
 
-// Counts the loss in every `step`-th document of an i8 shard.
+// Counts the quantisation loss of every `step`-th document in an i8 shard.
 void CountLoss(const DocumentsView& documents, int64_t step, CollectionSummary::Loss& loss) {
   for (int64_t idx = 0; idx < documents.num_documents; idx += step) {
     const int64_t begin = documents.offsets[idx];
@@ -114,7 +115,8 @@ std::string FormatTable(const CollectionSummary& summary) {
   if (manifest.partition.has_value()) {
     row("partition", Cat(DescribeSlots(*manifest.partition), " of ", FormatCount(kNumSlots)));
   }
-  // The writer of the manifest chooses these texts freely. Names of collections and files have been checked.
+  // The writer of the manifest chooses these texts freely, so make them printable. Names of collections and files
+  // have already been checked.
   constexpr size_t kLongest = 80;
   row("created", Cat(Printable(manifest.created_at, kLongest), " by ", Printable(manifest.created_by, kLongest)));
   row("documents", FormatCount(manifest.num_documents));

@@ -32,7 +32,7 @@ class Verifier {
   Verifier(const std::string& folder, const Manifest& manifest)
       : folder_(folder), manifest_(manifest), ids_(manifest.id_type) {}
 
-  // `tombstones` (may be null) are ascending.
+  // `tombstones` (may be null) must be ascending.
   ShardReport VerifyShard(const ShardEntry& entry, const std::vector<uint32_t>* tombstones);
   VerifyReport& report() { return report_; }
 
@@ -77,8 +77,8 @@ std::string DescribeUnusable(ScalarType storage, const void* data, size_t index)
   return Cat(value, std::isfinite(value) ? Cat(" is beyond the limit of ", kMaxAbsValue) : " is not finite");
 }
 
-// Checks the centroids of a document of residual codes. Opening the shard has checked the codebook, so that every row
-// with a centroid of it stands for a vector that can be scored.
+// Checks the centroids of a document of residual codes. The codebook was checked when the shard was opened. So each
+// row whose centroid is in the codebook stands for a vector that can be scored.
 void Verifier::CheckRows(const Shard& shard, int64_t document, const char* rows, int64_t num_tokens) {
   const DocumentsView& documents = shard.documents();
   const int64_t num_centroids = documents.codebook.num_centroids;
@@ -137,7 +137,8 @@ void Verifier::CheckSlots(const Shard& shard) {
   }
 }
 
-// Within a shard they ascend, or it would not have opened.
+// The ordinals within a shard ascend, or opening it would have failed. So compare only its first ordinal with the
+// last one of the shards before it.
 void Verifier::CheckOrdinals(const Shard& shard) {
   if (shard.ordinals() == nullptr) return;
   if (shard.ordinals()[0] <= last_ordinal_) {
@@ -159,15 +160,15 @@ void Verifier::CheckPayloads(const Shard& shard) {
   }
 }
 
-// Opens a file and verifies its checksum. If it is wrong, opens the file without the checksum, because the other checks
-// may find the error.
+// Opens a file and verifies its checksum. If the checksum is wrong, opens the file without verifying it, because the
+// other checks may find out where the error is.
 template <typename Opened>
 Opened Verifier::OpenChecked(const std::function<Opened(bool check_checksum)>& open) {
   Opened opened = open(true);
   if (opened.ok()) return opened;
   const std::string first = std::string(opened.status().message());
   Problem(first);
-  // A wrong checksum or an unreadable sector only says that the file is damaged, but not where.
+  // A wrong checksum or an unreadable sector says that the file is damaged, but not where.
   if (!absl::IsDataLoss(opened.status()) && !absl::IsUnavailable(opened.status())) return opened;
   opened = open(false);
   if (!opened.ok() && std::string(opened.status().message()) != first) Problem(std::string(opened.status().message()));

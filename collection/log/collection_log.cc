@@ -25,7 +25,8 @@ constexpr std::string_view kReserveName = "reserve";
 }  // namespace
 
 absl::Status CollectionLog::State::OpenDatabase() {
-  // Checks the log before opening it for writing, because that would drop a damaged end as if it were a torn write.
+  // Checks the log before it is opened for writing. Opening it for writing would drop a damaged end as if it were a
+  // torn write.
   if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
   const absl::StatusOr<LogContents> contents = CheckLog(folder, {mark->sequence(), mark->files()});
   if (!contents.ok()) return contents.status();
@@ -55,7 +56,8 @@ absl::Status CollectionLog::State::OpenDatabase() {
   remembered_bytes = contents->remembered_bytes;
   NoteDeletedBytes(contents->deleted_bytes);
   failed = false;
-  // Opening has moved all recovered records from the write-ahead log to files on the disk, acknowledged or not.
+  // Opening has moved all recovered records from the write-ahead log to files on the disk, whether or not they had
+  // been acknowledged.
   mark->Note(contents->last_sequence);
   return absl::OkStatus();
 }
@@ -97,7 +99,7 @@ absl::Status CollectionLog::State::Follow(const LogStream& named) {
   }
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
   rocksdb::WriteBatch batch;
-  // A log whose upgrade was cut off keeps the new format, which earlier programs refuse.
+  // If an upgrade of a log was cut off, the log keeps the new format's number, which earlier programs refuse.
   const uint64_t version = has_old_format ? kOldStreamedLogFormatVersion : kStreamedLogFormatVersion;
   rocksdb::Status status = batch.Put(meta, AsSlice(kFormatVersionKey), Cat(version));
   if (status.ok()) status = batch.Put(meta, AsSlice(kStreamNameKey), named.name);
@@ -112,7 +114,7 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   rocksdb::DB& db = database->db();
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   for (size_t idx = 0; idx < kNumLogFamilies; ++idx) families.push_back(database->family(static_cast<LogFamily>(idx)));
-  // RocksDB deletes the write-ahead log once every column family has written its data from it to files.
+  // RocksDB deletes the write-ahead log after every column family has written its data from it to files.
   absl::Status status = FromRocksDb(db.Flush(rocksdb::FlushOptions(), families), "");
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
@@ -121,12 +123,13 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   const std::string end = BigEndian(first);
   const rocksdb::Slice begin_key(begin);
   const rocksdb::Slice end_key(end);
-  // Tries every step, even if earlier ones failed. Records come first, because that only rewrites their small files of
-  // keys and deletes blob files that no key points to. Dropping versions rewrites the versions that stay.
+  // Tries every step, even if earlier ones failed. Records come first: this only rewrites their small files of keys,
+  // and deletes the blob files to which no key points. Dropping versions rewrites all versions that are kept.
   status.Update(
       FromRocksDb(db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key), "records: "));
   status.Update(DropForgottenVersions());
-  // Finds and deletes the files that the last step has made obsolete. Otherwise they would stay until the next call.
+  // Finds and deletes the files that the step before has made obsolete. Otherwise they would stay until the next
+  // call.
   status.Update(FromRocksDb(db.DisableFileDeletions(), ""));
   status.Update(FromRocksDb(db.EnableFileDeletions(/*force=*/false), ""));
   return Prefix(Cat(Where(), "giving space back: "), status);
@@ -190,7 +193,7 @@ absl::Status CollectionLog::Recover() {
     state_->database.reset();
     absl::Status status = state_->OpenDatabase();
     if (status.ok()) return status;
-    // The log can no longer be written. Opens it for reading if possible, so that reads still work.
+    // The log can no longer be written to. If possible, opens it for reading, so that reads still work.
     state_->failed = true;
     absl::StatusOr<std::unique_ptr<LogDatabase>> reader =
         OpenForReading(LogDatabasePath(state_->folder), state_->mark->files());

@@ -33,12 +33,12 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   return number;
 }
 
-// Turns the error of a missing file into DATA_LOSS: RocksDB has not deleted any of these files.
+// Turns the error of a missing file into DATA_LOSS, because RocksDB does not delete any of these files.
 absl::Status Lost(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
-// The MANIFEST that CURRENT names.
+// The MANIFEST file that the file CURRENT names.
 struct ManifestFile {
   std::string path;
   uint64_t number = 0;
@@ -149,13 +149,14 @@ absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const 
   if (!manifest.ok()) return manifest.status();
   const RecordChain edits = FollowRecords(std::string_view(manifest->bytes));
   const bool is_noted = manifest->number == written.manifest_number && written.manifest_number != 0;
-  // RocksDB may write several edits before it syncs the MANIFEST, so undamaged ones may follow a torn one. All of them
-  // come after the length in the mark, because the mark is synced only after the MANIFEST.
+  // RocksDB may write several edits before it syncs the MANIFEST, so undamaged edits may follow a torn one. All of
+  // these are after the length that the mark has, because the mark is synced only after the MANIFEST.
   const bool is_torn =
       edits.intact_bytes < edits.num_bytes &&
       (is_noted ? edits.intact_bytes >= written.manifest_bytes : !HasRecordBehind(manifest->bytes, edits.torn_at));
   if (is_torn) tails[manifest->path] = edits.intact_bytes;
-  // A start that did not finish may leave a write-ahead log that is empty, or that has one record without a write.
+  // A start that did not finish may leave a write-ahead log that is empty, or that only has one record without a
+  // write.
   constexpr uint64_t kMinBytes = 7 + 12 + 1;  // one byte more than the headers of a record and a batch
   const absl::StatusOr<WalFile> wal = FindLastWal(database_path, kMinBytes);
   if (!wal.ok()) return wal.status();
@@ -202,7 +203,7 @@ absl::Status NoteManifestOf(rocksdb::DB& db, LogMark& mark) {
     if (!number.has_value() || bytes->size() < num_bytes) return absl::DataLossError(Cat(path, ": is too short"));
     mark.NoteManifest(*number, num_bytes, XXH3_64bits(bytes->data(), num_bytes));
   }
-  // If this fails, the disk has an older length, which is still a valid lower limit.
+  // If this fails, the mark on disk has an older length, which is still a valid lower limit.
   mark.Sync().IgnoreError();
   return absl::OkStatus();
 }

@@ -17,7 +17,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Marks the log as failed if a write ends without Done, for example by an exception.
+// Marks the log as failed if a write ends without a call of Done, for example by an exception.
 class FailedUnlessDone {
  public:
   explicit FailedUnlessDone(std::atomic<bool>& failed) : failed_(failed) {}
@@ -48,7 +48,8 @@ absl::Status CheckRecord(const LogRecord& record, const LogFormat& format, uint6
 
 }  // namespace
 
-// Records in the mark how far the log has come. Returns an error if the log's files are no longer there.
+// Records in the mark how far the log has been written. Returns an error if the log's files are no longer in their
+// place.
 absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequence) {
   if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
   std::unique_ptr<rocksdb::LogFile> wal;
@@ -63,7 +64,7 @@ absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequen
   return absl::OkStatus();
 }
 
-// Reserves the disk space that a start after this write needs to copy the write-ahead log to files.
+// Reserves disk space. A start after this write needs it to copy the write-ahead log to files.
 absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
   constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that every start creates
   unflushed_bytes += num_bytes;
@@ -88,7 +89,8 @@ absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch, std::option
   return absl::OkStatus();
 }
 
-// Adds the change that a record makes to the version of its id, and its DeletedBytes to `new_deleted_bytes`.
+// Adds the change of the id's version that a record causes to `batch`, and the record's DeletedBytes to
+// `new_deleted_bytes`.
 absl::Status CollectionLog::State::AddVersion(const LogRecord& record, rocksdb::WriteBatch& batch,
                                               uint64_t& new_deleted_bytes) const {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
@@ -139,7 +141,7 @@ absl::Status CollectionLog::State::Append(absl::Span<const LogRecord> records) {
   rocksdb::Status put = batch.Put(meta, AsSlice(kLastKey), Cat(new_last));
   if (put.ok() && gets_versions && !has_versions) put = batch.Put(meta, AsSlice(kHasVersionsKey), "");
   if (!put.ok()) return FromRocksDb(put, Where());
-  // A batch may give an id a version and take it away again.
+  // A batch may give a version to an id and remove it again.
   const bool had_versions = has_versions.exchange(gets_versions);
   uint64_t new_deleted_bytes = deleted_bytes;
   absl::Status added;

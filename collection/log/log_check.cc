@@ -13,8 +13,8 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the sequence of the last record up to which all can be read, from what RocksDB can still read of the files;
-// nullopt if none can be.
+// RocksDB may still be able to read some of the files. Returns the sequence up to which all records can be read, or
+// nullopt if no record can be.
 std::optional<uint64_t> FindLastReadable(const std::string& path) {
   std::optional<uint64_t> best;
   for (const auto access : {LogDatabase::Access::kReadUpToDamage, LogDatabase::Access::kReadAroundDamage}) {
@@ -214,8 +214,8 @@ absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& for
     if (!record.ok()) return record.status();
     if (absl::Status status = visit(*record); !status.ok()) return status;
   }
-  // Records have no gaps, but the first ones may have been dropped. The first sequence in the database's metadata is as
-  // new as its records.
+  // Records have no gaps, but the first ones may have been dropped. The first sequence in the database's metadata is
+  // always updated together with the records.
   const absl::StatusOr<uint64_t> first = database.GetMetaNumber(kFirstKey);
   if (!first.ok()) return first.status();
   if (*first <= after) return absl::OkStatus();

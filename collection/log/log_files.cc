@@ -18,10 +18,10 @@
 namespace maxsim::collection {
 namespace {
 
-// A log is made, or copied, under this name, and then renamed.
+// A log is made or copied under this name, and then renamed.
 constexpr std::string_view kUnfinishedName = "log.tmp";
 
-// Makes an empty folder for a log to be made in.
+// Makes an empty folder in which a log can be made.
 absl::Status BeginLog(const std::string& folder) {
   const std::string unfinished = JoinPath(folder, kUnfinishedName);
   std::error_code error;

@@ -11,7 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// This is the first byte of every value. A log that has another was written by a later version.
+// The first byte of every value. If a log has another first byte, a later version wrote it.
 constexpr uint8_t kRecordFormat = 1;
 
 static_assert(kMaxIdBytes <= UINT16_MAX);
@@ -80,7 +80,7 @@ absl::Status TakeDocument(uint64_t sequence, int64_t row_bytes, Reader& reader, 
     return Damaged(sequence, "scale: ", record.scale, " is not in 0 .. ", kMaxScale);
   }
   record.num_tokens = static_cast<int32_t>(num_tokens);
-  // The product cannot overflow: at most 2^16 tokens, of at most 2^14 bytes.
+  // The product cannot overflow: there are at most 2^16 tokens of at most 2^14 bytes each.
   const size_t wanted = num_tokens * static_cast<size_t>(row_bytes);
   const size_t size = reader.size();
   if (size != wanted + payload_bytes) {

@@ -1,4 +1,4 @@
-// The versions of ids in a log: how long they are remembered, and the upgrade of logs of earlier formats.
+// How long a log remembers the versions of ids, and the upgrade of logs from earlier formats.
 #include <rocksdb/write_batch.h>
 
 #include <memory>
@@ -16,17 +16,17 @@
 namespace maxsim::collection {
 namespace {
 
-// The upgrade writes the versions that it marks in batches of about this size.
+// The upgrade marks versions, and writes them in batches of about this size.
 constexpr size_t kMaxBatchBytes = size_t{4} << 20;
 
-// Forgotten versions are dropped once they may take 1 / kDroppedShare of the remembered bytes. Earlier is not worth it:
-// dropping them writes all versions again.
+// Forgotten versions are dropped once they may take 1 / kDroppedShare of the remembered bytes. Dropping them writes
+// all other versions again, so doing it more often would cost too much.
 constexpr uint64_t kDroppedShare = 8;
 
 }  // namespace
 
-// Notes the count of deleted bytes after the writes that are on the disk, and lets compactions drop what it makes
-// forgotten.
+// Notes the count of deleted bytes after writes that are on the disk. Compactions may now drop the versions that this
+// count makes forgotten.
 void CollectionLog::State::NoteDeletedBytes(uint64_t now) {
   deleted_bytes = now;
   database->ForgetVersionsBelow(ForgottenBelow(now, remembered_bytes));
@@ -54,8 +54,8 @@ absl::Status CollectionLog::State::DropForgottenVersions() const {
   return FromRocksDb(status, "versions: ");
 }
 
-// Old versions do not tell deletes from documents. Marks each version whose id has no document as that of the oldest
-// delete (count 0), so that it is forgotten first.
+// The versions in old logs do not say whether they belong to a delete or a document. If no document has an id, marks
+// the id's version as that of the oldest delete (count 0), so that it is forgotten first.
 absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(const LogRecord&)>& holds,
                                                    const StopSignal* stop) {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
@@ -86,8 +86,8 @@ absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(cons
                                                    const StopSignal* stop) {
   if (!needs_upgrade) return absl::OkStatus();
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
-  // Earlier programs cannot read a marked version. The new format version is written first, so that they refuse the log
-  // even after a crash in the middle of the upgrade.
+  // Earlier programs cannot read a marked version. So the new format's number is written first: after a crash in the
+  // middle of the upgrade, these programs refuse the log.
   rocksdb::WriteBatch begin;
   const uint64_t version = stream.has_value() ? kStreamedLogFormatVersion : kLogFormatVersion;
   rocksdb::Status status = begin.Put(meta, AsSlice(kFormatVersionKey), Cat(version));

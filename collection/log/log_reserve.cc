@@ -50,7 +50,7 @@ absl::Status LogReserve::Grow(uint64_t num_bytes) {
 
 void LogReserve::Release() {
   if (fd_ < 0) fd_ = OpenRetrying(path_, O_RDWR);
-  // If this fails, the start may find no disk space and will report that.
+  // If this fails, a later start may find too little disk space. It will report that.
   if (fd_ >= 0 && ::ftruncate(fd_, 0) == 0) num_bytes_ = 0;
 }
 

@@ -19,7 +19,7 @@ namespace maxsim::collection {
 namespace {
 
 absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manifest& manifest) {
-  // The mark is read before the database, so that the database has at least what the mark records.
+  // The mark is read before the database. So the database has at least the writes that the mark records.
   const LogMarkContents mark = ReadLogMark(LogFolder(folder));
   absl::StatusOr<LogContents> contents = CheckLog(folder, mark);
   if (!contents.ok()) return contents.status();
@@ -31,11 +31,11 @@ absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manife
                     NumLogBytes(folder),         contents->stream,         *std::move(tombstones)};
 }
 
-// Describes what is wrong with a record that could be parsed; "" if nothing is.
+// Describes what is wrong with a record that was parsed. Returns "" if nothing is wrong.
 std::string ProblemOf(const LogRecord& record, const LogFormat& format) {
   if (record.kind != LogRecord::Kind::kUpsert) return "";
   const size_t num_values = static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim);
-  // Rows follow the id in the record, so they may be unaligned.
+  // In a record the rows follow the id, so they may be unaligned. Copy them.
   const std::vector<char> rows(record.rows.begin(), record.rows.end());
   if (const auto index = FindUnusableElement(format.storage, rows.data(), num_values)) {
     const auto dim = static_cast<size_t>(format.dim);
@@ -58,7 +58,7 @@ int64_t LogSummary::num_tombstones() const {
 absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifest& manifest) {
   if (!HasLog(folder)) return absl::NotFoundError(Cat(folder, ": has no log"));
   return Guarded([&]() -> absl::StatusOr<LogSummary> {
-    // If the log is open for writing elsewhere, a file may be deleted while it is read: try again.
+    // If another process has the log open for writing, a file may be deleted while it is read here. So try again.
     constexpr int kTries = 3;
     absl::StatusOr<LogSummary> summary;
     for (int tried = 0; tried < kTries; ++tried) {
@@ -141,13 +141,13 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =
         OpenChecked(LogDatabasePath(folder), ReadLogMark(LogFolder(folder)).files);
     if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
-    // Read here again, because writes may have come since the check above.
+    // Read the contents again, because writes may have been added since the check above.
     const absl::StatusOr<LogContents> contents = ReadContents(**database);
     if (!contents.ok()) return Prefix(Cat("the log of ", folder, ": "), contents.status());
     report.first_sequence = contents->first_sequence;
     report.last_sequence = contents->last_sequence;
     VersionCheck versions(format.id_type);
-    // Reads one record at a time, so that the records after a damaged one are checked too.
+    // Read one record at a time, so that the records after a damaged one are checked, too.
     for (uint64_t sequence = report.first_sequence; sequence < report.last_sequence; ++sequence) {
       std::string text;
       const absl::Status read = ReadRecords(**database, format, sequence, sequence + 1, [&](const LogRecord& record) {

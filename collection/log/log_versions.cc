@@ -81,7 +81,7 @@ void VersionCheck::Add(const LogRecord& record) {
 
 std::string VersionCheck::ProblemOf(const std::optional<StoredVersion>& stored, const Last& last,
                                     const LogContents& contents) const {
-  // Deletes from before the upgrade to the present format have a count of 0.
+  // Deletes that were made before the upgrade to the present format have a count of 0.
   const uint64_t deleted_since = deleted_bytes_ - last.deleted_bytes;
   const uint64_t deleted_at = contents.deleted_bytes > deleted_since ? contents.deleted_bytes - deleted_since : 0;
   if (!stored.has_value()) {
@@ -97,7 +97,7 @@ std::string VersionCheck::ProblemOf(const std::optional<StoredVersion>& stored, 
     return Cat("has version ", stored->version, ", and the write with sequence ", last.sequence, " gave it ",
                last.version);
   }
-  // In a log of an earlier format no version has a count, which is the same as 0 here.
+  // In a log of an earlier format no version has a count. Here this means the same as a count of 0.
   if (!all_readable_ || stored->deleted_at.value_or(0) == (last.is_delete ? deleted_at : 0)) return "";
   return Cat("was deleted at ", stored->deleted_at.value_or(0), " deleted bytes, and by the write with sequence ",
              last.sequence, " at ", last.is_delete ? deleted_at : 0);

@@ -56,7 +56,7 @@ uint32_t Crc32c(std::string_view bytes) {
 // Computes checksums of any part of a block in constant time, after one pass over the block.
 class BlockChecksums {
  public:
-  // `block` has at most kBlockBytes, and must outlive the object.
+  // `block` may have at most kBlockBytes, and must outlive this object.
   explicit BlockChecksums(std::string_view block) : states_(block.size() + 1) {
     for (size_t idx = 0; idx < block.size(); ++idx) {
       const uint32_t state = states_[idx];
@@ -64,20 +64,20 @@ class BlockChecksums {
     }
   }
 
-  // Returns the CRC-32C of the bytes from `begin` to `end`. A CRC is linear: the state before `begin`, moved on by as
-  // many zeros as there are bytes, is what the bytes before `begin` have contributed to the state at `end`.
+  // Returns the CRC-32C of the bytes from `begin` to `end`. A CRC is linear. So the contribution of the bytes before
+  // `begin` to the state at `end` is the state before `begin`, advanced by end - begin zero bytes.
   uint32_t Of(size_t begin, size_t end) const {
     return ~(states_[end] ^ AfterZeros(states_[begin] ^ 0xffffffff, end - begin));
   }
 
  private:
-  // A linear map of states, as its results for each value of each of the four bytes.
+  // A linear map of states. It is stored as its results for each value of each of the four bytes.
   using Map = std::array<std::array<uint32_t, 256>, 4>;
   static uint32_t Apply(const Map& map, uint32_t state) {
     return map[0][state & 0xff] ^ map[1][(state >> 8) & 0xff] ^ map[2][(state >> 16) & 0xff] ^ map[3][state >> 24];
   }
 
-  // Map number i is what 2^i zero bytes do to a state.
+  // Map i advances a state by 2^i zero bytes.
   using Maps = std::array<Map, 16>;
   static Maps MakeMaps() {
     Maps maps{};
@@ -105,7 +105,7 @@ class BlockChecksums {
 
 uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }
 
-// A record, or a part of one that continues in the next block.
+// A record, or the part of a record that is in one block.
 struct Fragment {
   unsigned char type = 0;
   size_t num_bytes = 0;
@@ -168,7 +168,7 @@ RecordChain FollowRecords(std::string_view bytes) {
   return chain;
 }
 
-// A damaged record may have any bytes in it, also ones that look like headers everywhere. So the time per byte must not
+// A damaged record may contain any bytes, even ones that look like headers everywhere. So the time per byte must not
 // depend on the length that a header claims.
 bool HasRecordBehind(std::string_view bytes, size_t at) {
   for (++at; at + kHeaderBytes <= bytes.size();) {

@@ -16,7 +16,7 @@
 namespace maxsim::collection {
 namespace {
 
-// The collections to read, and the logs of the live ones, which no other process can open meanwhile.
+// The collections to read, and the logs of the live ones. While these logs are open, no other process can open them.
 struct Sources {
   std::vector<StoredCollection> collections;
   std::vector<std::unique_ptr<CollectionLog>> logs;  // of those that are live
@@ -37,7 +37,7 @@ absl::Status OpenSource(const std::string& folder, Sources& sources) {
       return Prefix("a live collection is split or merged while no server has it loaded: ", log.status());
     }
     if (!log.ok()) return log.status();
-    // A server may have written and let go of it since.
+    // A server may have opened the log, written to it and closed it since the manifest was read.
     if ((*log)->last_sequence() > manifest->log_sequence.value_or(0)) {
       return absl::FailedPreconditionError(Cat(folder, ": was written to just now"));
     }
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<Manifest>> Write(const Sources& sources, absl::Span<c
   StoredPayloads payloads(sources.collections);
   absl::StatusOr<std::vector<Manifest>> manifests =
       BuildPartitions(build, targets, **catalog, tokens, &payloads, observer);
-  // Rows were checked before they came into a shard.
+  // Rows were checked before they were written to a shard. So an invalid one means damage.
   if (absl::IsInvalidArgument(manifests.status())) return absl::DataLossError(manifests.status().message());
   if (!manifests.ok() || sources.logs.empty()) return manifests;
   for (size_t idx = 0; idx < targets.size(); ++idx) {

@@ -14,7 +14,7 @@ namespace {
 
 size_t RowBytes(const DocumentsView& documents) { return static_cast<size_t>(documents.dim) * SizeOf(documents.type); }
 
-// Returns where the tokens begin in the bytes of the shard's file.
+// Returns the position of the tokens in the bytes of the shard's file.
 size_t TokensBegin(const Shard& shard) {
   return static_cast<size_t>(static_cast<const char*>(shard.documents().tokens) - shard.bytes().data());
 }
@@ -40,7 +40,7 @@ absl::Status StoredWalk::OpenNext(Source& source) const {
   return absl::OkStatus();
 }
 
-// Puts the source's next document, if there is one, into the heap.
+// Adds the source's next document to the heap, if there is one.
 absl::Status StoredWalk::Advance(size_t source_idx) {
   Source& source = sources_[source_idx];
   if (source.shard == nullptr || source.next_document == source.shard->documents().num_documents) {
@@ -100,7 +100,7 @@ absl::Status StoredWalk::HashRows(const void* data, size_t count) {
   const DocumentsView& documents = shard.documents();
   const size_t end = TokensBegin(shard) + static_cast<size_t>(documents.num_tokens()) * RowBytes(documents);
   source.checksum->Update(shard.bytes().data() + end, shard.bytes().size() - end);
-  // A file that was written to is said to be that.
+  // If a file was written to, report that instead of a wrong checksum.
   if (absl::Status status = shard.Check(); !status.ok()) return status;
   const std::string found = source.checksum->Format();
   const std::string& expected = source.collection->manifest.shards[source.next_shard - 1].checksum;
@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const Stor
     if (!*found) return catalog;
     const absl::Status added =
         id_type == IdType::kString ? catalog->ids.Add(walk.string_id()) : catalog->ids.Add(walk.int_id());
-    // Ids of a collection are all different, and those of its partitions too.
+    // All ids of a collection and of its partitions are different. So a duplicate means damage.
     if (!added.ok()) return absl::DataLossError(Cat(walk.folder(), ": ", added.message()));
     catalog->lengths.push_back(walk.num_tokens());
     if (has_payloads) catalog->payload_sizes.push_back(static_cast<int32_t>(walk.payload().size()));

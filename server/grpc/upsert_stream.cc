@@ -353,7 +353,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;               // message_ holds a request that was not handed over yet
   std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);  // set while a request waits for room
   absl::Time arrival_ ABSL_GUARDED_BY(mutex_);                  // of the request in message_
-  std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // for room for that request
+  std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // see arrival_
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;                  // the client has closed its side
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);   // why no more is read

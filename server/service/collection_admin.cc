@@ -188,8 +188,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
     if (std::optional<std::string> root = RootOf(resolved)) return Allowed{resolved.string(), *std::move(root)};
   }
   if (error == std::errc::no_such_file_or_directory) {
-    // If the folder's parent is allowed, the answer may say that the folder is missing. A link is an exception,
-    // because it may lead anywhere.
+    // A missing folder may be reported if its parent is allowed, unless it is a link, which may lead anywhere.
     std::error_code of_link;
     const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
     std::error_code of_parent;
@@ -203,8 +202,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
 
 absl::Status CollectionAdmin::CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                                   const std::string& root) const {
-  // Refuse a path within another collection's folder: the new folder would be moved or removed together with that
-  // collection.
+  // Refuse a path within another collection's folder, with which it would be moved or removed.
   for (std::filesystem::path folder = parent;; folder = folder.parent_path()) {
     std::error_code error;
     if (std::filesystem::exists(folder / collection::kManifestFileName, error)) {
@@ -254,8 +252,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string&
   const bool was_known = IsKnown(name);
   auto loaded =
       LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
-  // The client gets the error. If the name of a collection that was never loaded were kept, it would only block this
-  // name.
+  // The client gets the error, and the name of a collection that was never loaded becomes free again.
   if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
   return loaded;
 }
@@ -394,8 +391,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name
 }
 
 void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration duration) {
-  // The name comes from a client. So it becomes a label only if a collection of this name is served, and only until
-  // it is unloaded.
+  // Clients choose these names. So only those of served collections become labels, until they are unloaded.
   if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
   UpdateMetrics();
 }

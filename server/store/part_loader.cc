@@ -100,8 +100,8 @@ FileDemand FilesOf(Residency tier, bool is_gpu) {
   return {.descriptors = tier == Residency::kDisk ? 1 : 0, .mappings = is_mapped ? 3 : 1};
 }
 
-// Returns the descriptors and mappings of a shard's code files while they are open. On GPUs they are closed once
-// copied.
+// Returns the descriptors and mappings of a shard's code files while they are open. On GPUs the files are closed
+// after they are copied.
 FileDemand CodeFilesOf(Residency tier, bool is_gpu, int planes) {
   if (planes == 0) return {};
   const auto num_files = static_cast<int64_t>(collection::NumCodeFiles(planes));

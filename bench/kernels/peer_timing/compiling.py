@@ -20,14 +20,15 @@ def compile_part(options):
     peers.keep_part_of_tuning(part, parts)
     with open(options.json, encoding="utf-8") as file:
         goals, sweep = tell_rows(json.load(file), options.sweep_rows)
-    # Long queries come last: some kernels are unrolled over them, and one of their choices can take a compiler minutes.
+    # Long queries come last: some kernels are unrolled over the query, and compiling one of their configurations can
+    # take minutes.
     for row in goals + sorted(sweep, key=lambda row: parse_shape(row["shape"])["query_tokens"]):
         if row["storage"] == "-":
             continue
         with contextlib.suppress(Exception):
             inputs = Inputs(torch, row, options.inputs, fill=False)
             for _, _, prepare in peers.methods(inputs):
-                # A choice that does not fit the device fails here as it does in tuning.
+                # A configuration that does not fit the device fails here, as it does in tuning.
                 with contextlib.suppress(Exception), torch.no_grad():
                     prepare()()
                     torch.cuda.synchronize()

@@ -6,7 +6,7 @@ import re
 
 PASSAGES = (8, 512)
 # Reasons why a method has no figure: it took longer than --seconds-per-method; it did so and its process had to be
-# ended; --seconds were over.
+# ended; or --seconds had passed before it started.
 OUT_OF_TIME, STUCK, NO_TIME_LEFT = "out of time", "out of time, and stuck", "no time left"
 
 

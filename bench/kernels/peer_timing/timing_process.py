@@ -9,7 +9,8 @@ from peer_timing.peers import Peers
 from peer_timing.report_rows import OUT_OF_TIME, add_timing, given_up, tell_rows
 
 FLUSH_BYTES = 256 << 20
-# Bound on errors relative to the scores' magnitude: far above rounding, and far below the errors of a wrong kernel.
+# Bound on errors, relative to the scores' magnitude. It is far above rounding errors, and far below the errors of a
+# wrong kernel.
 TOLERANCE = {"f16": 1e-3, "bf16": 1e-3, "i8": 2e-2}
 
 
@@ -45,7 +46,7 @@ class Timer:
         times = sorted(self.times(call, count))
         return times[len(times) // 2]
 
-    # The host does not wait between the flush and the call: it starts the call while the device still flushes.
+    # The host does not wait between the flush and the call. It starts the call while the device is still flushing.
     def times(self, call, count):
         torch = self.torch
         events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]

@@ -10,8 +10,8 @@ import time
 from peer_timing import processes
 from peer_timing.report_rows import NO_TIME_LEFT, STUCK, add_timing, save
 
-# Seconds that the process that times may take to start, and seconds beyond --seconds-per-method after which it is
-# taken as stuck.
+# The seconds within which the timing process must start, and the seconds beyond --seconds-per-method after which it
+# counts as stuck.
 START_SECONDS, GRACE_SECONDS = 90, 4
 
 
@@ -23,7 +23,7 @@ class Timing:
         command += ["--seconds-per-method", str(options.seconds_per_method)]
         if options.sweep_tuning_ms is not None:
             command += ["--sweep-tuning-ms", str(options.sweep_tuning_ms)]
-        # The process has a group of its own, so that compilers which it started end with it.
+        # The process has its own process group, so that compilers which it has started end with it.
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.messages = queue.Queue()
         self.software = None  # once it is up

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kNpySuffix = ".npy";
 
-// Reads the header that a stream of `total_bytes` begins with, and leaves the stream at the first element.
+// Reads the header at the beginning of a stream of `total_bytes`, and leaves the stream at the first element.
 absl::StatusOr<NpyHeader> ReadNpyHeader(ByteStream& stream, int64_t total_bytes) {
   // These bytes are the magic, the version and the longest length field. The text follows.
   constexpr int64_t kFixedBytes = 12;
@@ -41,7 +41,8 @@ absl::StatusOr<ArrayInput> OpenNpyStream(std::string origin, std::unique_ptr<Byt
   return ArrayInput{std::move(origin), header->type, std::move(header->shape), std::move(stream)};
 }
 
-// Lists array names for messages. A file may have many names, of any text: shows the first ones and the total.
+// Lists names of arrays for a message. A file may have many arrays with any names, so the list has the first names
+// and the total.
 class NameList {
  public:
   void Add(std::string_view name) {

@@ -35,7 +35,7 @@ class RangeStream : public ByteStream {
   const int64_t end_;
 };
 
-// Reads a stored or deflated member and checks its CRC.
+// Reads a member that is stored or deflated, and checks its CRC.
 class MemberStream : public ByteStream {
  public:
   MemberStream(std::shared_ptr<const InputFile> file, const ZipMember& member)
@@ -89,7 +89,7 @@ class MemberStream : public ByteStream {
       next += made;
       count -= made;
       if (count == 0) break;
-      // The input or the stream has ended, or is damaged. Without this check the loop would never end.
+      // The input or the stream has ended early, or is damaged. Without this check the loop would never end.
       if ((result != Z_OK && result != Z_BUF_ERROR) || (made == 0 && zlib_.avail_in == 0 && compressed_left_ == 0)) {
         return Damaged("its compressed bytes are damaged or cut off");
       }

@@ -13,7 +13,7 @@ constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 class LinePayloads : public PayloadSource {
  public:
-  // The type of ids does not matter here, and the first pass has checked them.
+  // The type of the ids does not matter here, because the first pass has checked the ids.
   explicit LinePayloads(std::shared_ptr<const InputFile> file) : reader_(std::move(file)) {}
 
   absl::StatusOr<std::string_view> Next() override {
@@ -91,7 +91,7 @@ absl::StatusOr<std::optional<std::string_view>> DocumentLineReader::NextLine() {
   return line;
 }
 
-// `line` is not blank.
+// `line` must not be blank.
 absl::StatusOr<DocumentLine> DocumentLineReader::Parse(std::string_view line) {
   if (!is_json_.has_value()) is_json_ = line[line.find_first_not_of(" \t")] == '{';
   if (*is_json_) return ParseDocumentLine(line);
@@ -128,7 +128,7 @@ absl::Status ConvertId(DocumentLine& document, IdType type, bool convert) {
   } else {
     const char* const end = document.string_id.data() + document.string_id.size();
     const auto [rest, error] = std::from_chars(document.string_id.data(), end, document.int_id);
-    // Only accepts the usual form of an integer, so that two different texts cannot become the same id.
+    // Accepts an integer only in its usual form, so that two different texts cannot become the same id.
     if (error != std::errc() || rest != end || Cat(document.int_id) != document.string_id) {
       return Invalid("id ", shown, " is not a 64-bit integer in plain decimal, which --id-type int64 asks for");
     }

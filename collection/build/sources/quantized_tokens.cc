@@ -71,7 +71,7 @@ class QuantizedTokens : public TokenSource {
     std::array<char, sizeof(double)> element;
     if (absl::Status status = scales.bytes->Read(element.data(), SizeOf(scales.type)); !status.ok()) return status;
     const double scale = LoadFloat(scales.type, element.data(), 0);
-    // Written so that NaN fails it.
+    // This form of the condition also refuses NaN.
     if (!(scale >= 0 && std::isfinite(static_cast<float>(scale)))) {
       return Invalid(scales.origin, "[", num_scales_, "]: ", scale, " is not a finite number, 0 or more");
     }

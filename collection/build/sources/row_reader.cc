@@ -15,11 +15,12 @@
 namespace maxsim::collection {
 namespace {
 
-// Tokens are converted, checked and written in pieces of this size: large against a system call, small against a cache.
+// Tokens are converted, checked and written in blocks of this size. It is large enough to make system calls cheap,
+// and small enough for a cache.
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
 
-// FP32 values that a thread gets to quantise at a time, in bytes: some milliseconds of work, against the tens of
-// microseconds that starting the thread takes.
+// The bytes of FP32 values that a thread gets to quantise at a time. This is some milliseconds of work, and starting
+// a thread takes tens of microseconds.
 constexpr int64_t kQuantizedBytesPerThread = int64_t{2} << 20;
 
 // Narrows FP64 values to FP32, because ConvertElements does not take FP64.
@@ -61,7 +62,8 @@ absl::StatusOr<RowReader::Block> RowReader::NextConverted() {
   return block;
 }
 
-// Counts the loss in rows that are already in i8. The block may begin and end in the middle of a document.
+// Counts the quantisation loss of rows that are already in i8. The block may begin and end in the middle of a
+// document.
 void RowReader::CountStored(const char* rows, const Block& block) {
   const auto* elements = reinterpret_cast<const int8_t*>(rows);
   int64_t row = block.first_row;
@@ -94,7 +96,8 @@ absl::StatusOr<const char*> RowReader::Convert(const void* source, int64_t num_r
     ConvertElements(from, values, encoding_.storage, converted_.data(), count);
     values = converted_.data();
   }
-  // Checks the narrowed values: NaN and infinity stay what they are, and a value that is too large becomes infinity.
+  // Checks the values after they were narrowed. NaN and infinity are unchanged by this, and a value that is too large
+  // has become infinity.
   if (const std::optional<size_t> index = FindUnusableElement(encoding_.storage, values, count)) {
     return UnusableValue(source, static_cast<int64_t>(*index));
   }
@@ -177,7 +180,7 @@ absl::Status RowReader::CheckScale(int64_t document, float scale) const {
                  scale * static_cast<float>(kMaxInt8), " after the rotation is beyond the limit of ", kMaxAbsValue);
 }
 
-// Returns an error with the place of element `index` in the rows that were read last.
+// Returns an error that says where element `index` of the rows that were read last is.
 absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
   int64_t row = row_ + index / tokens_.dim();
   int64_t document = document_;
@@ -189,7 +192,7 @@ absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
                                : LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
   std::string problem = is_int8 ? "is not in -127 .. 127" : "is not finite";
   if (!is_int8 && std::isfinite(value)) {
-    // The largest f16 value is far below the limit.
+    // The value is within the general limit, so it is only too large for f16.
     problem = std::fabs(value) <= kMaxAbsValue && encoding_.storage == ScalarType::kF16
                   ? std::string("is too large for f16 (largest: 65504)")
                   : Cat("is beyond the limit of ", kMaxAbsValue);

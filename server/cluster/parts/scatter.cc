@@ -5,7 +5,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// The time that is reserved for merging and for sending the answer, each of which takes a fraction of a millisecond.
+// The time that is reserved for merging and for sending the answer, which each take a fraction of a millisecond.
 // If the deadline is short, a twentieth of the remaining time is reserved instead.
 constexpr absl::Duration kWayBack = absl::Milliseconds(5);
 

@@ -15,7 +15,7 @@ namespace {
 
 using collection::LogRecord;
 
-// CatchUp applies records in batches of this size. Larger batches make fewer copies to the device, each of which has
+// CatchUp applies records in batches of this size. Larger batches make fewer copies to the device, and each copy has
 // a fixed cost, but they take more memory.
 constexpr size_t kMaxBatchRecords = 4096;
 constexpr size_t kMaxBatchBytes = size_t{32} << 20;
