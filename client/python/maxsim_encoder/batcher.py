@@ -1,4 +1,4 @@
-"""Gathers the texts of concurrent requests into common calls of the model."""
+"""Gathers the texts of concurrent requests, so that one call of the model encodes them together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maxsim_encoder.encoder import Encoded, Encoder, length_limit
 from maxsim_encoder.errors import RequestError
 from maxsim_encoder.metrics import Metrics
 
-# One call can take texts of one group: they are of the same kind, and are cut after the same number of tokens.
+# One call can only take texts of the same group: texts of one kind that are cut after the same number of tokens.
 Group = Tuple[str, Optional[int]]
 
 
@@ -78,14 +78,14 @@ class Batcher:
         return self._queued_texts
 
     def start(self, encoder: Encoder, metrics: Metrics) -> None:
-        """Begins to take batches. Only one thread calls the encoder."""
+        """Starts the thread that takes batches. Only this thread calls the encoder."""
         self._encoder = encoder
         self._metrics = metrics
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Puts a job into the queue. Raises RequestError 429 when that is full, 503 when it ends."""
+        """Puts a job into the queue. Raises RequestError 429 if the queue is full, 503 if the server is stopping."""
         with self._changed:
             if self._stopping:
                 raise RequestError(503, "stopping", "the encoder is stopping")
@@ -98,7 +98,7 @@ class Batcher:
             self._changed.notify()
 
     def abandon(self, job: Job, error: RequestError) -> bool:
-        """Takes a job that has not begun out of the queue and finishes it with the error. False if it has begun."""
+        """Removes a job that has not begun from the queue, with the error. Returns False if it has begun."""
         with self._changed:
             if job.begun or job.done.is_set():
                 return False
@@ -108,7 +108,7 @@ class Batcher:
         return True
 
     def stop(self) -> None:
-        """Encodes what is queued, then ends the thread."""
+        """Encodes the texts in the queue, and then ends the thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -116,7 +116,7 @@ class Batcher:
             self._thread.join()
 
     def _remove(self, job: Job) -> None:
-        """Takes what is left of a job out of the queue. The lock is held."""
+        """Removes the remaining texts of a job from the queue. The caller holds the lock."""
         jobs = self._groups.get(job.group)
         if jobs is None or job not in jobs:
             return
@@ -135,7 +135,7 @@ class Batcher:
                     self._fail(part.job, _model_failed(error))
 
     def _next(self) -> List[_Part]:
-        """Waits for a batch and takes it; an empty one when all is done after stop()."""
+        """Waits for a batch and takes it. Returns an empty one if stop() was called and the queue is empty."""
         with self._changed:
             while True:
                 if not self._groups:
@@ -150,15 +150,15 @@ class Batcher:
                 self._changed.wait(left)
 
     def _window_left(self, group: Group) -> float:
-        """Seconds for which a batch of the group waits for more texts: none when it is full. The lock is held."""
+        """Returns for how many seconds the group still waits for texts, 0 if it has a full batch. Needs the lock."""
         jobs = self._groups[group]
         if self._stopping or sum(len(job.texts) - job.begun for job in jobs) >= self._options.max_batch_texts:
             return 0.0
         return min(job.arrived for job in jobs) + self._options.window_s - time.monotonic()
 
     def _take(self, group: Group) -> List[_Part]:
-        """Takes up to a batch of texts out of a group, and moves the group to the end of the queue. The lock is
-        held."""
+        """Takes at most a batch of texts from a group, and moves the group to the end of the queue. The caller holds
+        the lock."""
         jobs = self._groups[group]
         parts: List[_Part] = []
         room = self._options.max_batch_texts
@@ -179,8 +179,8 @@ class Batcher:
         return parts
 
     def _encode(self, parts: List[_Part]) -> None:
-        """Runs the model over a batch and hands out what it answers. Where it fails over texts of several jobs, each
-        part is tried alone, so that one caller's text does not fail the others."""
+        """Runs the model on a batch and gives each job its results. If the model fails on texts of several jobs, runs
+        it again per job, so that one caller's text does not make the others fail."""
         parts = [part for part in parts if part.texts and not part.job.done.is_set() and self._fits(part)]
         if not parts:
             return
@@ -222,8 +222,8 @@ class Batcher:
             part.job.finish()
 
     def _fits(self, part: _Part) -> bool:
-        """Whether the texts of a part may be encoded: False, and an error for its job, where one is too long and may
-        not be cut."""
+        """Returns whether the texts of a part may be encoded. If one is too long and may not be cut, gives the job an
+        error and returns False."""
         if part.job.truncate:
             return True
         kind, max_tokens = part.job.group
@@ -242,11 +242,11 @@ class Batcher:
 
 
 def _model_failed(error: Exception) -> RequestError:
-    """The answer to a caller: what an exception of a library says may hold paths, and is written to the log alone."""
+    """Returns the error for the caller. The text of a library's exception may have paths, so only the log gets it."""
     return RequestError(500, "model_failed", f"the model failed: {type(error).__name__}")
 
 
 def usage_of(results: List[Encoded]) -> Dict[str, int]:
-    """What OpenAI's and vLLM's answers count: a token vector is a token."""
+    """Returns the counts for OpenAI's and vLLM's answers. Each token vector counts as one token."""
     total = sum(len(one.vectors) for one in results)
     return {"prompt_tokens": total, "total_tokens": total}

@@ -79,7 +79,7 @@ class Bert:
         self.hidden = int(config["hidden_size"])
         self.max_tokens = int(config["max_position_embeddings"])
         self.words = self._tensor("embeddings.word_embeddings.weight")
-        # Texts are never pairs: the type is always the first.
+        # A text is never a pair, so its token type is always the first.
         types = self._tensor("embeddings.token_type_embeddings.weight")[0]
         self.positions = self._tensor("embeddings.position_embeddings.weight") + types
         self.embedding_norm = self._norm("embeddings.LayerNorm")

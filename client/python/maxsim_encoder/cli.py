@@ -156,7 +156,7 @@ def load_encoder(args: argparse.Namespace) -> "Encoder":
 
 
 def make_server(args: argparse.Namespace) -> "Server":
-    """The server that the arguments describe, listening, without its model. Raises OSError, EncoderError."""
+    """Returns the server that the arguments describe, listening, without a model. Raises OSError, EncoderError."""
     from maxsim_encoder.batcher import BatchOptions
     from maxsim_encoder.dialects import Limits
     from maxsim_encoder.connections import ServerOptions
@@ -180,7 +180,7 @@ def make_server(args: argparse.Namespace) -> "Server":
 
 
 def read_token(path: Optional[str]) -> Optional[bytes]:
-    """The first line of the file. Raises EncoderError where it is empty, OSError."""
+    """Returns the first line of the file. Raises EncoderError if that line is empty, and OSError."""
     from maxsim_encoder.encoder import EncoderError
 
     if path is None:
@@ -245,7 +245,7 @@ def serve(args: argparse.Namespace) -> int:
             stop.event.set()
 
     threading.Thread(target=load, name="load", daemon=True).start()
-    # A wait without an end is not interrupted by a signal's handler everywhere.
+    # On some systems a signal's handler does not interrupt a wait without a time limit.
     while not stop.event.wait(3600):
         pass
     if failed:
@@ -261,7 +261,7 @@ def serve(args: argparse.Namespace) -> int:
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Exit status: 0, or 2 with one line on standard error for what the caller can mend."""
+    """Returns the exit status: 0, or 2 after printing one line about an error that the caller can fix."""
     args = make_parser().parse_args(arguments)
     threads = args.threads or (1 if args.demo else None)
     if threads is not None:

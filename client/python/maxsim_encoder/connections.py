@@ -89,8 +89,8 @@ class Connections(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def _take_slowest(self) -> Optional[socket.socket]:
-        """Removes and returns the connection that has waited longest without a complete request. It belongs to the peer
-        with the most such connections, so a peer with many drives out its own first. None if all are being answered."""
+        """Removes and returns the connection that has waited longest without a complete request, among those of the
+        peer with the most such connections. So a peer with many loses its own first. None if all are being answered."""
         waiting = [(key, known) for key, known in self._connections.items() if not known.working]
         if not waiting:
             return None
@@ -120,8 +120,8 @@ class Connections(ThreadingHTTPServer):
             self.shutdown_request(connection)
 
     def _replace(self, request: socket.socket, connection: socket.socket) -> None:
-        """Registers the TLS connection in place of its socket. Raises ConnectionError if that has been evicted
-        meanwhile."""
+        """Registers the TLS connection in place of its socket. Raises ConnectionError if the socket was
+        evicted in the meantime."""
         with self._lock:
             known = self._connections.pop(request, None)
             if known is None:
@@ -155,7 +155,7 @@ class Connections(ThreadingHTTPServer):
         """Answers accepted requests and refuses new ones. Returns False if that took longer than `timeout_s`."""
         self.stopping = True
         self.shutdown()
-        # For their clients, the connections in the listener's backlog are accepted already.
+        # Clients of connections in the listener's backlog see these as accepted, so answer them.
         self.socket.setblocking(False)
         while True:
             try:
@@ -176,7 +176,7 @@ class Connections(ThreadingHTTPServer):
 
 
 def _end(connection: socket.socket) -> None:
-    """Makes pending reads and writes of the connection end, after which its thread closes it."""
+    """Ends pending reads and writes of the connection. Its thread then closes it."""
     try:
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
     except OSError:
@@ -184,7 +184,7 @@ def _end(connection: socket.socket) -> None:
 
 
 def _end_input(connection: socket.socket) -> None:
-    """Makes the next read of an idle connection end; what has arrived already is still read."""
+    """Ends the next read of an idle connection. Bytes that have already arrived are still read."""
     try:
         socket.socket.shutdown(connection, socket.SHUT_RD)
     except OSError:

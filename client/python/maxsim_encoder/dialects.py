@@ -34,7 +34,7 @@ class Limits:
 
 @dataclasses.dataclass
 class EncodeRequest:
-    """What every dialect asks for."""
+    """The fields of a request that all dialects share."""
 
     texts: List[str]
     kind: str = DOCUMENT
@@ -106,7 +106,7 @@ class _Members:
         return value
 
     def ignore(self, *names: str) -> None:
-        """Takes members that clients of this dialect send and that change nothing here."""
+        """Accepts members that clients of this dialect send and that have no effect here."""
         for name in names:
             self.take(name)
 
@@ -143,8 +143,8 @@ class _Members:
 
 
 def _kind_of(given: Dict[str, Optional[str]], query: Mapping[str, str]) -> str:
-    """The kind that members or the address name; DOCUMENT where nothing does. Words that other services use for the
-    two kinds are understood: "search_query", "retrieval.passage" and so on."""
+    """Returns the kind that members or the address name, or DOCUMENT if none does. Accepts words that other services
+    use for the two kinds, such as "search_query" and "retrieval.passage"."""
     named = {**given, "?kind": query.get("kind")}
     kinds = {}
     for name, value in named.items():
@@ -202,7 +202,7 @@ def parse_embeddings(body: bytes, query: Mapping[str, str], limits: Limits, info
 
 
 def _parse_input(members: _Members, query: Mapping[str, str], limits: Limits) -> EncodeRequest:
-    """What vLLM's and OpenAI's requests have in common."""
+    """Parses the members that vLLM's and OpenAI's requests share."""
     request = EncodeRequest(members.texts("input", limits, allow_single=True))
     is_query = members.boolean("is_query")
     said = None if is_query is None else QUERY if is_query else DOCUMENT

@@ -1,4 +1,4 @@
-"""What an encoder is: the interface between the server and a model."""
+"""The interface between the server and a model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Matrix = npt.NDArray[np.float32]
 
 
 class EncoderError(Exception):
-    """Something that the person who starts the program can mend, such as a missing package; one line of text."""
+    """An error that the user who starts the program can fix, such as a missing package. Its text is one line."""
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderInfo:
-    """What a collection must know of the encoder that made it, to refuse texts of another one."""
+    """The identity of an encoder. A collection stores it, to refuse texts that another encoder has encoded."""
 
     model: str  # the name under which the model is served
     fingerprint: str  # 16 hexadecimal digits over weights, tokenizer and settings
@@ -51,17 +51,18 @@ class Encoder(Protocol):
     info: EncoderInfo
 
     def encode(self, texts: Sequence[str], kind: str, max_tokens: Optional[int]) -> List[Encoded]:
-        """Encodes texts of one kind, QUERY or DOCUMENT; the answer is in their order. A text is cut after `max_tokens`
-        tokens, marks included, and after the model's own length where that is shorter or `max_tokens` is None."""
+        """Encodes texts of one kind, QUERY or DOCUMENT, and returns results in their order. A text is cut after
+        `max_tokens` tokens, marks included, or after the model's own length if that is shorter or
+        `max_tokens` is None."""
         ...
 
     def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:
-        """The tokens of each text, marks included, before it is cut."""
+        """Returns the number of tokens of each text before it is cut, marks included."""
         ...
 
 
 def length_limit(info: EncoderInfo, kind: str, max_tokens: Optional[int]) -> int:
-    """Tokens after which a text of this kind is cut."""
+    """Returns the number of tokens after which a text of this kind is cut."""
     own = info.query_length if kind == QUERY else info.document_length
     return own if max_tokens is None else min(own, max_tokens)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Dict, Optional
 
-# How much of a client's value an error repeats.
+# The number of characters of a client's value that an error repeats.
 _SHOWN_CHARACTERS = 60
 
 
 class RequestError(Exception):
-    """An answer that is no success: an HTTP status, a word for programs and a sentence for people, which names the
-    field, its value and the limit."""
+    """An error answer: an HTTP status, a code word for programs, and a sentence that tells people the field, its value
+    and the limit."""
 
     def __init__(self, status: int, code: str, message: str, headers: Optional[Dict[str, str]] = None) -> None:
         super().__init__(message)

@@ -11,14 +11,14 @@ HEX_DIGITS = 16
 _BLOCK_BYTES = 1 << 20
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _TOKENIZERS = (".json", ".model", ".txt", ".metadata")
-# Exports of the same weights, and checkpoints of a training, are not part of the model that is served.
+# Exports of the same weights, and checkpoints of a training run, are not part of the served model.
 _LEFT_OUT_FOLDERS = ("onnx", "openvino", "checkpoint-")
 _LEFT_OUT_FILES = ("README.md", "data_config.json")
 
 
 def fingerprint(files: Iterable[Tuple[str, pathlib.Path]], settings: Mapping[str, Any]) -> str:
     """HEX_DIGITS hexadecimal digits of SHA-256 over (name, bytes) of the files, in the order of their names, and the
-    settings as JSON with sorted keys. Where the files lie does not count. Raises OSError."""
+    settings as JSON with sorted keys. The folder of the files does not matter. Raises OSError."""
     digest = hashlib.sha256()
     for name, path in sorted(files):
         digest.update(f"{name}\0{path.stat().st_size}\0".encode())

@@ -21,7 +21,7 @@ from maxsim_encoder.errors import RequestError, shown
 from maxsim_encoder.wire import HeadError, TimedInput, TimedOutput, client_is_there, read_head
 
 _GET_ROUTES = ("/health", "/info", "/metrics")
-# An error's body that is left unread up to this many bytes is read, so that the connection can go on.
+# If a request with an error has at most this many unread body bytes, they are read, and the connection stays open.
 _MAX_DRAINED_BYTES = 1 << 16
 _READ_BYTES = 1 << 16
 _WRITE_BYTES = 1 << 16
@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile = io.BufferedWriter(TimedOutput(self.connection, self.server.options.idle_timeout_s), _WRITE_BYTES)
 
     def parse_request(self) -> bool:
-        """Counts as busy from the first line on: a server that stops still reads the rest of the request."""
+        """Marks the connection as busy from the first line on, so that a server that stops still reads the request."""
         self.server.set_busy(self.connection, True)
         self._input.begin_head()
         source = self.rfile
@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile = source
 
     def handle_expect_100(self) -> bool:
-        """Asks for the body at once, before anything else is written."""
+        """Asks for the body immediately, before anything else is written."""
         going_on = super().handle_expect_100()
         self.wfile.flush()
         return going_on
@@ -101,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
             traceback.print_exc(file=sys.stderr)
             status, content_type = 500, JSON
             body = RequestError(500, "internal", "an error of the encoder, which its log describes").body()
-        # The caller may read the metrics right after its answer: they are counted before.
+        # Count before sending the answer, because the caller may read the metrics immediately after it.
         self.server.service.metrics.requests.add((route, str(status)))
         self.server.service.metrics.seconds.observe(time.monotonic() - began, (route,))
         if status == 499:
@@ -121,7 +121,7 @@ class Handler(BaseHTTPRequestHandler):
             raise RequestError(
                 405, "method_not_allowed", f"{route} takes {method}, not {self.command}", {"Allow": method}
             )
-        # Probes of an orchestrator have no token.
+        # An orchestrator's probes have no token.
         if route != "/health" and not self.server.authorized(self.headers.get("Authorization")):
             message = "the header Authorization must hold the token: Bearer TOKEN"
             raise RequestError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
@@ -145,7 +145,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.server.stopping or client_is_there(self.connection)
 
     def _body_bytes(self) -> int:
-        """The body's length. Raises RequestError where the request does not say it."""
+        """Returns the body's length. Raises RequestError if the request does not state it."""
         if self.headers.get("Transfer-Encoding") is not None:
             raise RequestError(411, "length_required", "a body needs a Content-Length; Transfer-Encoding is not read")
         lengths = self.headers.get_all("Content-Length", [])
@@ -156,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         return int(lengths[0])
 
     def _read_body(self, num_bytes: int) -> bytes:
-        """Raises RequestError 408 where the body does not come in time, ConnectionError where the peer goes."""
+        """Reads the body. Raises RequestError 408 if it takes too long, ConnectionError if the peer closes."""
         self._input.limit(self.server.options.body_timeout_s)
         parts = []
         try:
@@ -173,7 +173,7 @@ class Handler(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def _send(self, status: int, content_type: str, body: bytes, headers: Dict[str, str]) -> None:
-        """Sends an answer in one write. The connection ends after one whose request's body was not read."""
+        """Sends an answer in one write. If the request's body was not read, the connection ends after the answer."""
         if 0 < self._unread <= _MAX_DRAINED_BYTES and status not in (408, 413):
             self._read_body(self._unread)
         if self._unread or self.server.stopping:
@@ -191,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def send_error(self, code: int, message: Optional[str] = None, explain: Optional[str] = None) -> None:
-        """Answers what is no HTTP in the form of all other errors, and ends the connection."""
+        """Answers bytes that are not HTTP with an error in the usual form, and ends the connection."""
         phrase = message or HTTPStatus(code).phrase
         error = RequestError(code, "invalid_http", phrase)
         self.close_connection = True
@@ -203,4 +203,4 @@ class Handler(BaseHTTPRequestHandler):
         self._send(code, JSON, error.body(), {})
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are counted, not logged."""
+        """Logs nothing, because requests are counted instead."""

@@ -55,7 +55,7 @@ class Counter(Series):
 
 
 class Gauge(Series):
-    """A number that is asked for when it is read."""
+    """A number that is computed whenever the metrics are read."""
 
     def __init__(self, name: str, text: str, read: Callable[[], float]) -> None:
         super().__init__(name, "gauge", text)
@@ -66,7 +66,7 @@ class Gauge(Series):
 
 
 class Histogram(Series):
-    """Observations by upper bounds of buckets, with their sum and count."""
+    """Counts of observations in buckets with upper bounds, with their sum and count."""
 
     def __init__(self, name: str, text: str, bounds: Sequence[float], labels: Labels = ()) -> None:
         super().__init__(name, "histogram", text, labels)
@@ -100,7 +100,7 @@ class Histogram(Series):
 
 
 class Metrics:
-    """What the server counts. `queued_texts` and `loaded` are asked whenever metrics are read."""
+    """All metrics of the server. `queued_texts` and `loaded` are called whenever metrics are read."""
 
     def __init__(self, queued_texts: Callable[[], float], loaded: Callable[[], float]) -> None:
         self.requests = Counter("maxsim_encoder_requests_total", "Requests, by route and status.", ("route", "code"))
@@ -124,6 +124,6 @@ class Metrics:
         self.loaded = Gauge("maxsim_encoder_loaded", "1 when the model is loaded.", loaded)
 
     def render(self) -> str:
-        """All of them in the text format 0.0.4."""
+        """Returns all metrics in the text format 0.0.4."""
         series: List[Series] = [self.requests, self.seconds, self.batch_texts, self.batch_seconds, self.tokens]
         return "".join(one.render() for one in [*series, self.abandoned, self.queue, self.loaded])

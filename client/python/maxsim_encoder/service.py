@@ -11,7 +11,7 @@ from maxsim_encoder.encoder import Encoder
 from maxsim_encoder.errors import RequestError
 from maxsim_encoder.metrics import Metrics
 
-# How often a request that waits for the model looks whether its client is still there.
+# How often a request that waits for the model checks whether its client is still connected.
 _CLIENT_CHECK_S = 0.1
 
 
@@ -30,12 +30,12 @@ class Service:
         return self._encoder is not None
 
     def set_encoder(self, encoder: Encoder) -> None:
-        """Begins to serve; requests before are answered with 503."""
+        """Begins to serve. Requests that came before this were answered with 503."""
         self._batcher.start(encoder, self.metrics)
         self._encoder = encoder
 
     def encoder(self) -> Encoder:
-        """The model. Raises RequestError 503 while it loads."""
+        """Returns the model. Raises RequestError 503 while it is being loaded."""
         if self._encoder is None:
             raise RequestError(503, "loading", "the model is being loaded", {"Retry-After": "1"})
         return self._encoder
@@ -63,5 +63,5 @@ class Service:
         return render(job.results, request, info, self.limits)
 
     def stop(self) -> None:
-        """Encodes what has been accepted and ends the model's thread."""
+        """Encodes the texts that were accepted, and then ends the model's thread."""
         self._batcher.stop()

@@ -110,7 +110,7 @@ def read_head(source: io.BufferedIOBase) -> bytes:
 
 
 def client_is_there(connection: socket.socket) -> bool:
-    """False if the peer has closed its side. Looks at the bytes below TLS, and takes none."""
+    """Returns False if the peer has closed its side. Looks at the bytes below TLS without consuming them."""
     try:
         if not select.select([connection], [], [], 0)[0]:
             return True

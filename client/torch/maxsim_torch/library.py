@@ -78,7 +78,7 @@ class Gradients(ctypes.Structure):
 
 
 def _find() -> str:
-    """The library that MAXSIM_LIBRARY names, the package's own, or one that the system's loader knows."""
+    """The path of the library: MAXSIM_LIBRARY, else the package's own, else a name for the system's loader."""
     given = os.environ.get("MAXSIM_LIBRARY")
     if given:
         return given
@@ -102,7 +102,7 @@ _library = _load()
 
 
 def check(status: int) -> None:
-    """Raises what a status stands for: ValueError, MemoryError, NotImplementedError or LibraryError."""
+    """Raises the error of a status: ValueError, MemoryError, NotImplementedError or LibraryError."""
     if status == 0:
         return
     text = _library.maxsim_last_error().decode()
@@ -116,11 +116,11 @@ def check(status: int) -> None:
 
 
 class Passes:
-    """The functions of a family of operators: `name`_workspace_bytes, `forward`, and `backward`, `name`_backward.
+    """The functions of a family of operators: `name`_workspace_bytes, `forward`, and `name`_backward as `backward`.
 
-    They take a call and, where `codes` says its type, a structure beside it. Then the forward pass takes the addresses
-    of values and of what comes beside them, and the backward pass the gradients. These two return a status, which
-    `check` takes."""
+    Their first argument is a call. If `codes` is given, a structure of that type is the second. After these, the
+    forward pass takes the addresses of its results, and the backward pass takes the gradients. Both return a status
+    for `check`."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Passes:
     ):
         self.gradients = gradients
         taken = [ctypes.POINTER(structure) for structure in (call, codes) if structure is not None]
-        # One size is for both passes where there are codes.
+        # If there are codes, both passes need the same size.
         which = [ctypes.c_int32] if codes is None else []
         self._size = _loaded(f"{name}_workspace_bytes", [*taken, *which, ctypes.POINTER(ctypes.c_size_t)])
         self.forward = _loaded(forward or name, [*taken, ctypes.c_void_p, ctypes.c_void_p])

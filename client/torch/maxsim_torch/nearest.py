@@ -18,7 +18,7 @@ class NearestDistances(NamedTuple):
 
 
 def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
-    """The dimensions before those of a set. Raises where x and y do not fit together."""
+    """Returns the dimensions before those of a set. Raises an error if x and y do not fit together."""
     check_tensors(x=x, y=y)
     for name, points in (("x", x), ("y", y)):
         if points.dtype not in FLOATS:
@@ -37,7 +37,7 @@ def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
 def _lengths(
     x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Optional[Tensor]
 ) -> "list[Optional[Tensor]]":
-    """Lengths of one integer type."""
+    """Returns both lengths in the same integer type."""
     given = (("x_lengths", x_lengths, x), ("y_lengths", y_lengths, y))
     return of_one_type(
         [None if one is None else indices(name, one, tuple(points.shape[:-2])) for name, one, points in given]
@@ -98,7 +98,7 @@ def mean_distance(
         counts = counts & (other_lengths > 0).unsqueeze(-1)
     distances = torch.where(counts, distances, 0)
     if not squared:
-        # The root has no derivative at 0: points that coincide get the gradient 0.
+        # The root has no derivative at 0, so points that coincide get the gradient 0.
         positive = distances > 0
         distances = torch.where(positive, torch.where(positive, distances, 1).sqrt(), 0)
     return distances.sum(-1) / counts.sum(-1).clamp(min=1)

@@ -1,7 +1,8 @@
 """The operators that PyTorch knows: torch.ops.maxsim_torch.scores and scores_backward.
 
-They take every layout, so that there is one of each. functions.py has what people call. An operator's Python runs when
-it is executed; torch.compile and export see the fake implementations alone, so that they do not break the graph.
+Each takes every layout, so one operator of each kind suffices. functions.py has the public functions. An operator's
+Python runs when the operator is executed. torch.compile and export see only the fake implementations, so the operators
+do not break the graph.
 """
 
 import ctypes
@@ -18,15 +19,14 @@ from .tokens import Tokens
 
 _TYPES = {**TYPES, torch.int8: library.I8}
 _TOKENS_SIZE = ctypes.sizeof(library.Tokens)
-# The address of lists without a candidate, which is never read. 0 would say that there are no lists.
+# The address that stands for empty lists of candidates. It is never read. 0 would mean that there are no lists.
 _NO_CANDIDATES = 8
 
 
 class Scores(NamedTuple):
     """The arguments of torch.ops.maxsim_torch.scores: queries and documents (Tokens), Pairs and numbers.
 
-    arguments_of and _call, which are a part of every call, take them by their places and not by their names, which
-    would take longer."""
+    arguments_of and _call run in every call. They take the arguments by position, because names would take longer."""
 
     queries: Tensor
     documents: Tensor
@@ -225,7 +225,7 @@ def empty_results(
 
 
 def empty_results_of(inputs: Any) -> Tuple[Tensor, Tensor]:
-    """The same for operators whose queries are padded."""
+    """Does the same as empty_results for operators whose queries are padded."""
     num_queries, max_query_tokens = inputs.queries.shape[:2]
     return empty_results(inputs.queries, num_queries, inputs.list_length, max_query_tokens, inputs.with_argmax)
 

@@ -29,8 +29,8 @@ def pair(
     one_query: bool,
     lists: "tuple[str, str]" = ("documents of [Nq, K, Ld, d] are", "there are documents of"),
 ) -> Pairs:
-    """Makes Pairs of the caller's arguments. Documents of four dimensions are a list for each query; `lists` begin the
-    errors about them."""
+    """Makes Pairs from the caller's arguments. Documents of four dimensions are one list per query. `lists` has the
+    beginnings of the error messages about such lists."""
     if documents.offsets is None and documents.rows.dim() == 4:
         if paired or candidates is not None:
             raise ValueError(f"{lists[0]} neither paired nor named by candidates")
@@ -59,7 +59,7 @@ def pair(
 
 
 def explain_values_of(queries: Tokens, documents: Tokens, candidates: Optional[Tensor]) -> None:
-    """Raises ValueError for the first length, offset or candidate that is refused, where values can be read."""
+    """Raises ValueError for the first wrong length, offset or candidate, if values can be read."""
     explain_tokens("query", queries)
     explain_tokens("document", documents)
     explain_values("candidates", candidates, documents.num_sequences - 1)

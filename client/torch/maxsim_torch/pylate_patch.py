@@ -18,13 +18,13 @@ from torch import Tensor
 from .functions import maxsim_scores, maxsim_scores_packed
 from .replacing import Function, computable, in_the_type_of_products, replace
 
-# The functions of pylate.scores, as long as they are replaced.
+# The original functions of pylate.scores, while they are replaced.
 _ORIGINAL: Dict[str, Function] = {}
 
 
 def defining_module() -> types.ModuleType:
     """The module of PyLate that defines colbert_scores: pylate.scores.colbert from 1.5 on, pylate.scores.scores before.
-    Raises an ImportError where there is neither."""
+    Raises an ImportError if there is neither."""
     try:
         return importlib.import_module("pylate.scores.scores")
     except ImportError:
@@ -32,7 +32,7 @@ def defining_module() -> types.ModuleType:
 
 
 def install(originals: Dict[str, Function], replacements: Dict[str, Function]) -> None:
-    """Replaces those functions of PyLate that it has by the names in `replacements`, and keeps its own in
+    """Replaces the functions of PyLate that have names in `replacements`, and keeps the original functions in
     `originals`."""
     module = defining_module()
     for name, new in replacements.items():
@@ -42,7 +42,7 @@ def install(originals: Dict[str, Function], replacements: Dict[str, Function]) -
 
 
 def restore(originals: Dict[str, Function], replacements: Dict[str, Function]) -> None:
-    """Undoes install, also in modules that were imported since. Empties `originals`."""
+    """Undoes install, also in modules that were imported after it. Empties `originals`."""
     for name, old in originals.items():
         replace("pylate", name, replacements[name], old)
     originals.clear()
@@ -103,7 +103,7 @@ def _colbert_kd_scores(
 
 
 def _offsets(sequences: "list[Tensor]") -> Tensor:
-    """Where sequences begin in their concatenation, and where the last ends."""
+    """Returns where each sequence begins in their concatenation, and where the last one ends."""
     lengths = torch.tensor([0] + [sequence.shape[0] for sequence in sequences], device="cpu")
     return lengths.cumsum(0).to(sequences[0].device)
 

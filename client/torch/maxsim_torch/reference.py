@@ -1,4 +1,4 @@
-"""What the operators compute, in plain PyTorch: for tests, and to read. It writes the matrix of similarities."""
+"""Computes the same as the operators in plain PyTorch, for tests and for readers. Stores the matrix of similarities."""
 
 from typing import Any, Optional
 
@@ -42,7 +42,7 @@ def maxsim_scores(
     if documents.shape[-2] == 0:  # A token that does not count, so that there is an argmax.
         documents = torch.nn.functional.pad(documents, (0, 0, 0, 1))
         document_counts = torch.nn.functional.pad(document_counts, (0, 1))
-    # Values of tokens that do not count may be anything, and must not reach a product.
+    # Tokens that do not count may have any values, and these must not get into a product.
     queries = torch.where(query_counts.unsqueeze(-1), queries, 0)
     documents = torch.where(document_counts.unsqueeze(-1), documents, 0)
     if paired:

@@ -37,7 +37,7 @@ def computable(queries: Tensor, documents: Tensor) -> bool:
 
 
 def in_the_type_of_products(tokens: Tensor) -> Tensor:
-    """`tokens` in the type that torch.einsum would multiply them in: under autocast that of autocast."""
+    """Returns `tokens` in the type in which torch.einsum would multiply them. That is autocast's, if on."""
     kind = tokens.device.type
     if tokens.dtype in FLOATS and torch.is_autocast_enabled(kind):
         return tokens.to(torch.get_autocast_dtype(kind))
@@ -61,8 +61,8 @@ def _functions(module: types.ModuleType) -> "Iterator[types.FunctionType]":
 
 
 def replace(package: str, name: str, old: Function, new: Function) -> None:
-    """Puts `new` for `old` where a loaded module of `package` has it by the name `name`, and where a function there, or
-    a method of a class there, has it as the default of an argument. Not thread-safe."""
+    """Replaces `old` by `new` in each loaded module of `package` that has it under the name `name`. Also replaces it
+    where it is the default of an argument of these modules' functions or methods. Not thread-safe."""
     for module in _modules(package):
         if vars(module).get(name) is old:
             setattr(module, name, new)

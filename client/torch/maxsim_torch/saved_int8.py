@@ -18,12 +18,12 @@ from .tokens import FLOATS, Tokens, flat, plain_tokens, shaped
 
 
 def quantize(rows: Tensor) -> Tuple[Tensor, Tensor]:
-    """Vectors [..., d] in int8, and a scale each [...] in float32: the largest magnitude of the vector is 127. A value
-    differs from its integer times the scale by half of the scale at most, with the rounding of that product."""
+    """Returns vectors [..., d] in int8 and one scale per vector [...] in float32. The largest magnitude in a vector
+    becomes 127. A value differs from its integer times the scale by at most half of the scale, plus rounding."""
     values = rows.to(torch.float32)
     scales = values.abs().amax(-1) / 127
     inverse = torch.where(scales > 0, 1 / scales, 0).unsqueeze(-1)
-    # A token that is masked or beyond its length may hold a NaN, which has no integer. Its row is not read again.
+    # A token that is masked or after the end may be NaN, which no integer represents. Its row is not read again.
     return (values * inverse).nan_to_num(0).round().clamp(-127, 127).to(torch.int8), scales
 
 

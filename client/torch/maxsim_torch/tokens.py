@@ -1,4 +1,4 @@
-"""Queries and documents as the operator takes them, out of the tensors that people have."""
+"""Converts the tensors that callers have into the form of queries and documents that the operators take."""
 
 from typing import NamedTuple, Optional
 
@@ -63,7 +63,7 @@ def counting(
     mask: Optional[Tensor],
     device: torch.device,
 ) -> Tensor:
-    """Which of the tokens [..., max_tokens] count, by lengths [...] and mask [..., max_tokens]."""
+    """Returns which of the tokens [..., max_tokens] count, according to lengths [...] and mask [..., max_tokens]."""
     counts = torch.ones(shape, dtype=torch.bool, device=device)
     if lengths is not None:
         counts &= torch.arange(shape[-1], device=device) < lengths.unsqueeze(-1)
@@ -89,7 +89,7 @@ def explain_tokens(name: str, tokens: Tokens) -> None:
 
 
 def _check_padded(name: str, max_tokens: int) -> None:
-    # Skipped while tracing: the check would restrict the graph, which may be meant for any number of tokens.
+    # Skip the check while tracing: it would restrict the graph, which may be meant for any number of tokens.
     if torch.compiler.is_compiling():
         return
     limit = MAX_QUERY_TOKENS if name == "query" else MAX_DOCUMENT_TOKENS
@@ -172,7 +172,7 @@ def _scales(name: str, scales: Tensor) -> Tensor:
 def _padded_scales(
     name: str, scales: Optional[Tensor], outer: "tuple[int, ...]", max_tokens: int
 ) -> "tuple[Optional[Tensor], int]":
-    """Scales as a vector, and what each belongs to, which their shape says. A scale without a dimension is of all."""
+    """Returns scales as a vector, and what each belongs to, according to their shape. A scalar belongs to all."""
     if scales is not None:
         scales = _scales(name, scales)
         if scales.dim() == 0:
@@ -187,7 +187,7 @@ def _padded_scales(
 
 
 def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: int) -> "tuple[Optional[Tensor], int]":
-    """Scales as a vector, and what each belongs to, where sequences and tokens are both of one dimension."""
+    """Returns scales as a vector, and what each belongs to, if sequences and tokens both have one dimension."""
     if scales is None:
         return None, library.SCALE_PER_SEQUENCE
     scales = _scales(name, scales)

@@ -20,8 +20,8 @@ from .functions import maxsim_scores, maxsim_scores_packed
 from .host_blocks import HostBlocks
 from .tokens import indices
 
-# A block's bytes of document vectors, and its scores, where the caller does not say how many documents it has. A copy
-# of 128 MiB takes 2 to 5 ms over PCI Express, which hides what a launch and a merge cost; two blocks are there.
+# Limits of a block's document vectors (in bytes) and scores, if the caller does not set the block's documents. A copy
+# of 128 MiB takes 2 to 5 ms over PCI Express, longer than a launch and a merge. Two blocks are in memory at a time.
 _BLOCK_BYTES = 128 << 20
 _BLOCK_SCORES = 1 << 22
 
@@ -45,7 +45,7 @@ class _Documents(NamedTuple):
 
 
 def _cut(documents: _Documents, num_queries: int, asked: Optional[int]) -> "list[tuple[int, int]]":
-    """The blocks: for each its first document, and the one after its last."""
+    """Returns the first document of each block, and the document after its last."""
     count = documents.num_documents
     rows = documents.tensors["documents"]
     row_bytes = rows.element_size() * rows.shape[-1]
@@ -85,8 +85,8 @@ def _blocks(
 
 
 def _merge(best: ScoresAndIndices, scores: Tensor, first: int, k: int) -> ScoresAndIndices:
-    """The k best of those so far, whose indices are smaller, and of a block [Nq, n] of documents from `first` on. Sorts
-    are stable, so that of equal scores those with the smaller indices come first."""
+    """Returns the k best of the previous documents and of a block [Nq, n], whose documents begin with `first` and have
+    larger indices. Sorts are stable, so the smaller of two indices with equal scores comes first."""
     scores = scores + 0.0  # a sort may tell -0 from 0
     values, order = scores.sort(dim=1, descending=True, stable=True)
     values, indices = values[:, :k], order[:, :k] + first
@@ -98,7 +98,7 @@ def _merge(best: ScoresAndIndices, scores: Tensor, first: int, k: int) -> Scores
 def _take(
     documents: Tensor, document_offsets: Optional[Tensor], more: "dict[str, Optional[Tensor]]", device: torch.device
 ) -> _Documents:
-    """Checks the documents, and says how they are cut."""
+    """Checks the documents, and returns how they are divided into blocks."""
     packed = document_offsets is not None
     if documents.dim() != (2 if packed else 3):
         wanted = "[tokens, d]" if packed else "[Nd, Ld, d]"
@@ -255,8 +255,8 @@ def _score_block(
         part = offsets[first : end + 1] - offsets[first]
         scales = block.get("document_scales")
         if scales is not None and tuple(scales.shape) == (rows.shape[0],):
-            # Scales are per document here. With as many documents as tokens they would be taken for scales per token,
-            # but for an extra row, which is never read.
+            # Scales are per document here. If there are as many documents as tokens, they would be taken for scales per
+            # token. An extra row, which is never read, prevents this.
             rows = with_one_more(rows)
             if "document_mask" in block:
                 given["document_mask"] = with_one_more(block["document_mask"])

@@ -31,7 +31,7 @@ class TriadicScores(NamedTuple):
 
 
 def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
-    """The dimensions before those of a sequence, which all tensors share, as they share type and columns."""
+    """Checks that all tensors have the same type, columns and outer dimensions, and returns the latter."""
     check_tensors(**tensors)
     (_, given), *others = tensors.items()
     for name, tensor in tensors.items():
@@ -56,7 +56,7 @@ def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
 
 
 def _lengths(given: "dict[str, Optional[Tensor]]", outer: "tuple[int, ...]") -> "list[Optional[Tensor]]":
-    """Lengths as vectors of one integer type; their shape may be broadcast to that of the batch."""
+    """Returns lengths as vectors of one integer type. Their shape may be broadcast to that of the batch."""
     check_optional_tensors(**given)
     made: "list[Optional[Tensor]]" = []
     for name, lengths in given.items():
@@ -211,11 +211,11 @@ def triadic_maxsim_scores(
 
 
 def sum_maxima(maxima: Tensor, lengths: Optional[Tensor], weights: Optional[Tensor]) -> Tensor:
-    """The sum over query tokens of maxima [..., n], times weights [..., n], of the tokens that there are."""
+    """Returns the sum of maxima [..., n] times weights [..., n] over the query tokens that exist."""
     if weights is not None:
         if weights.shape != maxima.shape:
             raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(maxima.shape)}")
-        # An infinite maximum stays what it is, and its weight has no gradient.
+        # An infinite maximum stays infinite, and its weight gets no gradient.
         finite = torch.isfinite(maxima)
         weights = real_factors("weights", weights, maxima.dtype)
         maxima = torch.where(finite, torch.where(finite, maxima, 0) * weights, maxima)

@@ -47,7 +47,7 @@ def score_pairs_packed(
 
     pair_q, pair_d = pair_q_idx.to(torch.int64), pair_d_idx.to(torch.int64)
     for name, index, offsets in (("pair_q_idx", pair_q, cu_seqlens_q), ("pair_d_idx", pair_d, cu_seqlens_d)):
-        # Indexing takes negative ones.
+        # Check here, because indexing accepts negative indices.
         if can_read(index) and (int(index.min()) < 0 or int(index.max()) > offsets.shape[0] - 2):
             explain_values(name, index, offsets.shape[0] - 2)
     cu_q, cu_d = cu_seqlens_q.to(torch.int64), cu_seqlens_d.to(torch.int64)

@@ -51,7 +51,7 @@ def maxsim_topk(
         scores = _scores(made.Q, made.D[part], made.q_mask, mask, normalize) + 0.0  # a sort may tell -0 from 0
         index = torch.arange(begin, begin + scores.shape[1], device=scores.device).expand(scores.shape)
         if kept is not None:
-            # The kept ones have smaller indices and stand first, and the sort is stable.
+            # The documents kept so far have smaller indices and come first, and the sort is stable.
             scores, index = torch.cat([kept[0], scores], -1), torch.cat([kept[1], index], -1)
         scores, order = scores.sort(dim=-1, descending=largest, stable=True)
         kept = scores[:, :k].contiguous(), index.gather(-1, order[:, :k])
