@@ -90,7 +90,7 @@ class Connections(ThreadingHTTPServer):
 
     def _take_slowest(self) -> Optional[socket.socket]:
         """Removes and returns the connection that has waited longest without a complete request, among those of the
-        peer with the most such connections. So a peer with many loses its own first. None if all are being answered."""
+        peer with the most such connections. So a peer with many loses its own first. None if all are busy."""
         waiting = [(key, known) for key, known in self._connections.items() if not known.working]
         if not waiting:
             return None

@@ -10,8 +10,8 @@ _SHOWN_CHARACTERS = 60
 
 
 class RequestError(Exception):
-    """An error answer: an HTTP status, a code word for programs, and a sentence that tells people the field, its value
-    and the limit."""
+    """An error answer: an HTTP status, a code word for programs, and a sentence that tells people the field, its
+    value and the limit."""
 
     def __init__(self, status: int, code: str, message: str, headers: Optional[Dict[str, str]] = None) -> None:
         super().__init__(message)

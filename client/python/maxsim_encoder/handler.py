@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile = io.BufferedWriter(TimedOutput(self.connection, self.server.options.idle_timeout_s), _WRITE_BYTES)
 
     def parse_request(self) -> bool:
-        """Marks the connection as busy from the first line on, so that a server that stops still reads the request."""
+        """Marks the connection as busy from the first line on, so that a stopping server still reads the request."""
         self.server.set_busy(self.connection, True)
         self._input.begin_head()
         source = self.rfile

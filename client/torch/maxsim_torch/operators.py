@@ -1,8 +1,8 @@
 """The operators that PyTorch knows: torch.ops.maxsim_torch.scores and scores_backward.
 
 Each takes every layout, so one operator of each kind suffices. functions.py has the public functions. An operator's
-Python runs when the operator is executed. torch.compile and export see only the fake implementations, so the operators
-do not break the graph.
+Python runs when the operator is executed. torch.compile and export see only the fake implementations, so the
+operators do not break the graph.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Computes the same as the operators in plain PyTorch, for tests and for readers. Stores the matrix of similarities."""
+"""Computes the same as the operators in plain PyTorch, for tests and readers. Stores the matrix of similarities."""
 
 from typing import Any, Optional
 

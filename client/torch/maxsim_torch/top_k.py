@@ -85,8 +85,8 @@ def _blocks(
 
 
 def _merge(best: ScoresAndIndices, scores: Tensor, first: int, k: int) -> ScoresAndIndices:
-    """Returns the k best of the previous documents and of a block [Nq, n], whose documents begin with `first` and have
-    larger indices. Sorts are stable, so the smaller of two indices with equal scores comes first."""
+    """Returns the k best of the previous documents and of a block [Nq, n], whose documents begin with `first` and
+    have larger indices. Sorts are stable, so the smaller of two indices with equal scores comes first."""
     scores = scores + 0.0  # a sort may tell -0 from 0
     values, order = scores.sort(dim=1, descending=True, stable=True)
     values, indices = values[:, :k], order[:, :k] + first
@@ -255,8 +255,8 @@ def _score_block(
         part = offsets[first : end + 1] - offsets[first]
         scales = block.get("document_scales")
         if scales is not None and tuple(scales.shape) == (rows.shape[0],):
-            # Scales are per document here. If there are as many documents as tokens, they would be taken for scales per
-            # token. An extra row, which is never read, prevents this.
+            # Scales are per document here. If there are as many documents as tokens, they would be taken for scales
+            # per token. An extra row, which is never read, prevents this.
             rows = with_one_more(rows)
             if "document_mask" in block:
                 given["document_mask"] = with_one_more(block["document_mask"])
