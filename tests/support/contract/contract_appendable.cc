@@ -179,8 +179,8 @@ void FullDocumentsTakeNoMore(Backend& backend) {
     EXPECT_EQ(appendable->Append(documents.view()).code(), absl::StatusCode::kResourceExhausted);
     ExpectSameAnswers(runner.executor(), runner.Load(three), *appendable->Snapshot());
   };
-  expect_full(3, 19, "no room for 1 documents behind 3: max_documents is 3");
-  expect_full(4, 18, "no room for 4 tokens behind 15: max_tokens is 18");
+  expect_full(3, 19, "no room for 1 documents after 3: max_documents is 3");
+  expect_full(4, 18, "no room for 4 tokens after 15: max_tokens is 18");
   const std::shared_ptr<AppendableDocuments> appendable = MakeAppendable(backend, documents, 4, 19);
   ASSERT_TRUE(appendable->Append(three.view()).ok());
   EXPECT_TRUE(appendable->Append(last.view()).ok());

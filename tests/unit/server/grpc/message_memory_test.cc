@@ -108,7 +108,7 @@ TEST(MessageMemoryTest, BytesThatAreNoMessageAreRefused) {
     v1::RerankRequest request;
     const absl::Status status = ParseMessage(Sliced(padding + end), request);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(status.message(), HasSubstr("is no maxsim.v1.RerankRequest: it is malformed"));
+    EXPECT_THAT(status.message(), HasSubstr("is not a maxsim.v1.RerankRequest: it is malformed"));
   }
 }
 
