@@ -20,13 +20,15 @@ namespace {
 // A document of a generation that is replaced while it is read is read again: its next snapshot is published when the
 // write has come into a segment, within some milliseconds. Each of a call's documents can be in the way once.
 constexpr int kMaxReadAttempts = 50;
+// A page of Scroll takes a pass over the collection, so that it is read fewer times.
+constexpr int kMaxPassAttempts = 3;
 constexpr std::chrono::milliseconds kReadAgainDelay{1};
 constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);
 
 // Calls `read` until it returns something other than ABORTED. `field` is the one that chooses the documents.
 template <typename Response, typename Read>
-absl::StatusOr<Response> ReadUnreplaced(const char* field, Read read) {
-  for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
+absl::StatusOr<Response> ReadUnreplaced(const char* field, int max_attempts, Read read) {
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(kReadAgainDelay);
     absl::StatusOr<Response> response = read();
     if (!absl::IsAborted(response.status())) return response;
@@ -48,7 +50,7 @@ std::shared_ptr<store::LiveDocuments> DocumentService::VersionsOf(const store::C
 absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& request) const {
   if (absl::Status status = CheckState(); !status.ok()) return status;
   if (absl::Status status = CheckCollectionField(request.collection()); !status.ok()) return status;
-  return ReadUnreplaced<v1::GetResponse>("ids", [&]() -> absl::StatusOr<v1::GetResponse> {
+  return ReadUnreplaced<v1::GetResponse>("ids", kMaxReadAttempts, [&]() -> absl::StatusOr<v1::GetResponse> {
     const absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
     if (!collection.ok()) return collection.status();
     return ReadDocuments(request, **collection, VersionsOf(**collection).get(), limits(), &readers_);
@@ -80,7 +82,7 @@ void DocumentService::Scroll(const v1::ScrollRequest& request, CallContext conte
     if (absl::Status status = FindToRead(request.collection()).status(); !status.ok()) return status;
     const auto place = TakePassPlace(passes_);
     if (!place.ok()) return place.status();
-    return ReadUnreplaced<v1::ScrollResponse>("after", [&]() -> absl::StatusOr<v1::ScrollResponse> {
+    return ReadUnreplaced<v1::ScrollResponse>("after", kMaxPassAttempts, [&]() -> absl::StatusOr<v1::ScrollResponse> {
       const absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
       if (!collection.ok()) return collection.status();
       return ScrollDocuments(request, **collection, VersionsOf(**collection).get(), limits(), &readers_,

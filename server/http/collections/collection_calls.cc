@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/guard.h"
 #include "server/http/collections/collection_body.h"
 #include "server/http/rerank/rerank_json.h"
 #include "server/http/rerank/responses.h"
@@ -97,10 +98,17 @@ void CollectionCalls::Handle(const Request& request, service::CallContext contex
   log::Write(spdlog::level::info, "admin_call", {{"method", MethodOf(call)}, {"name", name}, {"peer", request.peer}});
   worker_->Post(std::move(name), service::Worker::Length::kLong, /*stop=*/nullptr,
                 [change = *std::move(change), reply = std::move(reply), span](const absl::Status& turn) mutable {
-                  if (!turn.ok()) return (*reply)(Error(turn));
-                  absl::StatusOr<std::string> body =
-                      Guarded<absl::StatusOr<std::string>>([&] { return change({.span = span}); });
-                  (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(body.status()));
+                  // If memory runs out while the answer is made, the destruction of `reply` answers.
+                  maxsim::Guarded([&] {
+                    if (!turn.ok()) {
+                      (*reply)(Error(turn));
+                      return absl::OkStatus();
+                    }
+                    absl::StatusOr<std::string> body =
+                        Guarded<absl::StatusOr<std::string>>([&] { return change({.span = span}); });
+                    (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(body.status()));
+                    return absl::OkStatus();
+                  }).IgnoreError();
                 });
 }
 

@@ -1,5 +1,6 @@
 #include "server/service/documents/document_reader.h"
 
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -63,13 +64,28 @@ absl::StatusOr<bool> DocumentReader::AddAs(const Id& id, size_t id_bytes, uint64
 
 absl::Status DocumentReader::CorrectVersions() {
   if (live_ == nullptr || documents_.empty()) return absl::OkStatus();
+  // Of each id, because the log may have many records. Get may name an id several times.
+  std::multimap<std::string_view, v1::StoredDocument*> by_string_id;
+  std::multimap<int64_t, v1::StoredDocument*> by_int_id;
+  for (v1::StoredDocument& document : documents_) {
+    if (document.has_int_id()) {
+      by_int_id.emplace(document.int_id(), &document);
+    } else {
+      by_string_id.emplace(document.string_id(), &document);
+    }
+  }
   std::set<v1::StoredDocument*> written;
+  const auto add_written = [&written](const auto& by_id, const auto& id) {
+    const auto [begin, end] = by_id.equal_range(id);
+    for (auto found = begin; found != end; ++found) written.insert(found->second);
+  };
   const absl::Status status =
       live_->ReadBehind(collection_.sequence(), [&](const collection::LogRecord& record) -> absl::Status {
-        for (v1::StoredDocument& document : documents_) {
-          const bool is_same = document.has_int_id() ? document.int_id() == record.int_id
-                                                     : std::string_view(document.string_id()) == record.string_id;
-          if (is_same && record.kind != collection::LogRecord::Kind::kSkipped) written.insert(&document);
+        if (record.kind == collection::LogRecord::Kind::kSkipped) return absl::OkStatus();
+        if (by_int_id.empty()) {
+          add_written(by_string_id, std::string_view(record.string_id));
+        } else {
+          add_written(by_int_id, record.int_id);
         }
         return absl::OkStatus();
       });
