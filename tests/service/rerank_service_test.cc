@@ -191,7 +191,7 @@ TEST_F(RerankServiceTest, AMessageThatIsNoRequestIsAnInvalidArgument) {
   const grpc::Status status = server_->Rerank(request, &response);
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(),
-              AllOf(HasSubstr("is no maxsim.v1.RerankRequest"), HasSubstr("one of its strings is not UTF-8")));
+              AllOf(HasSubstr("is not a maxsim.v1.RerankRequest"), HasSubstr("one of its strings is not UTF-8")));
 }
 
 TEST_F(RerankServiceTest, GetInfoTellsVersionLimitsDevicesAndCollections) {

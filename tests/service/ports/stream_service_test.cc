@@ -90,7 +90,7 @@ TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
     ++num_wrong;
     EXPECT_EQ(response.code(), grpc::INVALID_ARGUMENT);
     EXPECT_EQ(response.request_id(), "");
-    EXPECT_THAT(response.message(), HasSubstr("is no maxsim.v1.RerankRequest"));
+    EXPECT_THAT(response.message(), HasSubstr("is not a maxsim.v1.RerankRequest"));
   }
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(answered, (std::set<std::string>{"0", "2", "3", "5", "6", "8"}));

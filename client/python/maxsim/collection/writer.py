@@ -31,7 +31,7 @@ from .limits import DEFAULT_MAX_SHARD_BYTES, check_options, check_rotation_seed
 from .loss import QuantizationLoss
 from .manifest import Manifest, ShardEntry, read_manifest
 from .payloads import encode_payload
-from .pending import Documents, PendingDocuments, encode_labels, packed_parts, packed_rows, token_rows
+from .pending import PendingDocuments, encode_labels, packed_parts, packed_rows, token_rows
 from .predecessor import Predecessor
 from .quantize import Quantizer
 from .shards import Shards
@@ -252,7 +252,8 @@ class CollectionWriter:
     def add_many(self, documents: Iterable[IdAndVectors]) -> None:
         """Adds documents, each (id, vectors) or (id, vectors, payload), one after another."""
         for document in documents:
-            self.add(*document)
+            id, vectors, *rest = document
+            self.add(id, vectors, rest[0] if rest else None)
 
     def close(self) -> Summary:
         """Publishes the documents as the folder's next generation. If this fails, nothing is published and no file
