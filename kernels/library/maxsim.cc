@@ -26,7 +26,7 @@ std::string& LastError() {
   return text;
 }
 
-// Checks what a pass that runs needs beside its shapes.
+// Checks the workspace that a pass needs to run. maxsim_workspace_bytes needs only the shapes, and does not call this.
 Status CheckWorkspace(const Problem& problem, int32_t pass) {
   size_t wanted = 0;
   if (problem.call.device == MAXSIM_CUDA) {
@@ -75,7 +75,7 @@ maxsim_status Finish(absl::FunctionRef<Status()> body) {
     if (!status.ok()) LastError() = std::move(status.message);
     return status.code;
   } catch (...) {
-    return MAXSIM_OUT_OF_MEMORY;  // without a text, for which there is no memory either
+    return MAXSIM_OUT_OF_MEMORY;  // without a text: there was no memory to write one
   }
 }
 

@@ -6,9 +6,9 @@
 
 namespace maxsim::library {
 
-// Does what maxsim_backward says. Indices were checked (CheckHostIndices), and gradients by ReadGradients. Entries of
-// the argmax outside of their document are an error. With a decoder the rows of documents are what it gives, and they
-// have no gradients.
+// Does what maxsim_backward says. The caller has checked indices (CheckHostIndices) and read the gradients
+// (ReadGradients). Returns an error if an entry of the argmax points outside of its document. If `decoder` is not null,
+// it decodes the rows of documents, and gradients.document_gradients must be null.
 Status CpuBackward(const Problem& problem, const maxsim_gradients& gradients, const RowDecoder* decoder = nullptr);
 
 }  // namespace maxsim::library

@@ -24,7 +24,7 @@ constexpr int64_t kMaxLanes = 1024;
 // Multiply-adds per work item. They take one core about 100 us, much longer than claiming an item.
 constexpr double kForwardItemWork = 4e6;
 
-// A call with fewer multiply-adds runs on one thread: it is done before another thread would have woken up.
+// A call with fewer multiply-adds runs on one thread: it ends before another thread would have woken up.
 constexpr double kMinParallelForwardWork = 1e6;
 
 // Returns a value that is below every similarity.
@@ -73,7 +73,7 @@ class ForwardPass {
   }
 
  private:
-  // Consecutive queries that share panels, and how many documents of their list one work item scores.
+  // Consecutive queries that are packed together, and the number of documents that one work item scores with them.
   struct Stack {
     int64_t begin = 0;
     int64_t end = 0;
@@ -165,7 +165,7 @@ class ForwardPass {
     return rows;
   }
 
-  // Makes a row block of `count` of the rows that count, beginning with the one at index `position`.
+  // Makes a row block from `count` of the rows that count: those at indices `position` and following.
   cpu::RowBlock MakeBlock(const CountingRows& rows, size_t position, size_t count, Slot& slot) const {
     uint32_t* const scratch = slot.rows.Reserve(max_rows() * num_steps_);
     const size_t row_bytes = documents_.RowBytes();
@@ -229,8 +229,8 @@ class ForwardPass {
     WriteResults<Similarity>(slot, first_pair, document, rows, maxima);
   }
 
-  // Updates the maxima with a row block's similarities, and notes which rows they come from. If document tokens have
-  // scales of their own, the maxima are in slot.terms instead of `maxima`.
+  // Updates the maxima with the similarities of a row block, and slot.indices with the rows that have the maxima. If
+  // each document token has a scale, the maxima are in slot.terms instead of `maxima`.
   template <typename Similarity>
   void RaiseIndexed(const cpu::Kernels<Similarity>& kernels, const cpu::RowBlock& block, int64_t document,
                     const CountingRows& rows, int32_t position, Slot& slot, Similarity* maxima) {

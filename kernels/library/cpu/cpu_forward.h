@@ -9,8 +9,8 @@
 
 namespace maxsim::library {
 
-// Does what maxsim_forward says, with the kernels of `isa`. Indices were checked (CheckHostIndices). `argmax` may be
-// null. With a decoder the problem is of FP32, and the rows of documents are what it gives.
+// Does what maxsim_forward says, with the kernels of `isa`. The caller has checked indices (CheckHostIndices). `argmax`
+// may be null. If `decoder` is not null, it decodes the rows of documents, and the problem must have the type FP32.
 Status CpuForward(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax,
                   const RowDecoder* decoder = nullptr);
 

@@ -18,7 +18,7 @@ class HostTokens {
   Status Check(const char* name) const {
     for (int64_t sequence = 0; sequence < tokens_.num_sequences; ++sequence) {
       const int64_t begin = Begin(sequence);
-      // Offsets are compared before they are subtracted, since the difference of two wild ones overflows.
+      // The offsets may hold anything, so they are compared before they are subtracted: a difference might overflow.
       if (tokens_.layout == MAXSIM_PACKED) {
         const int64_t end = Begin(sequence + 1);
         if (begin < 0 || end < begin) {

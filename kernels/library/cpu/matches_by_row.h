@@ -13,8 +13,8 @@ struct MatchesByRow {
   std::vector<int64_t> entries;
 };
 
-// Sorts entries 0 .. num_entries - 1, stably, by row_of(entry), which is below num_rows, or negative for an entry
-// without a match. It counts, so that the time is linear.
+// Sorts entries 0 .. num_entries - 1, stably, by row_of(entry), which returns a row below num_rows, or a negative
+// number for an entry without a match. This is a counting sort, so the time is linear.
 template <typename RowOf>
 MatchesByRow SortByRow(int64_t num_entries, int64_t num_rows, RowOf row_of) {
   MatchesByRow matches;

@@ -42,9 +42,10 @@ ThreadPool& Pool() {
   return *pool;
 }
 
-// Gives the thread the default floating-point environment (rounding to nearest, denormals kept), and its own one back
-// when it ends. The caller may flush denormals, as PyTorch does on request, and a worker has the environment of the
-// thread that started it; the bits of a result must depend on neither.
+// While an object of this class lives, its thread has the default floating-point environment (rounding to nearest,
+// denormals kept). The destructor restores the thread's own environment. The bits of a result must not depend on
+// whether the caller flushes denormals (as PyTorch does on request), nor on which thread started a worker: a worker
+// inherits that thread's environment.
 class DefaultFloatingPoint {
  public:
   DefaultFloatingPoint() {

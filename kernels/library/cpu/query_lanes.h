@@ -13,7 +13,7 @@
 
 namespace maxsim::library {
 
-// A query of the lanes.
+// The lanes of one query.
 struct LaneQuery {
   int64_t query = 0;
   size_t first_lane = 0;
@@ -33,7 +33,7 @@ class QueryLanes {
 
   // These are indexed by lane, and have an element for each token that counts.
   const std::vector<int32_t>& tokens() const { return tokens_; }            // indices inside the queries
-  const std::vector<int32_t>& corrections() const { return corrections_; }  // I8: what is added to a similarity
+  const std::vector<int32_t>& corrections() const { return corrections_; }  // I8: added to the similarities
   // Returns the products of weights and scales, or null where all are 1.
   const float* factors() const { return factors_.empty() ? nullptr : factors_.data(); }
 
@@ -44,7 +44,7 @@ class QueryLanes {
   std::vector<int32_t> tokens_;
   std::vector<int32_t> corrections_;
   std::vector<float> factors_;
-  // Pack works in these, which keep their memory from call to call.
+  // Scratch memory of Pack, kept from call to call.
   std::vector<int64_t> rows_;
   std::vector<int32_t> counting_;
   std::vector<uint32_t> steps_;

@@ -5,11 +5,12 @@
 namespace maxsim::library {
 namespace {
 
-// Floats of 512 bits, which a narrower instruction set holds in several registers.
+// A vector of 16 floats (512 bits). Narrower instruction sets hold it in several registers.
 constexpr size_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
-// Pointers, since a vector that is returned would have a calling convention of its own for every instruction set.
+// These take pointers: a function that returned a vector would have a different calling convention for each instruction
+// set.
 __attribute__((always_inline)) inline void Load(const float* from, Lanes* to) { std::memcpy(to, from, sizeof(Lanes)); }
 __attribute__((always_inline)) inline void Store(const Lanes* from, float* to) { std::memcpy(to, from, sizeof(Lanes)); }
 

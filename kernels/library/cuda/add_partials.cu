@@ -1,4 +1,4 @@
-// The last step of a score of several query tiles.
+// Adds the sums of a query's tiles: the last step of a score if the query has several query tiles.
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/cuda/forward.h"
 

@@ -23,24 +23,26 @@ struct BackwardParams {
   float* weight_gradients;       // [queries' num_rows] or null
   bool aligned;                  // whether 4 columns of every matrix begin at a multiple of their size
 
-  // Used only if SortsDocumentMatches: the entries of the argmax, sorted by the document row that they point to. Those
-  // of one row are in ascending order.
+  // Used only if SortsDocumentMatches: the entries of the argmax, sorted by the document row that they point to.
+  // Entries that point to the same row are in ascending order.
   SortedMatches matches;
 };
 
-// Returns the entries of the argmax.
+// Returns the number of entries of the argmax.
 inline int64_t NumEntries(const DeviceProblem& problem) { return problem.num_pairs * problem.queries.max_tokens; }
 
 // Writes the gradients of queries and weights that are not null.
 cudaError_t LaunchQueryGradients(const BackwardParams& params, cudaStream_t stream);
 
-// Returns whether document gradients are summed up from sorted matches, which the workspace holds. If not, every query
-// is scored against every document and no two documents share a row, so each finds its matches in the argmax.
+// Returns whether document gradients are summed up from sorted matches, which the workspace holds. If the result is
+// false, every query is scored against every document and no two documents share a row. A thread block then finds the
+// matches of a document in the argmax.
 inline bool SortsDocumentMatches(const DeviceProblem& problem) {
   return problem.pairing != MAXSIM_ALL || problem.documents.layout == MAXSIM_SCATTERED;
 }
 
-// Both write the gradients of documents and add in the same order. The second one sorts the matches first.
+// Both functions write the gradients of documents, and add in the same order. LaunchSortedDocumentGradients sorts the
+// matches first.
 cudaError_t LaunchDocumentGradients(const BackwardParams& params, cudaStream_t stream);
 cudaError_t LaunchSortedDocumentGradients(BackwardParams params, cudaStream_t stream);
 

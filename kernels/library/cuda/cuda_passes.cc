@@ -19,7 +19,8 @@ constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxEntries = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGradientRows = std::numeric_limits<uint32_t>::max() - int64_t{1};
 
-// Fills in where the sums of query tiles go, and returns the bytes that they take.
+// If a query has several query tiles, sets params->partials, the place of their sums in the workspace. Returns the
+// workspace's bytes.
 size_t LayOutForward(void* memory, ForwardParams* params) {
   Workspace workspace(memory);
   if (params->plan.query_tiles > 1) {

@@ -1,4 +1,4 @@
-// Shared by the CUDA passes of all operators: CUDA errors as statuses, and arrays in the caller's workspace.
+// Helpers of the CUDA passes of all operators: CUDA errors as statuses, and arrays in the caller's workspace.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,10 +15,10 @@ namespace maxsim::library {
 // Every array of a workspace begins at a multiple of this, and so does the workspace.
 inline constexpr size_t kWorkspaceAlignment = 256;
 
-// Returns the status of a CUDA call, and clears the error. `what` says what was done, for the message.
+// Returns the status of a CUDA call, and clears the error. `what` names the call's purpose, for the message.
 inline Status CudaFailure(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
-  cudaGetLastError();  // a later launch of the host program would be blamed for the error otherwise
+  cudaGetLastError();  // otherwise the host program would take it for the error of its own next launch
   return {MAXSIM_DEVICE_ERROR,
           std::string(what) + ": CUDA: " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")"};
 }

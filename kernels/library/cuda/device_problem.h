@@ -1,4 +1,4 @@
-// A call as kernels take it.
+// A call in the form that kernels take.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace maxsim::library {
 
-// The members of a Problem that kernels read. Pointers are of the device.
+// The members of a Problem that kernels read. Pointers point to device memory.
 struct DeviceProblem {
   maxsim_tokens queries;
   maxsim_tokens documents;

@@ -1,4 +1,4 @@
-// Queries or documents in device memory, as kernels find them: maxsim_tokens with its indices read.
+// Finds queries or documents in device memory: reads the offsets and lengths of maxsim_tokens.
 #pragma once
 
 #include <cstdint>

@@ -148,7 +148,7 @@ __device__ __forceinline__ uint32_t EqualBytes(uint32_t bytes, uint32_t value) {
   return ((__vcmpeq4(bytes, value * 0x01010101u) & 0x01010101u) * 0x10204080u) >> 28;
 }
 
-// A warp of a thread block. It owns every kOwnerWarps-th row of the tile, and each lane has four columns of these rows.
+// The work of one warp. It owns every kOwnerWarps-th row of the tile, and each lane has four columns of these rows.
 template <class T, bool kAligned>
 class RowOwner {
  public:
@@ -266,7 +266,7 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   const maxsim_tokens& documents = params.problem.documents;
   const bool any_entry = NumEntries(params.problem) > 0;
   cudaError_t error = cudaSuccess;
-  // Zeroes the rows that no thread block writes: those outside of packed documents, or all of them without entries.
+  // Zeroes the rows that no thread block writes: rows outside of packed documents, or all rows if there are no entries.
   if (!any_entry || documents.layout != MAXSIM_PADDED) {
     error = cudaMemsetAsync(params.document_gradients, 0,
                             static_cast<size_t>(documents.num_rows) * static_cast<size_t>(documents.dim) * sizeof(T),
@@ -279,7 +279,8 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (error != cudaSuccess) return error;
-  // Always the device's maximum and not what this call needs: another thread's concurrent call may need more.
+  // Allows the device's maximum, not only the bytes that this call needs: another thread's concurrent call may need
+  // more.
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
   const int64_t most_tokens = (shared_bytes - static_cast<int64_t>(sizeof(OwnerShared))) / kSumsBytes;

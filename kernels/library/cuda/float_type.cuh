@@ -1,4 +1,4 @@
-// Chooses a template by the type of a call's elements.
+// Chooses an instance of a template by the type of a call's elements.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,8 +10,7 @@
 
 namespace maxsim::library {
 
-// Returns function(T{}), where T is what `type` names: float of MAXSIM_F32, __half of MAXSIM_F16, and __nv_bfloat16 of
-// MAXSIM_BF16.
+// Returns function(T{}), where T is float for MAXSIM_F32, __half for MAXSIM_F16, and __nv_bfloat16 for MAXSIM_BF16.
 template <class Function>
 auto WithFloatType(int32_t type, Function function) {
   switch (type) {

@@ -31,21 +31,21 @@ struct ForwardPlan {
   int64_t documents_per_block = 1;  // consecutive pairs of a query that a thread block scores
   int64_t splits = 1;               // thread blocks that share a query's pairs
   int64_t num_blocks = 0;           // queries * row_tiles * splits
-  int64_t query_tiles = 1;          // of 32 query tokens each, whose sums are added in order
+  int64_t query_tiles = 1;          // tiles of 32 tokens that a query has; their sums are added in order
   int64_t row_bytes = 0;
   bool resident = true;         // whether all columns of the query rows stay in shared memory
   bool several_chains = false;  // rows of more than 1,024 columns are summed chain by chain
   int32_t num_rows() const { return num_warps * kForwardWarpRows; }
 };
 
-// Returns the plan of a call, which depends on its shape alone.
+// Returns the plan of a call. It depends only on the call's shape.
 ForwardPlan PlanForward(const DeviceProblem& problem);
 
 // Offsets, in bytes, of the parts of a thread block's shared memory.
 struct ForwardShared {
   int32_t query_pitch;
   int32_t query;   // resident rows
-  int32_t stages;  // the ring: chunks of the document's rows, and unless they are resident, of the query's
+  int32_t stages;  // the ring: chunks of document rows, and chunks of query rows if these are not resident
   int32_t stage_bytes;
   int32_t maxima;   // [2][rows] floats
   int32_t factors;  // [rows] floats: weights times scales
@@ -67,9 +67,10 @@ constexpr ForwardShared ForwardSharedOf(int32_t num_rows, bool resident, int64_t
   return shared;
 }
 
-// ForwardParams::partials holds one of these for a query tile without a sum: the first if no token of the tile counts,
-// the second if no token of the document does. They are NaNs with bits that no addition or multiplication of a GPU
-// gives: those give the NaN 0x7fffffff. A real sum may be an infinity or that NaN if weights are large.
+// ForwardParams::partials holds one of these bit patterns for a query tile without a sum: kNoQueryToken if no token of
+// the query tile counts, kNoDocumentToken if no token of the document counts. They are NaNs that no addition or
+// multiplication of a GPU gives: these only give the NaN 0x7fffffff. If weights are large, a real sum may be an
+// infinity or the NaN 0x7fffffff.
 inline constexpr uint32_t kNoQueryToken = 0xffc0de01;
 inline constexpr uint32_t kNoDocumentToken = 0xffc0de02;
 
@@ -78,8 +79,8 @@ struct ForwardParams {
   ForwardPlan plan;
   float* scores;    // [pairs]
   int32_t* argmax;  // [pairs, queries' max_tokens] or null
-  float* partials;  // [pairs, query_tiles] sums of query tiles, or the bits above; null where there is one tile, whose
-                    // sum is the score
+  float* partials;  // [pairs, query_tiles] sums of query tiles, or the bits above; null if there is one query tile:
+                    // its sum is the score
   bool aligned;     // whether rows of both matrices begin at multiples of 16 bytes
 };
 

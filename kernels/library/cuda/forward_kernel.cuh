@@ -1,15 +1,17 @@
 // The forward pass on compute capability 8.0 and later: scores, and which document token each query token matched.
 //
-// A thread block has 32 or 64 rows of one query and walks some of the query's pairs, document by document, tile by
-// tile, chunk by chunk. Chunks come through a ring of cp.async stages that runs on across documents; warps multiply
-// (tensor cores; FFMA for FP32); each lane keeps the best similarity of its rows and the token that has it. At a
-// document's end the lanes of a row join theirs, and the rows' maxima are weighted and added by the butterfly of
-// docs/internals/correctness.md, so that scores have the order of additions of the service's kernels.
+// A thread block has 32 or 64 rows of one query and walks through some of the query's pairs, document by document, tile
+// by tile, chunk by chunk. Chunks come through a ring of cp.async stages that continues across documents. Warps
+// multiply on tensor cores (FP32: by FFMA). Each lane remembers, for each of its rows, the best similarity so far and
+// the token that has it. When a document ends, the lanes that share a row find the best of their similarities. Then
+// these maxima are weighted and added by the butterfly of docs/internals/correctness.md, in the order of additions of
+// the service's kernels.
 //
 // NOTES:
 //  - Rows past the end of a tile, or of the query, hold stale shared memory. That does no harm: a product depends only
 //    on its own row and token, and the products of such rows are never used.
-//  - A document's sums are formed one chunk after its last product, after the barrier that the ring needs anyway.
+//  - A document's score is added up one chunk later than its last product: by then the threads have met at the barrier
+//    that the ring needs anyway.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -156,7 +158,7 @@ class ForwardBlock {
     place.length = NumRows(p_.problem.documents, document);
   }
 
-  // A document without rows still has one tile, all masked.
+  // A document without rows has one tile, in which every token is masked.
   __device__ __forceinline__ void Advance(ForwardPlace& place) const {
     if (++place.chunk < num_chunks_) return;
     place.chunk = 0;
@@ -321,7 +323,7 @@ class ForwardBlock {
   const uint8_t* query_rows_ = nullptr;
   Best best_[kRowSlots];
   int32_t token_[kRowSlots];
-  bool any_token_ = false;  // whether a token of the document counts: of this lane's, and after FinishDocument of all
+  bool any_token_ = false;  // whether a document token of this lane counts; after FinishDocument, of any lane
 };
 
 // Writes the results of a thread block whose rows all lie past the end of the query: they have no matches.

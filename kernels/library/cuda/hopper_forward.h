@@ -1,5 +1,5 @@
-// The forward pass on Hopper (sm_90a), of half-precision rows of up to 256 bytes: which calls it takes, how it cuts
-// them, and its launches. It gives the bits of the kernels of forward.h.
+// The forward pass on Hopper (sm_90a) for half-precision rows of up to 256 bytes: which calls it takes, how it cuts
+// them into thread blocks, and its launches. Its results have the same bits as those of the kernels of forward.h.
 #pragma once
 
 #include <cuda.h>

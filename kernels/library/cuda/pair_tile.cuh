@@ -1,5 +1,5 @@
-// Sums over the columns of pairs of rows in FP32, a tile of 128 x 64 pairs at a time, for operators whose rows are too
-// long for registers. Each of 256 threads has 8 x 4 pairs.
+// Computes a sum over columns for each pair of rows, in FP32, for operators whose rows are too long for registers. A
+// thread block of 256 threads computes a tile of 128 x 64 pairs; each thread has 8 x 4 pairs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,8 +15,8 @@ inline constexpr int kPairColumns = 32;  // columns in shared memory at a time
 inline constexpr int kPairsX = 8;        // rows of a thread
 inline constexpr int kPairsY = 4;
 
-// Column by column, so that a thread reads its rows with loads of 16 bytes; rows are padded by 16 bytes so that the
-// stores of a warp, which reads along a row, go to eight banks and not to one.
+// Stored column by column, so that a thread reads its rows with loads of 16 bytes. A warp reads along a row when it
+// fills the tile; columns are padded by 16 bytes so that the warp's stores go to eight banks and not to one.
 struct PairTileMemory {
   float x[kPairColumns][kPairRowsX + 4];
   float y[kPairColumns][kPairRowsY + 4];
@@ -27,9 +27,10 @@ struct PairTileMemory {
 __device__ __forceinline__ int FirstPairX() { return threadIdx.x / 16 * kPairsX; }
 __device__ __forceinline__ int FirstPairY() { return threadIdx.x % 16 * kPairsY; }
 
-// Writes sums[i][k] = sum over columns c of op(x row i, y row k) in ascending order of c. read_x(row, column) and
-// read_y(row, column) return elements, of rows inside the tile; columns from `dim` on must be 0 in both.
-// `add(x, y, sum)` returns the sum with the column added. All threads of the block call it; it begins with a barrier.
+// Computes sums[i][k] from x row i and y row k of the thread: sum = add(x, y, sum) for each column, in ascending order.
+// add(x, y, sum) returns the sum with one column added, where x and y are the elements of the two rows. read_x(row,
+// column) and read_y(row, column) return elements; `row` is the row in the tile, and columns from `dim` on must be 0.
+// All threads of the block must call SumPairs. It begins with a barrier.
 template <class ReadX, class ReadY, class Add>
 __device__ __forceinline__ void SumPairs(PairTileMemory& memory, int32_t dim, ReadX read_x, ReadY read_y, Add add,
                                          float (&sums)[kPairsX][kPairsY]) {

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// The time that a thread block takes to read its query rows and to fill its ring, in tiles.
+// The time that a thread block takes to read its query rows and to fill its ring, as a number of tiles that it could
+// multiply in this time.
 constexpr int64_t kTilesOfStart = 6;
 // Maximum number of thread blocks that one place on a multiprocessor runs one after another, if the call can be cut
 // that way.
@@ -18,7 +19,8 @@ constexpr int64_t kMaxRounds = 24;
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// Returns the driver's function, or null if it has none. It is looked up at run time so that nothing links the driver.
+// Returns the driver's function cuTensorMapEncodeTiled, or null if the driver has no such function. It is looked up at
+// run time so that the library need not link the driver.
 EncodeTiled FindEncodeTiled() {
   static std::atomic<EncodeTiled> known = nullptr;
   EncodeTiled encode = known.load(std::memory_order_relaxed);
@@ -80,7 +82,8 @@ int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t uni
   };
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t rounds = 1; rounds <= kMaxRounds; ++rounds) least = std::min(least, tiles_of(documents_of(rounds)));
-  // Takes more, smaller thread blocks if they cost at most 3 % more: they even out documents of different lengths.
+  // Chooses more and smaller thread blocks if that costs at most 3 % more: they even out documents of different
+  // lengths.
   int64_t rounds = kMaxRounds;
   while (rounds > 1 && tiles_of(documents_of(rounds)) > least + least / 32) --rounds;
   return documents_of(rounds);

@@ -1,4 +1,4 @@
-// Gradients of queries and of weights: each query token gathers the document rows that it matched.
+// Gradients of queries and of weights: for each query token, a warp reads the document rows that the token matched.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kGatherThreads, kGatherBlocks)
     MatchedRows<T, kAligned> rows(params, mine, column);
     bool any_match = mine.there && rows.Gather(part, num_parts);
     if (num_parts > 1) {
-      __syncthreads();  // the sums of the columns before have been read
+      __syncthreads();  // all warps have read the sums of the previous 128 columns
       sums[warp][lane] = make_float4(rows.sum.values[0], rows.sum.values[1], rows.sum.values[2], rows.sum.values[3]);
       if (lane == 0) matches[warp] = any_match;
       __syncthreads();
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kGatherThreads, kGatherBlocks)
   if (lane == 0) params.weight_gradients[mine.row] = weight_gradient;
 }
 
-// Returns how many warps share a token, a power of two.
+// Returns how many warps share a token. The number is a power of two.
 uint32_t NumParts(int64_t num_tokens, int64_t list_length) {
   uint32_t num_parts = 1;
   while (num_parts < kGatherWarps && num_tokens * num_parts < kWarpsWanted && int64_t{32} * num_parts < list_length) {

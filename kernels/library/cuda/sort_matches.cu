@@ -11,14 +11,14 @@ namespace {
 
 constexpr int kFindRowsThreads = 256;
 
-// Returns the bits of keys up to num_rows, which is the key of an entry without a match.
+// Returns the number of bits that keys need. The largest key is num_rows, the key of an entry without a match.
 int KeyBits(int64_t num_rows) {
   int bits = 1;
   while (num_rows >> bits != 0) ++bits;
   return bits;
 }
 
-// Writes where each row's matches begin and end. Rows without a match keep the zeros that are there.
+// Writes where each row's matches begin and end. Both are already 0 for rows without a match, and stay so.
 __global__ void __launch_bounds__(kFindRowsThreads)
     FindRowsKernel(const __grid_constant__ SortedMatches matches, int64_t num_entries, int64_t num_rows) {
   const int64_t idx = static_cast<int64_t>(blockIdx.x) * kFindRowsThreads + threadIdx.x;

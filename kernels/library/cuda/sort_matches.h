@@ -8,7 +8,7 @@
 
 namespace maxsim::library {
 
-// Matches in device memory. Those of row r are entries[row_begin[r]] .. entries[row_end[r] - 1], ascending.
+// Matches in device memory. Row r has the entries entries[row_begin[r]] .. entries[row_end[r] - 1], in ascending order.
 struct SortedMatches {
   uint32_t* keys;           // [entries] the row that an entry points to, or num_rows for one without a match
   uint32_t* entries;        // [entries] 0, 1, 2, ... before the sort

@@ -1,5 +1,5 @@
-// Gradients of documents that several lists may name: matches are sorted by the row that they point to, and each row
-// adds up its own, in the order of pairs and query tokens. No addition is atomic.
+// Gradients of documents that several lists may name. Matches are sorted by the document row that they point to, and a
+// warp adds up the matches of one row, in the order of pairs and query tokens. No addition is atomic.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -15,7 +15,8 @@ constexpr int kSortThreads = 256;
 constexpr int kRowThreads = 128;
 constexpr int kRowWarps = kRowThreads / 32;
 
-// Writes the row that each entry of the argmax points to. Entries of a pair whose gradient is 0 have none.
+// Writes the row that each entry of the argmax points to, or the number of rows for an entry that adds nothing: one
+// without a match, or of a pair whose gradient is 0.
 __global__ void __launch_bounds__(kSortThreads)
     MakeKeysKernel(const __grid_constant__ BackwardParams params, int64_t num_entries) {
   const DeviceProblem& problem = params.problem;
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kSortThreads)
   params.matches.entries[entry] = static_cast<uint32_t>(entry);
 }
 
-// A warp has 128 columns of a row.
+// A warp computes 128 columns of a row.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     SortedDocumentGradientsKernel(const __grid_constant__ BackwardParams params) {

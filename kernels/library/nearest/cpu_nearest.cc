@@ -1,4 +1,4 @@
-// Nearest points on the CPU: a work item has some points x of a set, and compares them with the set's y tile by tile.
+// Nearest points on the CPU. A work item compares some points x of a set with all y of the set, tile by tile.
 #include <algorithm>
 #include <cstddef>
 #include <limits>

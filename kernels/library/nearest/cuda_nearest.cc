@@ -1,4 +1,4 @@
-// Nearest points on CUDA: the workspace is laid out, and kernels are launched.
+// Nearest points on CUDA: lays out the workspace and launches kernels.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Gradients of nearest distances, from the argmin alone. Points x own their rows; the matches of each y are sorted by
-// it, and each y adds up its own in a fixed order. No addition is atomic.
+// Gradients of nearest distances. Of the results of the forward pass, they need only the argmin. The gradient of a
+// point x depends on one y. For gradients of y, the points x are sorted by their nearest y, and a warp adds up the
+// points x of one y in a fixed order. No addition is atomic.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -23,7 +24,7 @@ __device__ __forceinline__ int64_t MatchOf(const NearestGradientParams& params, 
   return set * params.call.max_y + match;
 }
 
-// A thread block has `width` columns of kElementThreads / width rows.
+// A thread block computes `width` columns of kElementThreads / width rows.
 template <class T>
 __global__ void __launch_bounds__(kElementThreads)
     XGradientsKernel(const __grid_constant__ NearestGradientParams params, uint32_t width, int64_t num_x) {
@@ -51,7 +52,8 @@ __global__ void __launch_bounds__(kElementThreads)
   params.matches.entries[row] = static_cast<uint32_t>(row);
 }
 
-// A warp has a row of y of few columns: lanes take matches in turn, and their sums are added in a fixed tree.
+// A warp computes a row of gradients of y with few columns: lanes take matches in turn, and their sums are added in a
+// fixed tree.
 template <class T, int kDim>
 __global__ void __launch_bounds__(kRowThreads)
     SmallYGradientsKernel(const __grid_constant__ NearestGradientParams params, int64_t num_y) {
@@ -83,7 +85,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// A warp has 128 columns of a row of y, and adds its matches in order.
+// A warp computes 128 columns of a row of gradients of y, and adds the row's matches in order.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     WideYGradientsKernel(const __grid_constant__ NearestGradientParams params, int64_t num_y) {

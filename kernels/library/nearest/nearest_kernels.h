@@ -36,10 +36,10 @@ struct NearestGradientParams {
   SortedMatches matches;            // rows of x by the row of y that they are nearest to
 };
 
-// Fills in num_x_tiles and num_splits. They depend on the shape alone, and results do not depend on them.
+// Fills in num_x_tiles and num_splits. They depend only on the shape, and results do not depend on them.
 void PlanNearest(NearestParams* params);
 
-// These are for points with at most kSmallNearestDim columns, and with more.
+// LaunchSmallNearest takes points with at most kSmallNearestDim columns, LaunchWideNearest points with more.
 cudaError_t LaunchSmallNearest(const NearestParams& params, cudaStream_t stream);
 cudaError_t LaunchWideNearest(const NearestParams& params, cudaStream_t stream);
 

@@ -1,4 +1,5 @@
-// A call of nearest.h as its backends take it: read whatever version of the header the caller has, and checked.
+// A call of nearest.h in the form that its backends use: checked, and read from the structures of any version of the
+// header.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace maxsim::library {
 
-// It borrows the caller's memory.
+// Borrows the caller's memory.
 struct NearestProblem {
   maxsim_nearest_call call = {};
 
@@ -31,8 +32,8 @@ Status ReadNearestGradients(const NearestProblem& problem, const maxsim_nearest_
 Status CpuNearest(const NearestProblem& problem, float* distances, int32_t* argmin);
 Status CpuNearestBackward(const NearestProblem& problem, const maxsim_nearest_gradients& gradients);
 
-// The passes on the current CUDA device; in a build without CUDA they say that it is missing. They put work on the
-// call's stream, and neither wait nor allocate.
+// The passes on the current CUDA device. They put work on the call's stream, and neither wait nor allocate. In a build
+// without CUDA they return an error that says so.
 Status CudaNearestWorkspaceBytes(const NearestProblem& problem, int32_t pass, size_t* bytes);
 Status CudaNearest(const NearestProblem& problem, float* distances, int32_t* argmin);
 Status CudaNearestBackward(const NearestProblem& problem, const maxsim_nearest_gradients& gradients);

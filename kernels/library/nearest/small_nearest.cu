@@ -1,6 +1,7 @@
-// Nearest points of few columns. A thread has kPoints points x in registers, and the thread block walks tiles of y in
-// shared memory, which every thread reads at the same address. A pair takes two instructions per column, and one
-// minimum. The index is looked up only once, at the end, in the group of y that the smallest distance came from.
+// Nearest points of few columns. A thread has kPoints points x in registers, and the thread block walks through tiles
+// of y in shared memory. All threads read the same y at a time. A pair takes two instructions per column and one
+// minimum. A thread remembers only the group of kGroup points y that the smallest distance came from, and finds the
+// index in this group once, at the end.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"

@@ -1,4 +1,5 @@
-// Nearest points of many columns: tiles of 128 x by 64 y (SumPairs), each thread with the best of its pairs.
+// Nearest points of many columns: SumPairs computes the distances of tiles of 128 x by 64 y, and each thread keeps the
+// smallest distances of its pairs.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"

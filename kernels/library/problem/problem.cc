@@ -11,7 +11,7 @@
 namespace maxsim::library {
 namespace {
 
-// Maximum elements of a matrix or of the results, so that products of a shape's numbers do not overflow.
+// Maximum number of elements of a matrix or of the results. It keeps products of the sizes of a call from overflowing.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 // The sizes that the structures had in the first version that a program can have been compiled with.

@@ -29,12 +29,12 @@ struct CodedParams {
   int64_t packed_row_bytes;  // of residuals
   float* scores;             // [pairs]
   int32_t* argmax;           // [pairs, queries' max_tokens] or null
-  float* partials;           // [pairs, query_tiles] as in ForwardParams, or null where there is one tile
+  float* partials;           // [pairs, query_tiles] as in ForwardParams, or null if there is one tile
   bool aligned;  // whether 8 columns of queries and centroids lie at multiples of 16 bytes, and their codes at
                  // multiples of nbits bytes
 };
 
-// Launches the kernel for a type of queries, and a number of bits of 1, 2, 4 or 8.
+// Launches the kernel for queries of a type. Codes have 1, 2, 4 or 8 bits per column.
 template <ScalarType kType>
 struct CodedLauncher {
   static cudaError_t Launch(const CodedParams& params, cudaStream_t stream);

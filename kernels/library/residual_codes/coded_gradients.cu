@@ -1,5 +1,5 @@
-// Gradients of queries and of weights over residual codes: a warp has a query token, decodes the document token of each
-// of its matches again, and adds them in the order of pairs.
+// Gradients of queries and of weights over residual codes. A warp handles one query token: it decodes each document
+// token that the query token matched, and adds the decoded tokens in the order of pairs.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -41,7 +41,7 @@ __device__ __forceinline__ Columns DecodeFour(const CodedGradientParams& params,
   return columns;
 }
 
-// The document token that a query token matched in a pair. There is none where `factor` is 0.
+// The document token that a query token matched in a pair. If `factor` is 0, there is none.
 struct CodedMatch {
   int64_t row = 0;
   int64_t number = 0;
@@ -60,7 +60,7 @@ __device__ __forceinline__ CodedMatch MatchOf(const CodedGradientParams& params,
   return {row, max(int64_t{0}, min(params.codes.num_centroids - 1, number)), gradient};
 }
 
-// Returns what a decoded vector is multiplied with: 1, or one over its norm.
+// Returns the factor of a decoded vector: 1, or 1 / its norm if vectors are normalised.
 template <class T>
 __device__ __forceinline__ float NormFactor(const CodedGradientParams& params, const CodedMatch& match, int lane) {
   if (params.codes.normalize == 0) return 1.0f;
@@ -73,7 +73,8 @@ __device__ __forceinline__ float NormFactor(const CodedGradientParams& params, c
   return __fdiv_rn(1.0f, fmaxf(__fsqrt_rn(SumOfWarp(squares)), kMinGradientNorm));
 }
 
-// A warp has 128 columns of a row of the queries' gradients. Blocks with index 0 in y write the weight's gradient too.
+// A warp computes 128 columns of a row of the queries' gradients. Thread blocks with blockIdx.y == 0 also write the
+// gradients of weights.
 template <class T>
 __global__ void __launch_bounds__(kCodedGradientThreads)
     CodedGradientsKernel(const __grid_constant__ CodedGradientParams params) {

@@ -1,4 +1,4 @@
-// A call over documents of residual codes, as its backends take it.
+// A call over documents of residual codes, in the form that its backends use.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace maxsim::library {
 
-// The documents of `problem` have no rows of their own: row r is decoded from row r of `codes`. It borrows the caller's
+// The documents of `problem` have no rows: document row r is decoded from row r of `codes`. Borrows the caller's
 // memory.
 struct CodedProblem {
   Problem problem;

@@ -20,7 +20,7 @@ constexpr int64_t kMaxCodedBlocks = std::numeric_limits<int32_t>::max();
 
 constexpr int64_t DividedUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// Plans a call by its shape alone.
+// Returns the plan of a call. It depends only on the call's shape.
 CodedPlan PlanCoded(const DeviceProblem& problem) {
   CodedPlan plan;
   plan.query_tiles = std::max<int64_t>(NumQueryTiles(problem.queries.max_tokens), 1);

@@ -1,5 +1,5 @@
-// The passes over residual codes on CUDA devices. A build without CUDA has the functions too (without_cuda_codes.cc):
-// they say that it is missing.
+// The passes over residual codes on CUDA devices. In a build without CUDA, these functions return an error that says so
+// (without_cuda_codes.cc).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace maxsim::library {
 
 // These do what the functions of residual_codes.h say, on the stream of the call. They launch kernels on the current
-// device, and neither wait nor allocate. Calls have at most 2^31 - 1 pairs.
+// device, and neither wait nor allocate. A call has at most 2^31 - 1 pairs.
 Status CudaCodesWorkspaceBytes(const CodedProblem& problem, size_t* bytes);
 Status CudaCodesForward(const CodedProblem& problem, float* scores, int32_t* argmax);
 Status CudaCodesBackward(const CodedProblem& problem, const maxsim_gradients& gradients);

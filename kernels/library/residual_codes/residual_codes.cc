@@ -17,7 +17,7 @@
 namespace maxsim::library {
 namespace {
 
-// Decoded vectors are FP32, whatever the type of the queries, which are widened, so that nothing is rounded again.
+// Decoded vectors are FP32, and queries of any type are widened to FP32. So nothing is rounded a second time.
 Status CpuCodesForward(const CodedProblem& coded, float* scores, int32_t* argmax) {
   const CodedRowDecoder decoder(coded);
   Problem problem = coded.problem;

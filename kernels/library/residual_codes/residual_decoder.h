@@ -16,7 +16,8 @@ inline int64_t CentroidNumber(const maxsim_residual_codes& codes, int64_t row) {
                                            : static_cast<const int64_t*>(codes.centroid_numbers)[row];
 }
 
-// It borrows the problem. Centroid numbers out of range are clamped, so that nothing outside of the centroids is read.
+// Borrows the problem. Clamps centroid numbers that are out of range, so that it reads nothing outside of the
+// centroids.
 class CodedRowDecoder : public RowDecoder {
  public:
   explicit CodedRowDecoder(const CodedProblem& problem);

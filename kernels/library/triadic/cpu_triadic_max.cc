@@ -1,4 +1,4 @@
-// Three-way MaxSim on the CPU: a thread has one query token and walks the pairs, tile by tile.
+// Three-way MaxSim on the CPU. A thread handles one query token and walks through all pairs, tile by tile.
 #include <algorithm>
 #include <cstddef>
 #include <limits>

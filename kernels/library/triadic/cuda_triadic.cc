@@ -1,4 +1,4 @@
-// The operators of triadic.h on CUDA: workspaces are laid out, and kernels are launched.
+// The operators of triadic.h on CUDA: lays out workspaces and launches kernels.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -21,7 +21,8 @@ TriadicParams TriadicParamsOf(const TriadicProblem& problem, const TriadicRoles&
   return params;
 }
 
-// Per-query results of a forward pass. A backward pass reads them; both passes round the products of keys alike.
+// Results of a forward pass, one per query. The backward pass that reads them must round the products of queries and
+// keys in the same way as that forward pass.
 struct QuerySums {
   const float* lse;
   const float* delta;  // <output, gradient of the output>, for every query
@@ -64,7 +65,7 @@ Status ComputeDeltas(const TriadicProblem& problem, const void* output, const vo
                      "products of outputs and gradients");
 }
 
-// Runs a pass of the backward, unless its result is not asked for.
+// Runs one pass of the backward pass. Does nothing if `result` is null.
 Status RunGradientPass(const TriadicProblem& problem, const TriadicRoles& roles, TriadicMode mode,
                        const QuerySums& sums, void* result) {
   if (result == nullptr) return {};
@@ -76,7 +77,7 @@ Status RunGradientPass(const TriadicProblem& problem, const TriadicRoles& roles,
                      "gradients of attention");
 }
 
-// Lays out the sorts of the sides whose gradients are wanted, one after the other.
+// Lays out the memory of the sorts: one for each side (first, second) whose gradients are requested.
 Status LayOutTriadicMaxGradients(const TriadicMaxProblem& problem, void* memory, TriadicMaxGradientParams* params,
                                  size_t* bytes) {
   Workspace workspace(memory);
@@ -141,8 +142,8 @@ Status CudaTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_g
   QuerySums of_second = saved;
   const bool any_second = gradients.second_key_gradients != nullptr || gradients.second_value_gradients != nullptr;
   if (memory.second_lse != nullptr && any_second) {
-    // The saved softmax is of rounded products of queries and first keys, but SecondOwn rounds those of queries and
-    // second keys.
+    // The saved softmax was computed from rounded products of queries and first keys. But the passes of SecondOwn round
+    // products of queries and second keys.
     const TriadicRoles roles = QueriesOwnSecondRows(problem.call, nullptr);
     status = RunForwardPass(problem, roles, memory.second_output, memory.second_lse);
     if (status.ok()) status = ComputeDeltas(problem, memory.second_output, output_gradients, memory.second_deltas);

@@ -1,6 +1,6 @@
-// A pass of three-way attention in FP32, without tensor cores: tiles of 64 (or 32) rows by 32 inner rows in shared
-// memory, each thread with 4 (or 2) rows by 4 inner rows of the logits. Only the products of keys are rounded to the
-// type of the rows, as the tensor cores round them in the forward pass of F16.
+// A pass of three-way attention in FP32, without tensor cores. Shared memory holds tiles of 64 (or 32) rows and of 32
+// inner rows. Each thread computes the logits of 4 (or 2) rows by 4 inner rows. Only the products of the owner's key
+// and the rows' keys are rounded to the type of the rows, as in the forward pass of F16 on tensor cores.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,8 +13,8 @@ inline constexpr int kPlainInner = 32;      // inner rows of a tile
 inline constexpr int kPlainLanesInner = 8;  // neighbouring threads that share rows, each with four inner rows
 inline constexpr int kPlainInnerRows = 4;
 
-// Column by column, so that a thread reads its rows with one load; padding of 16 bytes spreads the stores of a warp,
-// which reads along rows, over the banks.
+// Matrices are stored column by column, so that a thread reads its rows with one load. A warp reads along rows when it
+// fills them; the padding of 16 bytes spreads the warp's stores over the banks.
 template <int kDim, int kRows>
 struct PlainMemory {
   static constexpr int kBlockRows = kTriadicThreads / kPlainLanesInner * kRows;
@@ -41,7 +41,8 @@ __device__ __forceinline__ void ReadRows(const float* source, float (&values)[kR
   }
 }
 
-// Writes the rows from `begin` on of one matrix column by column. Each value is what `convert` (value, column) returns.
+// Writes the rows of one matrix, from `begin` on, to `tile`, column by column. convert(value, column) returns the value
+// to write.
 template <class T, int kDim, int kTileRows, class Convert>
 __device__ __forceinline__ void FillColumns(const DeviceRows<T>& rows, int32_t begin, const Convert& convert,
                                             float (&tile)[kDim][kTileRows + 4]) {
@@ -251,7 +252,8 @@ class PlainPass {
   float sums_[kColumns];
 };
 
-// The launch bounds name the thread blocks per multiprocessor: otherwise the assembler aims at more, and spills.
+// The launch bounds name the thread blocks per multiprocessor. Without this number the assembler would aim at more
+// thread blocks, and spill registers.
 template <class T, int kDim, int kRows, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     PlainPassKernel(const __grid_constant__ TriadicParams params) {

@@ -1,6 +1,6 @@
-// A pass of three-way attention on tensor cores (mma.sync, sm_80), for 16-bit rows. It is FlashAttention-2 with (a * b)
-// for its queries: a warp has 16 or 32 rows b, whose products with the owner's row are fragments in registers, and
-// walks tiles of inner rows that cp.async brings into shared memory, two in turn.
+// A pass of three-way attention on tensor cores (mma.sync, sm_80), for 16-bit rows. It works like FlashAttention-2,
+// with (a * b) instead of queries. A warp has the products of 16 or 32 rows b with the owner's row a as fragments in
+// registers. It walks through tiles of inner rows: while it uses one tile in shared memory, cp.async copies the next.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -144,7 +144,7 @@ __device__ __forceinline__ void AddWeightedRows(const float (&weights)[kRowTiles
 // A warp's state, which it keeps from tile to tile.
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 struct TensorState {
-  // F16 weights are scaled to at most 2^10, so that weights of 2^-24 times the largest are not lost.
+  // F16 weights are scaled so that the largest is 2^10. Otherwise F16 would lose weights of 2^-24 times the largest.
   static constexpr float kShift = kTensorType<T> == ScalarType::kF16 ? 10 : 0;
   // Inner rows whose logits are in registers at a time.
   static constexpr int kRows = kMode == TriadicMode::kKeys || kDim > 64 ? 16 : 32;
@@ -278,7 +278,8 @@ struct TensorState {
   }
 };
 
-// The launch bounds name the thread blocks per multiprocessor: otherwise the assembler aims at more, and spills.
+// The launch bounds name the thread blocks per multiprocessor. Without this number the assembler would aim at more
+// thread blocks, and spill registers.
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     TensorPassKernel(const __grid_constant__ TriadicParams params) {

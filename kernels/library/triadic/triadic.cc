@@ -65,7 +65,7 @@ Status CheckTriadicWorkspace(const Problem& problem, int32_t pass, const char* s
   return CheckWorkspaceMemory(problem.call.workspace, problem.call.workspace_bytes, wanted, source);
 }
 
-// Does what the functions for bytes of workspace say.
+// Does what maxsim_triadic_workspace_bytes and maxsim_triadic_max_workspace_bytes say.
 template <typename Problem>
 Status TriadicWorkspace(Status read, const Problem& problem, int32_t pass, size_t* bytes) {
   Status status = First(std::move(read), CheckTriadicPass(pass));

@@ -1,4 +1,4 @@
-// <output, gradient of the output> of every query, which each of its logits' gradients takes.
+// Computes <output, gradient of the output> of every query. The gradients of all logits of the query subtract it.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"

@@ -1,11 +1,11 @@
 // Shared by the kernels of three-way attention: rows of an axis, and the end of a pass.
 //
-// A pass (TriadicMode) has the owner's row `a` in one thread block. For rows `b` of a second axis and `c` of the inner
-// one
+// In a pass (TriadicMode), a thread block handles one row `a` of the owner. For rows `b` of a second axis and rows `c`
+// of the inner axis
 //
 //   logit_bc = scale * <a, b, c>          weight_bc = exp(logit_bc - lse)           (lse: online for kOutput)
 //
-// so that logits of a tile are a matrix product of (a * b) and c, and what is summed up along c is another,
+// So the logits of a tile are a matrix product of (a * b) and c. The sums along c are another matrix product,
 // inner_sum_b = sum_c weight_bc * c. The pass's result is sum_b b * inner_sum_b. Logits are in units of log 2.
 //
 // (a * b) is rounded to 16 bits, which changes a logit of 47 by up to 0.1 in BF16. A backward pass must therefore take
@@ -60,7 +60,7 @@ __device__ __forceinline__ DeviceRows<T> RowsOf(const TriadicParams& params, con
 }
 
 // Factors for the keys of the owner and of `rows`, applied before the keys are multiplied with each other: scale * log2
-// e for the query, 1 for the other.
+// e for the query, 1 for the key.
 struct KeyFactors {
   float owner;
   float rows;
@@ -89,8 +89,8 @@ struct alignas(8) RowTerms {
   }
 };
 
-// The softmax of a warp: the largest logit that it met, and a lane's part of the sum of exponentials. Weights are
-// 2^(logit - maximum + shift); the shift uses more of the range of F16.
+// The online softmax of a warp: the largest logit so far, and a lane's part of the sum of exponentials. Weights are
+// 2^(logit - maximum + shift). The shift makes use of more of the range of F16.
 struct OnlineSoftmax {
   float maximum = -kTriadicInfinity;
   float denominator = 0;

@@ -24,8 +24,8 @@ struct TriadicParams {
   float* result_lse;   // [num_problems, owner's max_rows] for kOutput
 };
 
-// Launches a pass over rows of `type`: on tensor cores for kBF16, and for kOutput of kF16, otherwise in FP32. (A weight
-// is some 1 / (m l) of its query's sum, which is below what F16 holds.)
+// Launches a pass over rows of `type`. kBF16 rows, and kF16 rows with the mode kOutput, use tensor cores. Other passes
+// compute in FP32. (In the backward pass weights are about 1 / (m l) for m first and l second keys, too small for F16.)
 cudaError_t LaunchTriadicPass(const TriadicParams& params, ScalarType type, TriadicMode mode, cudaStream_t stream);
 
 // LaunchTriadicPass chooses one of these.
@@ -61,7 +61,7 @@ struct TriadicMaxGradientParams {
   SortedMatches second_matches;    // query tokens by the row of second
 };
 
-// Fills in num_splits. It depends on the shape alone, and results do not depend on it.
+// Fills in num_splits. It depends only on the shape, and results do not depend on it.
 void PlanTriadicMax(TriadicMaxParams* params);
 
 cudaError_t LaunchTriadicMax(const TriadicMaxParams& params, cudaStream_t stream);

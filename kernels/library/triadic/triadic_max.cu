@@ -1,5 +1,5 @@
-// Three-way MaxSim: a thread block has one query token, multiplies first tokens with it as it loads them, and takes
-// their inner products with second tokens tile by tile (SumPairs).
+// Three-way MaxSim. A thread block handles one query token. It multiplies first tokens with the query token while it
+// loads them, and computes the inner products of these with second tokens, tile by tile (SumPairs).
 #include <cuda_runtime.h>
 
 #include <limits>

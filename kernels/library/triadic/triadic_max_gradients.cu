@@ -1,5 +1,6 @@
-// Gradients of three-way maxima, from the argmax alone. Query tokens own their rows; the matches of first and of second
-// tokens are sorted by them, and each adds up its own in order. No addition is atomic.
+// Gradients of three-way maxima. Of the results of the forward pass, they need only the argmax. The gradient of a query
+// token depends on one pair. For gradients of first (or second) tokens, query tokens are sorted by the first (or
+// second) token of their pair, and a warp adds up the query tokens of one row in order. No addition is atomic.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -40,7 +41,7 @@ __device__ __forceinline__ void AddProduct(float factor, const Columns& left, co
   for (int i = 0; i < 4; ++i) sum.values[i] = __fmaf_rn(factor, left.values[i] * right.values[i], sum.values[i]);
 }
 
-// A warp has 128 columns of a query token's row.
+// A warp computes 128 columns of the gradient of a query token.
 template <class T>
 __global__ void __launch_bounds__(kPairRowThreads)
     PairQueryGradientsKernel(const __grid_constant__ TriadicMaxGradientParams params, int64_t num_rows) {
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(kPairRowThreads)
   WriteColumns<T>(params.query_gradients, row, dim, column, params.aligned, sum);
 }
 
-// A warp has 128 columns of a row of first (side 0) or second (side 1).
+// A warp computes 128 columns of the gradient of a first token (side 0) or a second token (side 1).
 template <class T>
 __global__ void __launch_bounds__(kPairRowThreads)
     PairGradientsKernel(const __grid_constant__ TriadicMaxGradientParams params, int side, int64_t num_rows) {

@@ -1,4 +1,5 @@
-// Calls of triadic.h as their backends take them: read whatever version of the header the caller has, and checked.
+// Calls of triadic.h in the form that their backends use: checked, and read from the structures of any version of the
+// header.
 #pragma once
 
 #include <cstddef>
@@ -90,8 +91,8 @@ Status CpuTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_gr
 Status CpuTriadicMax(const TriadicMaxProblem& problem, float* maxima, int32_t* argmax);
 Status CpuTriadicMaxBackward(const TriadicMaxProblem& problem, const maxsim_triadic_max_gradients& gradients);
 
-// The passes on the current CUDA device; in a build without CUDA they say that it is missing. They put work on the
-// call's stream, and neither wait nor allocate.
+// The passes on the current CUDA device. They put work on the call's stream, and neither wait nor allocate. In a build
+// without CUDA they return an error that says so.
 Status CudaTriadicWorkspaceBytes(const TriadicProblem& problem, int32_t pass, size_t* bytes);
 Status CudaTriadic(const TriadicProblem& problem, void* output, float* lse);
 Status CudaTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_gradients& gradients);

@@ -1,12 +1,13 @@
 // The forward pass on Hopper: a warp loads tiles of documents and says which of their tokens count; one or two
 // warpgroups multiply them (wgmma) with query rows that stay in registers.
 //
-// A warp of a warpgroup has one query tile: its rows 0 to 15 are those of one product, its rows 16 to 31 of a second
-// one, so that a query tile's maxima meet in the registers of a warp. Each lane keeps the best similarity of its four
-// rows, with its token where matches are asked for. The tensor cores work for one warpgroup while the other compares.
+// A warp of a warpgroup has one query tile. Rows 0 to 15 of the tile belong to one product and rows 16 to 31 to a
+// second product, so that all maxima of a query tile are in the registers of one warp. Each lane remembers, for each of
+// its four rows, the best similarity so far, and, if the caller asks for matches, the token that has it. The tensor
+// cores work for one warpgroup while the other compares.
 //
-// The bits are those of the other kernels: groups of 16 columns in order, the first of equal tokens, the butterfly of
-// docs/internals/correctness.md.
+// The results have the same bits as those of forward_kernel.cuh: both add groups of 16 columns in order, take the first
+// of equal tokens, and use the butterfly of docs/internals/correctness.md.
 //
 // NOTES:
 //  - A tile's rows past the end of its document belong to the next document, or are zeros past the end of the array.

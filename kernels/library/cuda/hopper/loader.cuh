@@ -51,14 +51,14 @@ class HopperLoader {
     return {FirstRow(problem.documents, document), NumRows(problem.documents, document)};
   }
 
-  // A document without rows still has one tile, all masked.
+  // A document without rows has one tile, in which every token is masked.
   __device__ __forceinline__ void Load(const Document& document, int64_t place, int32_t first) {
     sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
     const int64_t row = document.first_row + first;
     const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
     if (lane_ == 0) {
       constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
-      // The multiplying warps read at least one box, and no box past the one with the last token.
+      // The multiplying warps read at least one box, and none after the box with the last token.
       const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
       sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
 #pragma unroll

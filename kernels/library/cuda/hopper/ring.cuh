@@ -22,8 +22,8 @@ struct HopperShared {
 
   alignas(1024) uint8_t tokens[kStages][kTileBytes];
   alignas(16) HopperTile tiles[kStages];
-  uint64_t full[kStages];   // the tile is there, and described
-  uint64_t empty[kStages];  // every warp that multiplies has done so
+  uint64_t full[kStages];   // barrier: the tile has arrived and is described
+  uint64_t empty[kStages];  // barrier: every multiplying warp is done with the tile
 };
 
 // Shared-memory addresses of the parts of a HopperShared, and a warp's position in the ring.
@@ -48,7 +48,7 @@ class HopperRing {
   // Called by one thread before any other thread uses the ring.
   __device__ __forceinline__ void Init(int readers) {
     for (; stage_ < Shared::kStages; ++stage_) {
-      sm90::InitBarrier(Full(), 2);  // two arrivals: copies started, and tile described
+      sm90::InitBarrier(Full(), 2);  // two arrivals: after copies are started, and after the tile is described
       sm90::InitBarrier(Empty(), readers);
     }
     stage_ = 0;
