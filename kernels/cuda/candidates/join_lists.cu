@@ -1,6 +1,6 @@
-// The union of joined candidate lists: every list marks its documents in a bitmap, and the bitmap is read off. A
-// document that is in several lists has one mark, so the union has it once. The order of the union depends on the order
-// in which thread blocks run; no score depends on it.
+// Computes the union of joined candidate lists. Every list marks its documents in a bitmap; then the marked documents
+// are written to the union. A document that is in several lists has one mark, so it is in the union once. The order of
+// the union depends on the order in which thread blocks run, but no score depends on the order of the union.
 #include <algorithm>
 
 #include "kernels/cuda/candidates/join_launch.h"
@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(kMarkThreads) MarkDocuments(JoinCall call) {
   }
 }
 
-// Each thread block reads off kSelectThreads words, and takes the next places of the union for what they have.
+// Each thread block reads kSelectThreads words of the bitmap, and writes the documents that they mark to the next
+// places of the union.
 __global__ void __launch_bounds__(kSelectThreads) ReadUnions(JoinCall call) {
   __shared__ ScanSpace scan;
   __shared__ uint32_t first_of_block;

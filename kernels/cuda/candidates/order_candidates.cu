@@ -1,9 +1,9 @@
 // Orders the candidates of each list by the length of their documents, longest first, and cuts them into units.
 //
-// One thread block takes a list. It sorts the candidates by counting them into bins of similar lengths (sixteen to an
-// octave). Then a prefix sum over the ordered lengths is cut at the multiples of `unit_octets`: the candidates that
-// begin between two cuts are a work unit. Which of two documents of one bin comes first depends on the order of the
-// threads; no score depends on it.
+// One thread block orders a list. It sorts the candidates by counting them into bins of similar lengths (sixteen bins
+// per octave). Then it computes a prefix sum over the ordered lengths and cuts it at the multiples of `unit_octets`:
+// the candidates that begin between two cuts are a work unit. Which of two documents in the same bin comes first
+// depends on the order in which threads run, but no score depends on that.
 #include "kernels/cuda/candidates/order_candidates.h"
 
 #include "kernels/cuda/runtime/grid_order.cuh"
@@ -26,7 +26,7 @@ constexpr int kBlockLookUps = kLookUps * kThreads;
 static_assert(kBins <= kThreads);
 static_assert((kMaxDocumentTokens + kOctetTokens - 1) / kOctetTokens < int64_t{1} << kOctaves);
 
-// Returns the bin of a document of 1 .. 2^14 - 1 octets; long documents have the first bins.
+// Returns the bin of a document of 1 .. 2^14 - 1 octets. The longer the document, the lower the bin's number.
 __device__ __forceinline__ int BinOf(int32_t octets) {
   const int octave = 31 - __clz(octets);
   const int place = ((octets << 4) >> octave) & (kBinsPerOctave - 1);
@@ -35,7 +35,7 @@ __device__ __forceinline__ int BinOf(int32_t octets) {
 
 __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_constant__ OrderCall call) {
   __shared__ uint16_t octets_at[kMaxOrderedCandidates];  // lengths of the ordered documents, in octets
-  __shared__ uint32_t bins[kBins];                       // first a bin's candidates; then where its next one goes
+  __shared__ uint32_t bins[kBins];                       // number of candidates; later the next one's place
   __shared__ ScanSpace scan;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kBins) bins[thread] = 0;
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_cons
   });
   __syncthreads();
 
-  // A document's weight is its length, raised to `least`, so that no work unit has more than kMaxUnitCandidates, and
-  // lowered to that of a whole unit, so that none is empty.
+  // A document's weight is its length, but at least `least`, so that no work unit has more than kMaxUnitCandidates
+  // candidates, and at most `unit_octets`, so that no work unit is empty.
   const uint32_t unit_octets = static_cast<uint32_t>(call.unit_octets), least = unit_octets / kMaxUnitCandidates;
   const auto weight_of = [&](int place) { return min(max(uint32_t{octets_at[place]}, least), unit_octets); };
   const int per_thread = (count + kThreads - 1) / kThreads;

@@ -1,8 +1,8 @@
-// The scan of any queries over codes of any shape: many queries together, long ones, long rows, tokens with factors.
+// The scan of any queries over codes of any shape: many queries together, long queries, long rows, tokens with factors.
 //
-// A warp takes one candidate at a time, and one pair of row tiles after another: 32 rows of the queries, whose
-// fragments come from the cache. It expands each word of a block of tokens once and multiplies it with both row tiles.
-// Rows beyond a document's end repeat its last one, which changes no maximum.
+// A warp handles one candidate at a time. For each candidate it goes through the queries two row tiles (32 rows) at a
+// time; the fragments of the rows come from the cache. It expands each word of a block of tokens once and multiplies it
+// with both row tiles. Tokens beyond the document's end repeat its last token, which changes no maximum.
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -24,7 +24,7 @@ constexpr int kMaxQueries = 64;  // kMaxScanQueries, and the bits of a word
 template <int kPlanes, bool kFactors>
 class DocumentScan {
  public:
-  // A product, times the token's factor where there are factors.
+  // A product, or a product times the token's factor if tokens have factors.
   using Product = std::conditional_t<kFactors, int64_t, int32_t>;
   // Tiles of 8 tokens in a block of tokens: as many as registers allow.
   static constexpr int kTiles = kPlanes == 4 ? 2 : 4;
@@ -36,8 +36,8 @@ class DocumentScan {
         words_(CodeWords(params.dim)),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
-  // Returns the sum of a row tile's terms: that of tile `pair` * 2 in even-numbered lanes, and that of the next tile in
-  // odd-numbered ones.
+  // Returns the sum of a row tile's terms. Lanes with an even number get the sum of tile `pair` * 2, and lanes with an
+  // odd number get the sum of tile `pair` * 2 + 1.
   __device__ __forceinline__ int64_t SumOfTile(int pair) {
     const ScanRow* const rows = params_.rows + pair * kScanPairRows;
 #pragma unroll

@@ -1,11 +1,12 @@
-// The scan of one query of up to 32 tokens over codes without factors whose rows have up to 128 coordinates: the query
+// The scan of one query of up to 32 tokens over codes without factors whose rows have up to 128 coordinates. The query
 // stays in registers, and a document's words come from memory straight into the registers that multiply them.
 //
-// A warp takes chunks of up to 32 candidates, and each of its lanes looks one of them up. Then the warp walks over the
-// chunk's documents in tiles; kAhead of them are loaded or on their way. A tile has groups of 8 tokens, the columns of
-// a product; groups beyond the document's end are left out. Rows beyond the end repeat the last one, which changes no
-// maximum. At a document's end each lane has the largest product of one query token, and leaves it in shared memory; at
-// the end of the chunk each lane adds up its own document's.
+// A warp takes chunks of up to 32 candidates, and each of its lanes looks up one candidate. Then the warp walks through
+// the chunk's documents tile by tile; kAhead tiles are in registers or being loaded. A tile has groups of 8 tokens, the
+// columns of a product. Groups that lie completely after the document's end are left out. In the last group, tokens
+// after the end repeat the document's last token, which changes no maximum. At a document's end each lane has the
+// largest product of one query token and writes it to shared memory. At the end of the chunk each lane adds up the
+// products of one document.
 #include <climits>
 
 #include "kernels/cuda/codes/common/expand.cuh"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kChunk = 32;              // candidates; one for each lane
-constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory; the one more avoids bank conflicts
+constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory; + 1 avoids bank conflicts
 
 // Groups of 8 tokens in a tile, as many as registers allow, and the tokens of a tile.
 template <int kPlanes, int kWords>
@@ -37,7 +38,8 @@ struct Tile {
 template <int kPlanes, int kWords>
 class ChunkScan {
  public:
-  // Tiles in registers: the one that is multiplied, and those that are on their way. More would spill registers.
+  // kAhead is the number of tiles in registers: the tile that is being multiplied, and those that are being loaded.
+  // More tiles would spill registers.
   static constexpr int kFreeRegisters = kPlanes == 1 && kWords == 4 ? 16 : 24;
   static constexpr int kTileRegisters = kGroups<kPlanes, kWords> * TokenWords<kPlanes, kWords>::kLoads * kPlanes;
   static constexpr int kAhead = kFreeRegisters > kTileRegisters ? kFreeRegisters / kTileRegisters : 1;
@@ -53,8 +55,9 @@ class ChunkScan {
     }
   }
 
-  // Leaves the largest products of document i of the chunk, a row for each query token, in maxima[i * kRowStride].
-  // Lane i has the first token and the number of tokens of document i; documents of 0 tokens are left out.
+  // Writes the largest products of document i of the chunk, one per query token, to the row that begins at maxima[i *
+  // kRowStride]. Lane i passes the first token and the number of tokens of document i. Documents of 0 tokens are left
+  // out.
   __device__ __forceinline__ void Run(int64_t begin, int32_t tokens) {
     begin_ = begin;
     tokens_ = tokens;
@@ -81,7 +84,7 @@ class ChunkScan {
   // Returns the query token whose maximum FinishDocument leaves in this lane.
   __device__ __forceinline__ int Row() const { return (lane_ & 1) * 16 + (lane_ >> 1 & 1) * 8 + lane_ / 4; }
 
-  // Loads the next tile, where there is one.
+  // Loads the next tile, if there is one.
   __device__ __forceinline__ void LoadNext(Tile<kPlanes, kWords>& tile) {
     if (load_left_ <= 0) {
       if (to_load_ == 0) return;
@@ -105,8 +108,8 @@ class ChunkScan {
     for (int i = 0; i < 4; ++i) largest_[i] = INT_MIN;
   }
 
-  // Multiplies the groups of a tile that have tokens of the document. Two at a time are independent, which hides their
-  // latency.
+  // Multiplies those groups of a tile that have tokens of the document. It multiplies two groups at a time, because
+  // their products are independent and hide each other's latency.
   __device__ __forceinline__ void Multiply(const Tile<kPlanes, kWords>& tile) {
     if constexpr (kGroups<kPlanes, kWords> == 4) {
       if (left_ > 24) {

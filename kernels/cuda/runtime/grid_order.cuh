@@ -1,6 +1,7 @@
-// Programmatic dependent launch (sm_90 on): a kernel starts while the grid before it in the CUDA stream still drains,
-// sets itself up, and waits where it first needs what that grid has written. This saves one to two microseconds a
-// kernel. The wide scoring kernels do without it, because ptxas would serialise their wgmma.
+// Programmatic dependent launch (sm_90 and later): a kernel starts while the last thread blocks of the grid before it
+// in the CUDA stream still run. It sets itself up, and waits for that grid only before it reads the grid's results.
+// This saves one to two microseconds per kernel. The wide scoring kernels do not use it, because ptxas would serialise
+// their wgmma.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,25 +10,25 @@
 
 namespace maxsim::cuda {
 
-// Waits until all grids before this one in the CUDA stream have ended and everything that they wrote is visible. Every
-// thread calls it before it reads or writes anything that they touch. A kernel that does not call it is not ordered at
-// all when it is launched by LaunchOverlapping.
+// Waits until all earlier grids in the CUDA stream have ended and everything that they wrote is visible. Every thread
+// must call it before it reads or writes memory that these grids read or write. A kernel that does not call it, but is
+// launched by LaunchOverlapping, is not ordered after earlier grids at all.
 __device__ __forceinline__ void WaitForEarlierGrids() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Lets the next grid of the CUDA stream start as soon as all thread blocks of this one have called this, or ended, and
-// there is room. For grids whose thread blocks all run at once: thread blocks that are still queued would have to share
-// the multiprocessors with the next grid.
+// Lets the next grid of the CUDA stream start as soon as all thread blocks of this grid have called this function or
+// ended, and the device has room. Only grids whose thread blocks all run at the same time should call it: thread blocks
+// that are still queued would have to share the multiprocessors with the next grid.
 __device__ __forceinline__ void LetNextGridStart() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// Launches a kernel that calls WaitForEarlierGrids and whose code is of sm_90 or later (see FindGridOrder).
+// Launches a kernel that calls WaitForEarlierGrids. Its code must be compiled for sm_90 or later (see FindGridOrder).
 template <class... Params, class... Args>
 cudaError_t LaunchOverlapping(void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes,
                               cudaStream_t stream, const Args&... args) {
@@ -40,7 +41,8 @@ cudaError_t LaunchOverlapping(void (*kernel)(Params...), dim3 grid, dim3 threads
   return cudaLaunchKernelEx(&config, kernel, Params(args)...);
 }
 
-// Launches like LaunchOverlapping if `overlap`; else the kernel starts when the one before it has ended.
+// Launches like LaunchOverlapping if `overlap` is true. Otherwise the kernel starts when the kernel before it in the
+// stream has ended.
 template <class... Params, class... Args>
 cudaError_t LaunchOverlappingIf(bool overlap, void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes,
                                 cudaStream_t stream, const Args&... args) {
@@ -48,7 +50,7 @@ cudaError_t LaunchOverlappingIf(bool overlap, void (*kernel)(Params...), dim3 gr
                  : LaunchKernel(kernel, grid, threads, shared_bytes, stream, args...);
 }
 
-// Clears `overlap` if the code that the current device runs of a kernel was compiled for less than sm_90.
+// Sets `overlap` to false if the code of the kernel that the current device runs was compiled for less than sm_90.
 template <class... Params>
 cudaError_t FindGridOrder(void (*kernel)(Params...), bool& overlap) {
   cudaFuncAttributes attributes;

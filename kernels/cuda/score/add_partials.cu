@@ -1,5 +1,5 @@
-// Computes the scores of queries whose query tiles gave partial sums. Adds these in the order of query tiles, which is
-// the last step of the order of additions. For joined lists, picks them from those of the union.
+// Computes scores from the partial sums of query tiles. Adds them in the order of query tiles, which is the last step
+// of the order of additions. For joined lists, reads the partial sums of the union's documents.
 #include "kernels/cuda/score/add_partials.h"
 
 #include <algorithm>
@@ -9,10 +9,11 @@
 namespace maxsim::cuda {
 namespace {
 
-// Thread blocks are small, so that few candidates too are spread over the device.
+// Thread blocks are small, so that even a few candidates are spread over the device.
 constexpr int kThreads = 64;
 constexpr int64_t kMaxGridX = 4096;
-// Query tiles whose sums a thread reads together. Read one after another, each would cost a trip to the cache.
+// Number of query tiles whose sums a thread reads together. If it read them one after another, each would cost a round
+// trip to the cache.
 constexpr int kReadsAtOnce = 16;
 
 // Returns the place of a document in the union of its join.

@@ -10,7 +10,8 @@ namespace maxsim::cuda {
 
 class FetchedParams {
  public:
-  // Asks for line `part` of `params`, a kernel's __grid_constant__ parameter, or for the last one.
+  // Starts to read line `part` of `params`, a kernel's __grid_constant__ parameter, or its last line if there is no
+  // line `part`.
   template <class Params>
   __device__ __forceinline__ FetchedParams(const Params& params, int part) {
     constexpr int kLine = 64;
@@ -18,7 +19,7 @@ class FetchedParams {
     word_ = reinterpret_cast<const uint32_t*>(&params)[min(part, kLast) * (kLine / sizeof(uint32_t))];
   }
 
-  // Waits until it is there. To be called, as the compiler would leave the read out otherwise.
+  // Waits until the line has arrived. The kernel must call this, because otherwise the compiler would omit the read.
   __device__ __forceinline__ void Wait() const {
     asm volatile("{\n.reg .pred never;\nsetp.eq.u32 never, %0, 0x9e3779b9;\n@never nanosleep.u32 1;\n}\n" ::"r"(word_));
   }

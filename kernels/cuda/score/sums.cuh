@@ -19,7 +19,7 @@ struct SumOfProducts<ScalarType::kI8> {
 template <ScalarType kType>
 using Sum = typename SumOfProducts<kType>::Type;
 
-// Below every sum: a maximum over nothing.
+// Returns a value below every sum: the maximum over no sums.
 template <class T>
 __device__ __forceinline__ T LowestSum();
 template <>
@@ -34,11 +34,11 @@ __device__ __forceinline__ int32_t LowestSum<int32_t>() {
 __device__ __forceinline__ float Larger(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ int32_t Larger(int32_t a, int32_t b) { return max(a, b); }
 
-// The FP32 value that a maximum is weighted as: an int32 is rounded.
+// Return the FP32 value of a maximum, which is then multiplied by its weight. An int32 is rounded.
 __device__ __forceinline__ float ValueOf(float maximum) { return maximum; }
 __device__ __forceinline__ float ValueOf(int32_t maximum) { return __int2float_rn(maximum); }
 
-// Sums as integers of the same order, and back.
+// Convert sums to integers that have the same order, and back.
 __device__ __forceinline__ int32_t Ordered(float value) {
   const int32_t bits = __float_as_int(value);
   return bits ^ (bits >> 31 & 0x7fffffff);

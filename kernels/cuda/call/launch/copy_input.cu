@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ In
   if (i < copy.bytes / sizeof(uint4)) {
     const uint4 piece = static_cast<const uint4*>(copy.pinned)[i];
     static_cast<uint4*>(copy.device)[i] = piece;
-    // The number of this thread's first ordinal in the lists wraps round to a huge one before they begin.
+    // For bytes before the lists of ordinals, this number wraps round to a huge one.
     const uint32_t first = i * 4 - static_cast<uint32_t>(copy.ordinals / sizeof(uint32_t));
     if (copy.offsets != nullptr) {
       if (first < copy.num_ordinals) Prefetch(copy.offsets + piece.x);

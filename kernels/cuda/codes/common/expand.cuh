@@ -1,10 +1,10 @@
-// Words of planes become bytes of mma.sync's operand B. kernels/cuda/codes/fragments.h says which coordinate is where.
+// Expands words of planes to bytes of mma.sync's operand B. kernels/cuda/codes/fragments.h says which coordinate is
+// where.
 //
-//   1 plane   a byte is the window of bits that ends at the coordinate's (kernels/codes/query_codes.h): one shift of
-//   the
-//             word, unsigned
-//   2 planes  the level: a table of 4 bytes that PRMT looks up by fields of two bits
-//   4 planes  half of (the level - 1): a table of 8 bytes by magnitude, inverted where the sign is negative
+//   1 plane   a byte is the window of bits that ends at the coordinate's bit (kernels/codes/query_codes.h): one shift
+//             of the word. Bytes are unsigned.
+//   2 planes  a byte is the level. PRMT looks it up in a table of 4 bytes, by a field of two bits.
+//   4 planes  a byte is half of (the level - 1): a table of 8 bytes by magnitude, inverted if the sign is negative
 #pragma once
 
 #include <cuda_runtime.h>
@@ -54,7 +54,8 @@ __device__ __forceinline__ StepBytes Expand(const CodeWord& word, int part) {
   if constexpr (kPlanes == 1) {
     return {word.plane0 << (7 - part), word.plane0 << (3 - part)};
   } else if constexpr (kPlanes == 2) {
-    // Fields of the even and of the odd bits: the sign below the magnitude bit.
+    // The fields of the even bits, and those of the odd bits. In a field, the sign is the low bit and the magnitude bit
+    // is the high bit.
     const uint32_t even = (word.plane0 & 0x55555555u) | (word.plane1 << 1 & 0xAAAAAAAAu);
     const uint32_t odd = (word.plane0 >> 1 & 0x55555555u) | (word.plane1 & 0xAAAAAAAAu);
     const uint32_t selectors = (part & 1 ? odd : even) >> (part & 2) & 0x33333333u;

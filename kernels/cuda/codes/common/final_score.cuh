@@ -15,7 +15,8 @@
 
 namespace maxsim::cuda {
 
-// Returns what a row of the queries adds for its largest product with a document's tokens.
+// Returns the term of a query row in a document's sum. `product` is the row's largest product with the document's
+// tokens.
 __device__ __forceinline__ int64_t RowTerm(int32_t multiplier, int64_t product, bool by_upper_bound) {
   const int64_t term = multiplier * product;
   return by_upper_bound && term < 0 ? 0 : term;
@@ -25,7 +26,8 @@ __device__ __forceinline__ double WidenF16(uint16_t bits) {
   return static_cast<double>(__half2float(__ushort_as_half(bits)));
 }
 
-// UpperBound, by intrinsics that the compiler cannot contract to fused operations, which would change bits.
+// Computes UpperBound. It uses intrinsics, which the compiler cannot contract to fused operations; these would change
+// bits.
 __device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, const CodeArrays& codes,
                                                  int64_t positive, float scale, const CodeBound& bound) {
   const double nominal = __dmul_rn(__dmul_rn(static_cast<double>(scale), codes.root_of_dim), codes.largest_factor);
@@ -43,7 +45,7 @@ __device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, c
   } else {
     const double cosine = __ddiv_rn(along, length);
     const double left = __dadd_rn(__dmul_rn(query.reach, query.reach), -__dmul_rn(cosine, cosine));
-    // As std::max(0.0, left), which is 0 where `left` is no number.
+    // Like std::max(0.0, left), which is 0 if `left` is NaN.
     const double sine = __dsqrt_rn(left > 0 ? left : 0.0);
     score = __dadd_rn(__dmul_rn(slope, along), __dmul_rn(residual, sine));
   }
@@ -59,7 +61,7 @@ __device__ __forceinline__ float FinalScore(const ScanQueryParams& query, const 
   return static_cast<float>(__dmul_rn(static_cast<double>(sum), __dmul_rn(query.unit, static_cast<double>(scale))));
 }
 
-// Returns the score of a document from the largest products of kScanPairRows rows, all of them the query's.
+// Returns the score of a document from the largest products of kScanPairRows rows, which all belong to the query.
 template <int kPlanes>
 __device__ __forceinline__ float ScoreOfMaxima(const ScanQueryParams& query, const CodeArrays& codes,
                                                const ScanRow* rows, const int32_t* maxima, uint32_t ordinal) {

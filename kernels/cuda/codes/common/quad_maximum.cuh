@@ -1,4 +1,4 @@
-// The largest products of a quad's four lanes.
+// Finds the largest value of each row in the four lanes of a quad.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -10,8 +10,8 @@
 
 namespace maxsim::cuda {
 
-// Pointers to a lane's words of one token. A row has kWords words in plane 0. With 4 words (a group) a lane reads the
-// word of its place in the quad; with fewer (tail words) it reads them all.
+// Pointers to a lane's words of one token. A row has kWords words in plane 0. If kWords is 4 (a group), each lane of a
+// quad reads one of the words. If it is less (tail words), each lane reads all words.
 template <int kPlanes, int kWords>
 struct TokenPointers {
   const uint32_t* plane0;
@@ -38,7 +38,7 @@ struct TokenWords {
   static constexpr int kLoads = kWords == 4 ? 1 : kWords;
   CodeWord words[kLoads];
 
-  // Loads the words of the token `row` tokens after the pointers'.
+  // Loads the words of the token that is `row` tokens after the token of `pointers`.
   __device__ __forceinline__ void Load(const TokenPointers<kPlanes, kWords>& pointers, int row) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
@@ -48,7 +48,7 @@ struct TokenWords {
     }
   }
 
-  // Returns the bytes of a step. `step` is known when this is compiled.
+  // Returns the bytes of a step. `step` must be known at compile time.
   __device__ __forceinline__ StepBytes Step(int step, int quad_lane) const {
     return kWords == 4 ? Expand<kPlanes>(words[0], step) : Expand<kPlanes>(words[step % kLoads], quad_lane);
   }

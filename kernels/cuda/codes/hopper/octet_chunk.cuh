@@ -42,14 +42,14 @@ struct RowWords {
     }
   }
 
-  // Returns what lane `part` of a quad would multiply in a step.
+  // Returns the bytes that lane `part` of a quad would multiply in a step.
   __device__ __forceinline__ StepBytes Step(int step, int part) const {
     return kWords == 4 ? Expand<kPlanes>(words[part], step) : Expand<kPlanes>(words[step], part);
   }
 };
 
-// Up to 32 candidates, one in each lane, without those that no query may select. All lanes of a warp call every
-// function together.
+// Up to 32 candidates, one per lane. Candidates that no query may select have no octets. All lanes of a warp must call
+// every function together.
 class OctetChunk {
  public:
   __device__ __forceinline__ OctetChunk(const ScanParams& params, int first_query, int num_queries, int64_t first,
@@ -81,7 +81,7 @@ class OctetChunk {
     num_octets_ = __shfl_sync(kAllLanes, end_, 31);
   }
 
-  // Whether the lane has a candidate that no query may select.
+  // Returns whether the lane has a candidate that no query may select.
   __device__ __forceinline__ bool IsLeftOut() const { return is_there_ && tokens_ == 0; }
   __device__ __forceinline__ int num_octets() const { return num_octets_; }
 
@@ -100,13 +100,13 @@ class OctetChunk {
     return octet + lane / 8 < num_octets_ ? begin + min(row, tokens - 1) : -1;
   }
 
-  // Returns a bit for each of the `num` octets from `octet` on: whether its document ends with it.
+  // Returns a bit for each of the `num` octets from `octet` on. It is set if the octet is its document's last.
   __device__ __forceinline__ uint32_t EndsIn(int octet, int num) const {
     return __reduce_or_sync(kAllLanes, EndBit(octet, num));
   }
 
-  // Writes lane, ordinal and scale of each document that ends in the octets of EndsIn to shared memory, 16 bytes each,
-  // in their order.
+  // Writes to shared memory, for each document that ends in the octets of EndsIn, its lane, ordinal and scale: 16 bytes
+  // per document, in the order of the documents.
   __device__ __forceinline__ void NameEnded(int octet, int num, uint32_t ends, uint32_t shared) const {
     const uint32_t mine = EndBit(octet, num);
     if (mine == 0) return;
@@ -127,7 +127,7 @@ class OctetChunk {
   int32_t tokens_ = 0;
   float scale_ = 0;
   int first_octet_;  // of the lane's document
-  int end_;          // the octet after its last one
+  int end_;          // one past the document's last octet
   int num_octets_;
 };
 

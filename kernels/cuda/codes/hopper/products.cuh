@@ -1,6 +1,6 @@
-// The wgmma instructions (sm_90a) of scans over codes: int32 sums of INT8 products, 32 columns a step. The registers of
-// instructions that run must not be touched; see kernels/cuda/score/hopper_common/ptx/wgmma.cuh, which has the fences
-// and the description of operands in shared memory.
+// The wgmma instructions (sm_90a) of scans over codes: int32 sums of INT8 products, 32 columns per step. While an
+// instruction runs, its registers must not be touched. kernels/cuda/score/hopper_common/ptx/wgmma.cuh has the fences
+// for this, and describes operands in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace maxsim::cuda::sm90 {
   c(s[8 * g]), c(s[8 * g + 1]), c(s[8 * g + 2]), c(s[8 * g + 3]), c(s[8 * g + 4]), c(s[8 * g + 5]), c(s[8 * g + 6]), \
       c(s[8 * g + 7])
 
-// sums[64 tokens x 32 query tokens] = tokens * query where kFresh, and += otherwise. `tokens` is a lane's part of the
-// operand, in registers: U8 where kUnsigned, else S8. `query` describes rows of S8 in shared memory.
+// sums[64 tokens x 32 query tokens] = tokens * query if kFresh, and += otherwise. `tokens` is a lane's part of the
+// operand, in registers: U8 if kUnsigned, else S8. `query` describes rows of S8 in shared memory.
 #define MAXSIM_TOKENS_BY_QUERY(types, c, add)                                                                         \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add ", 0;\nwgmma.mma_async.sync.aligned.m64n32k32.s32." types  \
                " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19}, %20, " \
@@ -28,8 +28,8 @@ __device__ __forceinline__ void MultiplyTokens(int32_t (&sums)[16], const uint32
   if constexpr (!kUnsigned && !kFresh) MAXSIM_TOKENS_BY_QUERY("s8.s8", "+r", "1");
 }
 
-// sums[64 query tokens x 128 tokens] = query * tokens where kFresh, and += otherwise. Both describe rows in shared
-// memory: `query` of S8, `tokens` of U8 where kUnsigned, else S8.
+// sums[64 query tokens x 128 tokens] = query * tokens if kFresh, and += otherwise. `query` and `tokens` describe rows
+// in shared memory: `query` has rows of S8, and `tokens` has rows of U8 if kUnsigned, else of S8.
 #define MAXSIM_QUERY_BY_TOKENS(types, c, add)                                                                         \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add ", 0;\nwgmma.mma_async.sync.aligned.m64n128k32.s32." types \
                " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "         \
@@ -52,8 +52,8 @@ __device__ __forceinline__ void MultiplyQuery(int32_t (&sums)[64], uint64_t quer
 #undef MAXSIM_TOKENS_BY_QUERY
 #undef MAXSIM_QUERY_BY_TOKENS
 
-// Returns where 4 bytes of an operand's row in shared memory begin, for DescribeOperand: those of a step's half (16
-// bytes) that lane `quad_lane` of a quad would hold. Operands begin at a multiple of 1,024 bytes.
+// Returns the offset of 4 bytes of a row in an operand for DescribeOperand. A step has two halves of 16 bytes; these
+// are the 4 bytes of a half that lane `quad_lane` of a quad would hold. Operands begin at a multiple of 1,024 bytes.
 __device__ __forceinline__ uint32_t OperandOffset(int row, int step, int half, int quad_lane) {
   return static_cast<uint32_t>(row * 128 + (((2 * step + half) ^ (row & 7)) << 4) + quad_lane * 4);
 }

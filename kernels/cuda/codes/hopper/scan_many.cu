@@ -10,7 +10,7 @@ constexpr int kChunk = 32;  // candidates; one for each lane
 
 using Kernel = void (*)(ScanParams, ManyPass, int);
 
-// By planes (1, 2, 4) and words of a row.
+// Indexed by planes (1, 2, 4) and by words of a row.
 constexpr Kernel kKernels[3][4] = {
     {ScanManyKernel<1, 1>, ScanManyKernel<1, 2>, ScanManyKernel<1, 3>, ScanManyKernel<1, 4>},
     {ScanManyKernel<2, 1>, ScanManyKernel<2, 2>, ScanManyKernel<2, 3>, ScanManyKernel<2, 4>},

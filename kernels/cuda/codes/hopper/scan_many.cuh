@@ -1,14 +1,16 @@
 // The scan of many queries together over codes without factors whose rows have up to 128 coordinates, for Hopper
 // (sm_90a).
 //
-// All queries of a pass lie in shared memory, as blocks of 64 rows: four row tiles, one for each warp of a warpgroup.
-// Each warpgroup takes chunks of candidates for itself, and cuts their octets of tokens into tiles of 16. It expands a
-// tile to bytes in shared memory, once, and multiplies these with each block of rows. An octet has tokens of one
-// document; rows beyond the document's end repeat its last token, which changes no maximum.
+// All queries of a pass lie in shared memory, as blocks of 64 rows. A block consists of four row tiles, one for each
+// warp of a warpgroup. Each warpgroup takes chunks of candidates for itself, and cuts their octets of tokens into tiles
+// of 16 octets. It expands a tile to bytes in shared memory, once, and multiplies the tile with each block of rows. An
+// octet has tokens of one document only. After the document's end it repeats the document's last token, which changes
+// no maximum.
 //
-// A product is 64 query tokens x 128 tokens. Each quad of lanes has two query tokens' products; their maxima so far are
-// in shared memory while the warpgroup is at other blocks. At a document's end the warp adds up its row tile's terms.
-// When all blocks have been multiplied, the warpgroup adds up the row tiles of each query.
+// A product is 64 query tokens x 128 document tokens. Each quad of lanes has the products of two query tokens. While
+// the warpgroup multiplies other blocks, the maxima so far are in shared memory. At a document's end each warp adds up
+// the terms of its row tile. When the tile has been multiplied with all blocks, the warpgroup adds up the row tiles of
+// each query.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,8 +30,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Returns the place of row `row` + 8 * `half` of a row tile in ManyShared::Rows: the lanes that read it together find
-// theirs side by side.
+// Returns the place of row `row` + 8 * `half` of a row tile in ManyShared::Rows. Lanes that read together read
+// neighbouring places.
 __device__ __forceinline__ int RowSlot(int tile, int row, int half) { return tile * kScanTileRows + row * 2 + half; }
 
 // One warpgroup's work.
@@ -79,7 +81,7 @@ class ManyScan {
  private:
   __device__ __forceinline__ void NamedBarrierSync() const { WaitAtNamed<kGroupThreads>(1 + group_); }
 
-  // Loads the words of the thread's row of the tile that begins at `octet`, where there is one.
+  // Loads the words of the thread's token of the tile that begins at `octet`, if the chunk has this token.
   __device__ __forceinline__ void Load(const OctetChunk& chunk, int octet, RowWords<kPlanes, kWords>& words) const {
     const int64_t token = chunk.TokenOf(octet + warp_ * 4, lane_);
     if (token >= 0) words.Load(params_.codes, token);
@@ -97,7 +99,8 @@ class ManyScan {
     }
   }
 
-  // Multiplies the tile with all blocks. Documents end with the octets in `ends`; `fresh`: the first one begins here.
+  // Multiplies the tile with all blocks. `ends` has a bit for each octet that is a document's last. `fresh` says that
+  // the tile's first document begins in this tile, and not in an earlier one.
   __device__ __forceinline__ void MultiplyTile(bool fresh, uint32_t ends) const {
     const uint64_t tokens = DescribeOperand(tokens_);
     uint64_t query = DescribeOperand(shared_.Query());
@@ -127,7 +130,7 @@ class ManyScan {
     }
   }
 
-  // The terms of a row of the queries that its lane needs at the end of a document. CopyQueries writes them.
+  // What a lane needs to know of a row of the queries at the end of a document. CopyQueries writes it.
   struct RowTerms {
     uint32_t offset;
     uint32_t multiplier;
@@ -135,8 +138,9 @@ class ManyScan {
     uint32_t unused;
   };
 
-  // Lane 4 g + c has for rows g and g + 8 the products with tokens 2 c and 2 c + 1 of octet i in sums[4 i] to
-  // sums[4 i + 3].
+  // Updates the maxima with a tile's products, and adds up the terms of documents that end in the tile. Lane 4 g + c
+  // has the products of rows g and g + 8 with tokens 2 c and 2 c + 1 of octet i: those of row g in sums[4 i] and sums[4
+  // i + 1], and those of row g + 8 in sums[4 i + 2] and sums[4 i + 3].
   __device__ __forceinline__ void TakeMaxima(const int32_t (&sums)[64], uint32_t ends, const RowTerms& terms,
                                              uint32_t slot, uint2& largest) const {
     int32_t upper = static_cast<int32_t>(largest.x), lower = static_cast<int32_t>(largest.y);
@@ -171,8 +175,8 @@ class ManyScan {
     return max(max(first, second), max(max(so_far, sums[i + 12]), sums[i + 13]));
   }
 
-  // Adds up the terms of the warp's rows in two parts: products are below 2^23, so that with 16-bit multipliers neither
-  // part leaves 32 bits.
+  // Adds up the terms of the warp's rows, in two parts: the low bits of the products and the other bits. Products are
+  // below 2^23 and multipliers have 16 bits, so each part fits 32 bits.
   __device__ __forceinline__ void SumTerms(int32_t product, int32_t multiplier, uint32_t only_positive,
                                            uint32_t slot) const {
     if (((static_cast<uint32_t>(product) ^ static_cast<uint32_t>(multiplier)) & only_positive) != 0) product = 0;
@@ -181,7 +185,8 @@ class ManyScan {
     if (lane_ == 0) StoreShared64(slot, static_cast<uint32_t>(low), static_cast<uint32_t>(high));
   }
 
-  // Writes the scores of the documents that have ended. A warp takes one document at a time, and each lane a query.
+  // Writes the scores of the documents that have ended. A warp handles one document at a time, and each lane handles a
+  // query.
   __device__ __forceinline__ void Finish(int64_t first, int tile, int num_ended) const {
     for (int document = (warp_ + tile) % kGroupWarps; document < num_ended; document += kGroupWarps) {
       uint32_t place, ordinal, scale, unused;
@@ -203,8 +208,8 @@ class ManyScan {
   }
 
   static constexpr uint32_t kLowest = 0x80000000u;  // INT_MIN
-  static constexpr int kCheckedOctets = 4;          // are looked through for ends at once
-  static constexpr int kLowBits = 11;               // of a product, that are summed for themselves
+  static constexpr int kCheckedOctets = 4;          // octets that are checked for ends together
+  static constexpr int kLowBits = 11;               // low bits of a product, which are summed separately
 
   const ScanParams& params_;
   const ManyPass& pass_;

@@ -8,7 +8,7 @@ namespace {
 
 using Kernel = void (*)(ScanParams);
 
-// By planes (1, 2, 4) and words of a row.
+// Indexed by planes (1, 2, 4) and by words of a row.
 constexpr Kernel kKernels[3][4] = {
     {ScanOneKernel<1, 1>, ScanOneKernel<1, 2>, ScanOneKernel<1, 3>, ScanOneKernel<1, 4>},
     {ScanOneKernel<2, 1>, ScanOneKernel<2, 2>, ScanOneKernel<2, 3>, ScanOneKernel<2, 4>},

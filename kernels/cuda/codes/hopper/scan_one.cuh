@@ -1,11 +1,13 @@
-// The scan of one query of up to 32 tokens over all documents of codes without factors whose rows have up to 128
-// coordinates, for Hopper (sm_90a): wgmma multiplies 64 tokens, in registers, with the query, in shared memory.
+// The scan of one query of up to 32 tokens over all documents, for Hopper (sm_90a), for codes without factors whose
+// rows have up to 128 coordinates. wgmma multiplies 64 document tokens, which are in registers, with the query, which
+// is in shared memory.
 //
-// Each warp has a share of the tokens (token_stream.cuh), and takes some of them in each step, whatever documents they
-// are of. The four warps of a block multiply together, so that they go step by step together. In most steps no document
-// ends in a warp's tokens: then it takes their maxima and goes on. Where one ends, the tokens after it are the next
-// document's. At a document's end each lane gets the maximum of one query token, and leaves it in shared memory; when
-// 32 documents have ended, each lane adds up one document's.
+// Each warp has a share of the collection's tokens (token_stream.cuh). In each step it takes the next tokens of its
+// share, whatever documents these belong to. The four warps of a thread block multiply together, so they take their
+// steps together. In most steps no document ends among a warp's tokens, and the warp only updates the document's
+// maxima. If a document ends, the tokens after its last token belong to the next document. At a document's end each
+// lane gets the maximum of one query token and writes it to shared memory. When 32 documents have ended, each lane adds
+// up the maxima of one of them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,9 +26,9 @@ namespace maxsim::cuda::sm90 {
 
 inline constexpr int kOneThreads = 128;  // a warpgroup
 inline constexpr int kOneWarps = kOneThreads / 32;
-inline constexpr int kRowStride = kScanPairRows + 1;  // of maxima in shared memory; the one more avoids bank conflicts
+inline constexpr int kRowStride = kScanPairRows + 1;  // of maxima in shared memory; + 1 avoids bank conflicts
 inline constexpr int kWindow = 32;                    // documents whose scores are written together
-inline constexpr int kSlots = 64;  // documents of a warp whose maxima have room: a window, and those of a step
+inline constexpr int kSlots = 64;  // documents whose maxima fit: a window, and the documents of a step
 
 // Returns the number of thread blocks per multiprocessor: as many as registers allow.
 constexpr int OneBlocksPerSm(int planes, int32_t words) { return planes == 4 && words == 4 ? 5 : 4; }
@@ -55,7 +57,7 @@ class OneScan {
     asm volatile("" : "+r"(first_slot_));  // keeps it: the compiler would compute it for every document
   }
 
-  // Multiplies `num_steps` steps, the most that a warp of the block has.
+  // Multiplies `num_steps` steps: as many as the warp of the block with the most steps has.
   __device__ __forceinline__ void Run(int num_steps) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) stream_.Load(ahead_[i]);
@@ -69,13 +71,14 @@ class OneScan {
     if (ended_ > 0) WriteScores();
   }
 
-  // Returns the steps of a share.
+  // Returns the number of steps of a share.
   static __device__ __forceinline__ int NumSteps(const TokenShare& share) {
     return (share.num_tokens + kTokens - 1) / kTokens;
   }
 
  private:
-  // Octets of a step, and the number of steps in registers: the one being multiplied, and those that are on their way.
+  // kOctets is the number of octets of a step. kAhead is the number of steps in registers: the step that is being
+  // multiplied, and those that are being loaded.
   static constexpr int kOctets = kPlanes == 4 ? 2 : 4;
   static constexpr int kAhead = kWords == 4 ? 3 : kWords == 3 ? 1 : 2;
   static constexpr int kProducts = kOctets / 2;
@@ -91,7 +94,7 @@ class OneScan {
     for (int i = 0; i < 8; ++i) largest_[i] = kLowest;
   }
 
-  // Multiplies a step's tokens, and loads the step that takes its place.
+  // Multiplies a step's tokens, and starts to load a later step into `step`.
   __device__ __forceinline__ void MultiplyStep(Step& step) {
     uint32_t tokens[kProducts][kWords][4];
 #pragma unroll
@@ -126,13 +129,14 @@ class OneScan {
     TakeMaxima(sums);
   }
 
-  // Lane 4 g + c has of product p, for j = 0 .. 3 and i = 0, 1, query token 8 j + 2 c + i: its products with token g of
-  // octet 2 p in sums[p][4 j + i], and with token g of octet 2 p + 1 in sums[p][4 j + 2 + i].
+  // Returns the lane's i-th product of an octet, i = 0 .. 7. Lane 4 g + c has the products of document token g of each
+  // octet with eight query tokens q = 8 j + 2 c + b, where j = 0 .. 3 and b = 0, 1: in sums[p][4 j + b] if the octet is
+  // 2 p, and in sums[p][4 j + 2 + b] if it is 2 p + 1. The i-th product is that of j = i / 2 and b = i % 2.
   static __device__ __forceinline__ int32_t Product(const Sums& sums, int octet, int i) {
     return sums[octet / 2][i / 2 * 4 + octet % 2 * 2 + i % 2];
   }
 
-  // Takes the maxima of octets kFirst to kEnd - 1, whose tokens are all of one document.
+  // Updates the maxima with octets kFirst to kEnd - 1. Their tokens must all belong to one document.
   template <int kFirst, int kEnd>
   __device__ __forceinline__ void TakeOctets(const Sums& sums) {
 #pragma unroll
@@ -169,7 +173,8 @@ class OneScan {
     left_ -= kTokens;
   }
 
-  // Takes the maxima of a step in which one document ends: `end` tokens belong to it, those of octet kOctet partly.
+  // Updates the maxima with a step in which one document ends. The step's first `end` tokens belong to that document;
+  // its last token is in octet kOctet.
   template <int kOctet>
   __device__ __forceinline__ void TakeEnd(const Sums& sums, int end) {
     TakeOctets<0, kOctet>(sums);
@@ -183,8 +188,8 @@ class OneScan {
     TakeOctets<kOctet + 1, kOctets>(sums);
   }
 
-  // Takes the maxima of a step in which several documents end, the first one after `end` tokens and the second one
-  // after left_.
+  // Updates the maxima with a step in which several documents end: the first one after `end` tokens, and the second one
+  // after left_ tokens.
   __device__ __forceinline__ void TakeShort(const Sums& sums, int end) {
     int begin = 0;
     for (;;) {
@@ -204,7 +209,8 @@ class OneScan {
     }
   }
 
-  // The eight lanes that differ in lane / 4 have maxima of the same eight query tokens: each gets one token's.
+  // The eight lanes with the same lane % 4 have maxima of the same eight query tokens. Gives each of these lanes the
+  // document's maximum of one of the tokens, and writes it to shared memory.
   __device__ __forceinline__ void FinishDocument() {
     int32_t four[4];
 #pragma unroll
@@ -215,14 +221,15 @@ class OneScan {
     ++ended_;
   }
 
-  // Two lanes whose numbers differ in `bit` have two values each. Returns the larger first value to the lane without
-  // the bit, and the larger second one to the other.
+  // Two lanes whose numbers differ in `bit` have two values each. The lane without the bit gets the larger of the two
+  // first values, and the lane with the bit gets the larger of the two second values.
   __device__ __forceinline__ int32_t KeepOne(int32_t first, int32_t second, int bit) const {
     const bool upper = (lane_ & bit) != 0;
     return max(upper ? second : first, __shfl_xor_sync(kAllLanes, upper ? first : second, bit));
   }
 
-  // Writes the scores of the first documents that have ended, up to kWindow, each lane its own document's.
+  // Writes the scores of the first documents that have ended, up to kWindow of them. Each lane writes the score of one
+  // document.
   __device__ __forceinline__ void WriteScores() {
     __syncwarp();
     if (static_cast<uint32_t>(lane_) < ended_) {
@@ -249,9 +256,9 @@ class OneScan {
   DocumentLengths lengths_;
   const int64_t first_;
   uint32_t scored_ = 0;  // documents whose scores have been written
-  uint32_t ended_ = 0;   // the documents after those that have ended: up to kSlots
+  uint32_t ended_ = 0;   // documents that have ended, but whose scores have not been written: up to kSlots
   uint32_t first_slot_;  // where the lane's maxima begin
-  int32_t left_;         // tokens from the step that is multiplied to the current document's end
+  int32_t left_;         // tokens from the beginning of the step to the current document's end
   Step ahead_[kAhead] = {};
   int32_t largest_[8];
 };

@@ -23,9 +23,9 @@ struct TokenShare {
 // Returns the first document that begins at `token` or later. All lanes of a warp call this together.
 __device__ __forceinline__ int64_t FindDocument(const int64_t* offsets, int64_t num_documents, int64_t token) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  int64_t begin = 0, end = num_documents;  // It is one of begin .. end.
+  int64_t begin = 0, end = num_documents;  // The result is one of begin .. end.
   while (begin < end) {
-    // Each lane looks at the end of a 32nd.
+    // Each lane looks at the last document of a 32nd of the range.
     const int64_t part = (end - begin + 31) / 32, last = min(begin + (lane + 1) * part, end) - 1;
     const unsigned before = __ballot_sync(kAllLanes, offsets[last] < token);
     const int64_t first = begin + __popc(before) * part;
@@ -36,7 +36,7 @@ __device__ __forceinline__ int64_t FindDocument(const int64_t* offsets, int64_t 
   return begin;
 }
 
-// Returns share `idx` of `num`: as many tokens as the others have, up to whole documents.
+// Returns share `idx` of `num` shares. All shares have about the same number of tokens, but a document is never cut.
 __device__ __forceinline__ TokenShare FindShare(const int64_t* offsets, int64_t num_documents, int idx, int num) {
   const int64_t part = (offsets[num_documents] + num - 1) / num;
   TokenShare share{};
@@ -65,7 +65,8 @@ class TokenStream {
     pointers_.Set(codes, share.first_token + row_, lane % 4);
   }
 
-  // Loads the next step. Where the share ends, its last token is repeated; after that nothing is loaded.
+  // Loads the next step. If the share ends in this step, its last token is repeated. Steps after the share's end load
+  // nothing.
   __device__ __forceinline__ void Load(Step& step) {
     if (left_ >= Step::kTokens) {
 #pragma unroll
@@ -97,10 +98,10 @@ class DocumentLengths {
     next_lengths_ = LookUp();
   }
 
-  // Returns the length of the share's first document; kNoEnd where it has none.
+  // Returns the length of the share's first document, or kNoEnd if the share has no document.
   __device__ __forceinline__ int32_t First() const { return first_; }
-  // Returns the length of the document after document `idx`, 0 .. 63, of this window and the next one; kNoEnd if `idx`
-  // is the share's last document.
+  // Returns the length of the document after document `idx`, where documents 0 .. 63 are those of this window and of
+  // the next window. Returns kNoEnd if `idx` is the share's last document.
   __device__ __forceinline__ int32_t After(uint32_t idx) const {
     return __shfl_sync(kAllLanes, idx < 32 ? lengths_ : next_lengths_, static_cast<int>(idx % 32));
   }
@@ -124,7 +125,7 @@ class DocumentLengths {
   int64_t next_;
   const int64_t end_;
   int32_t first_;
-  int32_t lengths_;  // lane i: of the document after document i of the window
+  int32_t lengths_;  // lane i: length of the document after document i of the window
   int32_t next_lengths_;
 };
 
