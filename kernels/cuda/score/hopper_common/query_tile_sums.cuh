@@ -1,4 +1,4 @@
-// The sums of documents over a warp's query tile of 32 rows: the end of every wgmma kernel.
+// Sums up documents over a warp's query tile of 32 rows: the last step of every wgmma kernel.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Eight documents that are summed at once: a lane has one of them, and of its rows those 8 h + g of both sets with g =
-// 2 pair and the next. Lanes that read together, eight neighbours with a document each, begin with different sets and
-// pairs, whose words lie in different banks.
+// Says what each lane reads when eight documents are summed together. A lane reads one document, and of both sets of
+// its rows those with the numbers 8 h + g, where h = 0, 1 and g = 2 pair, 2 pair + 1. Eight neighbouring lanes read
+// together, each another document. They begin with different sets and pairs, whose words lie in different banks.
 struct EightDocuments {
   static constexpr int kDocuments = 8;
 
@@ -24,8 +24,8 @@ struct EightDocuments {
       : document(lane % 8), pair(lane / 8 ^ lane % 4), set(lane / 4 % 2) {}
 };
 
-// A lane has one row of the query tile: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. The terms of several documents are
-// added by a common butterfly over the 32 rows (the contract's).
+// Each lane has one row of the query tile: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. One butterfly over the 32 rows,
+// in the order of the contract, adds the terms of several documents.
 template <ScalarType kType>
 class QueryTileSums {
   static constexpr bool kQuantized = kType == ScalarType::kI8;
@@ -33,13 +33,13 @@ class QueryTileSums {
  public:
   using Value = Sum<kType>;
 
-  // Documents that Sum takes.
+  // Maximum number of documents for one call of Sum.
   static constexpr int kMaxTerms = 4;
   static_assert(kMaxTerms <= kReadingLanes && kMaxQueriesOfQueryTile <= kReadingLanes);
 
   __device__ __forceinline__ explicit QueryTileSums(int lane) : lane_(lane) {}
 
-  // Takes weights and output of a query tile, which the row tile may lack.
+  // Takes weights and output of query tile `block` of the row tile. The row tile may have no such query tile.
   __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     weight_ = 0;
     out_ = nullptr;
@@ -51,7 +51,7 @@ class QueryTileSums {
     num_queries_ = __shfl_sync(0xffffffffu, output.num_queries, 0);
     const int query = row * num_queries_ / kQueryTileTokens;
     const int64_t offset = output.offsets[query];
-    // Where queries share the query tile, one lane of each query's writes its sums.
+    // If queries share the query tile, one lane per query writes the query's sums.
     if (num_queries_ > 1 && (lane_ >= num_queries_ || offset < 0)) return;
     out_ = output.to_partials ? params.partials + (offset - params.pass_first) : params.scores + offset;
   }
@@ -61,7 +61,7 @@ class QueryTileSums {
   // Returns the term that the maximum of the lane's row adds to a score.
   __device__ __forceinline__ float Term(Value maximum) const { return __fmul_rn(weight_, ValueOf(maximum)); }
 
-  // Returns the sum of one document's terms, in the lanes that write: each has the sum of its own query.
+  // Returns the sum of one document's terms. It is correct only in lanes that write; each has the sum of its own query.
   __device__ __forceinline__ float SumOf(float term) const {
     const float of_pair = __fadd_rn(term, __shfl_xor_sync(0xffffffffu, term, 1));  // rows 16 apart
     float sum = num_queries_ == 1 ? of_pair : term;
@@ -73,12 +73,13 @@ class QueryTileSums {
   }
   __device__ __forceinline__ bool Writes() const { return lane_ < num_queries_ && out_ != nullptr; }
 
-  // Writes the lane's sum of a document; for lanes that write.
+  // Writes the lane's sum of a document, if it is a lane that writes.
   __device__ __forceinline__ void Write(float sum, const TilePiece& document) const { Write(out_, sum, document); }
 
-  // Sums the terms of `count` documents, each in the lanes that EightDocuments gives it: of the lane's first set and of
-  // the other one, rows 2 pair, 8 further, 2 pair + 1, 8 further. The order of additions is the same: what a lane does
-  // not add itself it gets from others in the butterfly's order.
+  // Sums the terms of `count` documents, each in the lanes that EightDocuments assigns to it. terms[0] belongs to the
+  // lane's first set and terms[1] to the other set. Each has the terms of rows 2 pair, 2 pair + 8, 2 pair + 1 and 2
+  // pair + 9. The order of additions is that of the butterfly: a lane gets the sums of other rows from other lanes in
+  // this order.
   __device__ __forceinline__ void SumEight(const float (&terms)[2][4], int count, uint32_t pieces) const {
     if (num_queries_ == 1) {
       float of_set[4];
@@ -88,8 +89,8 @@ class QueryTileSums {
       return;
     }
     const int first_set = EightDocuments(lane_).set;
-    // TakeQueryTile has given each query's output to one of the first lanes: its set is lane % 2, and of four queries
-    // its half of the set lane / 2.
+    // TakeQueryTile has given each query's output to one of the first lanes. The query's rows are in set lane % 2. With
+    // four queries, each query has half of a set: half lane / 2.
 #pragma unroll 1
     for (int lane = 0; lane < num_queries_; ++lane) {
       float of[4];
@@ -101,7 +102,7 @@ class QueryTileSums {
         const float of_four = lane / 2 == 0 ? of[2 * i] : of[2 * i + 1];
         pair[i] = num_queries_ == 2 ? __fadd_rn(of[2 * i], of[2 * i + 1]) : of_four;  // rows 8 apart
       }
-      // As an address of global memory; otherwise the stores here and elsewhere would be generic ones.
+      // Passed as an address of global memory: otherwise the stores here and elsewhere would be generic stores.
       const uint64_t out = __shfl_sync(0xffffffffu, uint64_t{__cvta_generic_to_global(out_)}, lane);
       WriteEight(SumOfPairs(pair[0], pair[1]), count, static_cast<float*>(__cvta_global_to_generic(out)), pieces);
     }
@@ -118,7 +119,7 @@ class QueryTileSums {
   }
 
  private:
-  // After each of the butterfly's first two distances a lane goes on with fewer documents: lane % 4 says which.
+  // After each of the butterfly's first two distances a lane continues with fewer documents. lane % 4 says with which.
   __device__ __forceinline__ void SumForOneQuery(const float (&terms)[kMaxTerms], int first, int end,
                                                  uint32_t pieces) const {
     const bool odd = (lane_ & 1) != 0, second_pair = (lane_ & 2) != 0;
@@ -136,8 +137,8 @@ class QueryTileSums {
     if (lane_ >= first && lane_ < end) WriteAt(sum, pieces + lane_ * kTilePieceBytes);
   }
 
-  // Queries of 16 rows are each with the lanes of one lane % 2, and of 8 rows with those of one lane % 4. The
-  // butterfly's greater distances would add absent tokens.
+  // The rows of a query of 16 rows are in the lanes with the same lane % 2; those of a query of 8 rows are in the lanes
+  // with the same lane % 4. So the butterfly's larger distances, which would add absent tokens, are left out.
   __device__ __forceinline__ void SumForSeveralQueries(const float (&terms)[kMaxTerms], int first, int end,
                                                        uint32_t pieces) const {
 #pragma unroll
@@ -151,7 +152,8 @@ class QueryTileSums {
     }
   }
 
-  // The butterfly's last three distances, for a lane of EightDocuments with terms of rows 2 pair and 2 pair + 1.
+  // Adds the butterfly's last three distances, for a lane of EightDocuments with the terms of rows 2 pair and 2 pair +
+  // 1.
   __device__ __forceinline__ float SumOfPairs(float first, float second) const {
     const bool far = (EightDocuments(lane_).pair & 2) != 0;
     float sum = __fadd_rn(far ? second : first, __shfl_xor_sync(0xffffffffu, far ? first : second, 16));  // 4 apart
@@ -159,7 +161,8 @@ class QueryTileSums {
     return __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 16));                                         // 1 apart
   }
 
-  // Writes the sums of `count` documents. Lane l has the sum of document l % 8; a lane that reads pieces writes two.
+  // Writes the sums of `count` documents. Lane l has the sum of document l % 8. Each of the kReadingLanes lanes writes
+  // two sums.
   __device__ __forceinline__ void WriteEight(float sum, int count, float* out, uint32_t pieces) const {
     static_assert(2 * kReadingLanes == EightDocuments::kDocuments);
     const float of_other = __shfl_xor_sync(0xffffffffu, sum, kReadingLanes);
@@ -181,7 +184,7 @@ class QueryTileSums {
 
   const int lane_;
   float weight_ = 0;      // of the lane's row
-  int num_queries_ = 1;   // that share the query tile
+  int num_queries_ = 1;   // number of queries that share the query tile
   float* out_ = nullptr;  // [position]; null where the row tile has no such query tile, or the lane writes nothing
 };
 

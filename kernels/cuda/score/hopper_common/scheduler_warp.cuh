@@ -15,9 +15,10 @@ class SchedulerWarp {
   __device__ __forceinline__ SchedulerWarp(const WorkQueueParams& params, const WorkUnitSlot& slot, int lane)
       : queue_(params, lane), writer_(slot, lane) {}
 
-  // While one work unit is in the slot, the next one is looked up and a third one's claim is asked for. But a work unit
-  // of an order may be one long document, which a block should not hold while others have nothing to do: so each of
-  // these is claimed only after the one before has been released.
+  // While one work unit is in the slot, the warp looks up the next one and has already asked for the claim of a third.
+  // If candidates are ordered, a work unit may be one long document, which a thread block should not hold while others
+  // have nothing to do. So with ordered candidates, a work unit is claimed only after the previous one has been
+  // released.
   __device__ __forceinline__ void Run() {
     WorkUnit unit;
 #pragma unroll 1

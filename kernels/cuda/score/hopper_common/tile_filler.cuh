@@ -11,8 +11,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// A document that began in a warpgroup's last tile and did not end there: the rows with which the next tile continues.
-// Every lane has the same values.
+// A document that began in a warpgroup's previous tile and did not end there. It describes the document's remaining
+// rows, with which the next tile begins. Every lane has the same values.
 struct OpenDocument {
   int32_t row = 0;
   int32_t tokens = 0;  // 0: there is none
@@ -20,8 +20,8 @@ struct OpenDocument {
   float scale = 1;
 };
 
-// One warp uses it. At most kMaxEnds documents end in a tile, which may not be full then. With kLasts headers say
-// where documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
+// One warp uses it. At most kMaxEnds documents end in a tile; a tile with so many ends may not be full. With kLasts,
+// headers also say where the last tokens of documents are (TileEnds::lasts); otherwise only the notes of pieces say it.
 template <bool kScales, int kTokens, int kMaxEnds, bool kLasts>
 class TileFiller {
   static constexpr int kOctets = TileOctets(kTokens);
@@ -40,15 +40,15 @@ class TileFiller {
 
   __device__ __forceinline__ int32_t row_tile() const { return row_tile_; }
 
-  // Waits for the first work unit, so that IsInHalfTile can be asked.
+  // Waits for the first work unit. Must be called before IsInHalfTile.
   __device__ __forceinline__ void Begin() { Take(); }
 
-  // Returns whether the row tile that Begin or NextRowTile has gone on to is a half one.
+  // Returns whether the row tile that Begin or NextRowTile has reached is a half tile.
   __device__ __forceinline__ bool IsInHalfTile() const { return unit_.in_half; }
 
-  // Fills a tile with what the open document has left and then with other documents of the row tile; the tile has no
-  // octets when there are none. Its pieces are described at `entry` and noted at `notes`; the header, whose flags are
-  // the caller's, is not stored.
+  // Fills a tile with the remaining rows of the open document, and then with other documents of the row tile. If there
+  // are none, the tile has no octets. Describes the tile's pieces at `entry` and notes them at `notes`. Returns the
+  // header, but does not store it; the caller sets the flags.
   __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, uint32_t notes) {
     TileHeader header;
     header.row_tile = row_tile_;
@@ -62,23 +62,24 @@ class TileFiller {
     return header;
   }
 
-  // Goes on to another row tile, once every warpgroup's tile is empty; false when there is no more work.
+  // Goes on to another row tile. The tile of every warpgroup must be empty. Returns false if there is no more work.
   __device__ __forceinline__ bool NextRowTile() {
     if (unit_.count == 0) return false;
     row_tile_ = unit_.row_tile;
     return true;
   }
 
-  // Lets the next work unit be claimed, if it is time. To be called after every Fill, with the same `open`.
+  // Lets the scheduler warp claim the next work unit, if it is time. Must be called after every Fill, with the same
+  // `open`.
   __device__ __forceinline__ void LookAhead(const OpenDocument& open) {
     if (is_held_ && taken_ == unit_.count && open.tokens <= kNearTokens) LetGo();
   }
 
  private:
-  // The value of early_octets_ where candidates are not ordered.
+  // The value of early_octets_ if candidates are not ordered.
   static constexpr int32_t kAlwaysEarly = kMaxEarlyOctets + 1;
 
-  // Returns how many documents may still end in the tile; 1 where there is no bound but the octets.
+  // Returns how many documents may still end in the tile, or 1 if only the number of octets limits the ends.
   static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
     return kMaxEnds < kOctets ? kMaxEnds - __popc(header.ends) : 1;
   }
@@ -93,8 +94,9 @@ class TileFiller {
     is_held_ = false;
   }
 
-  // Takes the next work unit, unless there is none, and lets its slot go, so that the next one can be claimed. Where
-  // candidates are ordered it does so only within early_octets_; beyond, LookAhead does it near the unit's end.
+  // Takes the next work unit, if there is one, and releases its slot, so that the scheduler warp can claim another. If
+  // candidates are ordered, it releases the slot only as long as early_octets_ lasts. After that, LookAhead releases it
+  // near the unit's end.
   __device__ __forceinline__ void Take() {
     if (unit_.count == 0) return;
     if (is_held_) LetGo();
@@ -179,11 +181,11 @@ class TileFiller {
   const int lane_;
   WorkUnitSlot::Reader reader_;
   int32_t row_tile_;
-  int32_t early_octets_;  // of tokens: what the block may have ahead of others, where candidates are ordered
-  WorkUnitSlot::Candidates unit_{.count = -1};  // at first one that has been used, as taken_ says
-  bool is_held_ = false;                        // the work unit has not been let go
-  int32_t taken_ = -1;                          // documents of the work unit that tiles have
-  int32_t passed_ = 0;                          // octets of those
+  int32_t early_octets_;  // ordered candidates: octets that the block may still claim ahead of others
+  WorkUnitSlot::Candidates unit_{.count = -1};  // at first a unit that is used up, as taken_ says
+  bool is_held_ = false;                        // the work unit has not been released
+  int32_t taken_ = -1;                          // documents of the work unit that are in tiles
+  int32_t passed_ = 0;                          // octets of the documents that are in tiles
   int32_t stop_ = 0;                            // octets of the work unit up to the end of the lane's document
 };
 

@@ -13,13 +13,14 @@ namespace maxsim::cuda::sm90 {
 inline constexpr int kOctetsOfWord = 8;
 inline constexpr int kMaxOctetWords = 3;
 
-// Number of lanes of a multiplying warp that read a tile's description: the first its header, and all of them its
-// pieces. Each releases the tile itself. One could do so for all, but ptxas omits the warp's barrier before it, knowing
-// that the warp is converged, and racecheck does not know that.
+// Number of lanes of a multiplying warp that read a tile's description: the first lane reads its header, and all of
+// them read its pieces. Each of these lanes releases the tile for itself. One lane could release it for all after a
+// barrier of the warp. But ptxas omits that barrier because it knows that the warp is converged, and racecheck does not
+// know it.
 inline constexpr int kReadingLanes = 4;
 
-// Number of lanes of a warp that describes a tile, copies it or writes to it: each hands it over itself, for the same
-// reason.
+// Number of lanes of a warp that describes a tile, copies it or writes to it. Each lane hands the tile over for itself,
+// for the same reason.
 inline constexpr int kWritingLanes = 32;
 
 // Where documents end in a tile.
@@ -33,8 +34,8 @@ struct TileEnds {
   static constexpr uint32_t kNothingOpen = 1u << 24;   // no document goes on in the next tile
   static constexpr int kFewEnds = 4;
 
-  uint32_t ends = 0;                    // octets with a document's last token; of a wide tile the above as well
-  uint32_t lasts[kMaxOctetWords] = {};  // deep: of every such octet, three bits: that token's place in it
+  uint32_t ends = 0;                    // octets with a document's last token; in a wide tile also the bits above
+  uint32_t lasts[kMaxOctetWords] = {};  // deep: three bits for each octet in `ends`: the last token's place in it
 
   __device__ __forceinline__ uint32_t Last(int octet) const {
     return lasts[octet / kOctetsOfWord] >> octet % kOctetsOfWord * 3 & 7;
@@ -45,23 +46,23 @@ struct TileEnds {
 struct TileHeader : TileEnds {
   uint32_t flags = 0;  // 0 ends the work
   int32_t row_tile = 0;
-  int32_t octets = 0;  // that hold documents; the octets after them are undefined
+  int32_t octets = 0;  // number of octets that hold documents; later octets are undefined
   int32_t pieces = 0;
 
   static constexpr uint32_t kWarpgroup0 = 1, kWarpgroup1 = 2, kNewRows = 4;
 
   __device__ __forceinline__ bool End() const { return flags == 0; }
-  // The tile, and what follows, is for row_tile.
+  // Returns whether the multiplying warps must take the rows of row_tile: the previous tile was for another row tile.
   __device__ __forceinline__ bool NewRows() const { return (flags & kNewRows) != 0; }
 
-  // Stores the header; for one lane.
+  // Stores the header. One lane calls it.
   __device__ __forceinline__ void Store(uint32_t entry) const {
     StoreShared(entry, flags, ends, lasts[0], lasts[1]);
     StoreShared(entry + 16, lasts[2], static_cast<uint32_t>(row_tile), static_cast<uint32_t>(octets),
                 static_cast<uint32_t>(pieces));
   }
 
-  // Loads the flags, and the octets in which documents end. To be called by one lane.
+  // Loads the flags, and the octets in which documents end. One lane calls it.
   __device__ __forceinline__ static TileHeader LoadFirst(uint32_t entry) {
     TileHeader header;
     const uint2 words = LoadShared64(entry);
@@ -89,7 +90,7 @@ struct TileHeader : TileEnds {
     return header;
   }
 
-  // Loads flags and ends alone, for the whole warp.
+  // Loads only flags and ends, for the whole warp.
   __device__ __forceinline__ void LoadWork(uint32_t entry, int lane) {
     if (lane == 0) *this = LoadFirst(entry);
     flags = __shfl_sync(0xffffffffu, flags, 0);
@@ -128,8 +129,8 @@ struct TilePiece {
   }
 };
 
-// Where a piece is to be copied from and to: `octets` octets from row `row` of the token array, to the tile's octets
-// from `first` on. `last` is the document's last token's place in the last of them, if it ends in the tile.
+// Says how to copy a piece: `octets` octets, from row `row` of the token array, to the tile's octets from `first` on.
+// If the document ends in the tile, `last` is the place of its last token in the last of these octets.
 struct PieceNote {
   int32_t row = 0;
   int32_t first = 0;

@@ -1,5 +1,5 @@
-// Hands out work: a thread block claims a unit, which is some candidates of one row tile, and scores them. Each row
-// tile has one counter of claimed units, so that thread blocks that finish early help the others.
+// Hands out work. A thread block claims a work unit, which consists of some candidates of one row tile, and scores
+// them. Each row tile has one counter of claims, so thread blocks that finish early can help the others.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ namespace maxsim::cuda::sm90 {
 struct WorkUnit {
   int32_t row_tile = 0;
   bool in_half = false;  // the row tile is a half one
-  // Candidates, 1 .. 32; 0: there is no more work. A work unit of the order has any count above 0 until it is placed.
+  // Number of candidates, 1 .. 32; 0 if there is no more work. For a work unit of the order, it is only known to be
+  // above 0 until Locate finds the number.
   int32_t count = 0;
-  uint32_t first = 0;  // position of the first one in the row tile's list; or the number of a work unit of the order
+  uint32_t first = 0;  // position of the first candidate in its list, or the number of the work unit of the order
   // The lane's own candidate.
   uint32_t ordinal = 0;   // documents are fewer than rows
   uint32_t position = 0;  // in the list
@@ -53,7 +54,7 @@ class WorkQueue {
     is_asked_ = true;
   }
 
-  // Returns the next work unit, without locations; one of no candidates when all are claimed.
+  // Returns the next work unit, without locations. It has no candidates if all candidates are claimed.
   __device__ __forceinline__ WorkUnit Next() {
     if (next_assigned_ < assigned_end_) {
       const uint32_t first = next_assigned_;
@@ -84,7 +85,7 @@ class WorkQueue {
     ReadLocation<kScales>(p_, unit);
   }
 
-  // Ends the claims; to be called once, after the last Next. The last thread block zeroes the counters for the next
+  // Must be called once, after the last Next. The last thread block that calls it zeroes the counters for the next
   // launch.
   __device__ __forceinline__ void Finish() const {
     uint32_t before = 0;
@@ -128,8 +129,8 @@ class WorkQueue {
   __device__ __forceinline__ int32_t StartingBlocks(int32_t row_tile) const {
     return p_.start_tiles.blocks + (row_tile < p_.start_tiles.extra ? 1 : 0);
   }
-  // Returns how many candidates are assigned to each of those. The thread blocks' candidates follow one another, and
-  // claims begin after all of them.
+  // Returns how many candidates are assigned to each thread block that starts in the row tile. The candidates of these
+  // thread blocks follow one another, and claims begin after all of them.
   __device__ __forceinline__ uint32_t AssignedEach(int32_t row_tile, uint32_t in_pass) const {
     if (IsOrdered()) return StartingBlocks(row_tile) == 0 ? 0 : 1;
     if (p_.pattern.regular != 0) return p_.start_tiles.assigned[row_tile < p_.start_tiles.extra ? 1 : 0];
@@ -154,7 +155,8 @@ class WorkQueue {
   }
   __device__ __forceinline__ uint32_t Claimed() const { return assigned_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
-  // Leaves an exhausted row tile for one that has candidates left, and claims some; kNone if no row tile has any.
+  // Leaves an exhausted row tile for one that has candidates left, and claims some of them. Returns kNone if no row
+  // tile has any left.
   __device__ __forceinline__ uint32_t FindWork() {
     // First come row tiles that no thread block started with.
     while (static_cast<uint32_t>(p_.num_row_tiles) > gridDim.x) {
@@ -166,7 +168,7 @@ class WorkQueue {
       Ask();
       if (const uint32_t first = Claimed(); first < in_pass_) return first;
     }
-    // Then come all that others still work on, from the next one round.
+    // Then come the row tiles that other thread blocks still work on, in cyclic order from the next one on.
     const int32_t start = row_tile_ + 1;
     for (int32_t seen = 0; seen < p_.num_row_tiles; seen += 32) {
       const int32_t mine = (start + seen + lane_) % p_.num_row_tiles;
@@ -189,12 +191,12 @@ class WorkQueue {
   const int lane_;
   int32_t row_tile_ = 0;
   bool in_half_ = false;
-  // Counts of a pass, kMaxPassCandidates at most, and claims beyond.
+  // These count candidates of a pass. A pass has at most kMaxPassCandidates; claims may count beyond that.
   uint32_t in_pass_ = 0;   // candidates of row_tile_ in this pass
-  uint32_t assigned_ = 0;  // of them, those that are assigned to thread blocks that start there
+  uint32_t assigned_ = 0;  // those of in_pass_ that are assigned to thread blocks that start in row_tile_
   uint32_t next_assigned_ = 0, assigned_end_ = 0;
-  uint32_t claimed_ = 0;   // lane 0: what the last Ask returned ...
-  bool is_asked_ = false;  // ... which no Next has used
+  uint32_t claimed_ = 0;   // lane 0: the claim that the last Ask returned
+  bool is_asked_ = false;  // whether no Next has used claimed_ yet
 };
 
 }  // namespace maxsim::cuda::sm90

@@ -20,13 +20,13 @@ class WorkUnitSlot {
   // Every lane of a warp arrives at either barrier.
   static constexpr int kArrivals = kWritingLanes;
 
-  // Makes the barriers. One thread calls it, unless other code makes them.
+  // Initialises the barriers, unless other code does. One thread calls it.
   __device__ __forceinline__ void InitBarriers() const {
     InitBarrier(Filled(), kArrivals);
     InitBarrier(Taken(), kArrivals);
   }
 
-  // The claiming warp writes work units one after another, each when the one before has been released.
+  // The scheduler warp writes work units one after another, each after the previous one has been released.
   class Writer {
    public:
     __device__ __forceinline__ Writer(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}
@@ -53,7 +53,8 @@ class WorkUnitSlot {
     uint32_t parity_ = 0;
   };
 
-  // A work unit as it comes out; all but row_tile, in_half and count are the lane's own candidate's.
+  // A work unit as the reader gets it. All members except row_tile, in_half and count describe the lane's own
+  // candidate.
   struct Candidates {
     int32_t row_tile = 0;
     bool in_half = false;
@@ -69,7 +70,7 @@ class WorkUnitSlot {
    public:
     __device__ __forceinline__ Reader(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}
 
-    // Returns the next work unit. The one before has been let go.
+    // Returns the next work unit. The caller must have released the previous one (LetGo).
     __device__ __forceinline__ Candidates Read() {
       WaitBarrier(slot_.Filled(), parity_);
       parity_ ^= 1;
@@ -90,7 +91,7 @@ class WorkUnitSlot {
       return unit;
     }
 
-    // Releases the work unit, once after each Read: the next one may be claimed.
+    // Releases the work unit, so that the next one may be claimed. Must be called once after each Read.
     __device__ __forceinline__ void LetGo() const { Arrive(slot_.Taken()); }
 
    private:

@@ -1,5 +1,5 @@
-// Fused MaxSim for Hopper (sm_90a) over rows wider than those of the wide kernels, where several query tiles
-// are scored against the same documents: a matrix multiplication whose products end as maxima.
+// Fused MaxSim for Hopper (sm_90a) if several query tiles are scored against the same documents, for rows that are
+// wider than those of the wide kernels. It is a matrix multiplication of which only maxima are kept.
 //
 // Persistent thread blocks of three warpgroups, one block per multiprocessor. In the last warpgroup one warp claims
 // documents and looks them up (scheduler_warp.cuh), and one keeps a ring full by tensor copies (loader.cuh). The other
@@ -8,11 +8,11 @@
 // 128 they have the same rows, and token tiles of different documents.
 //
 // NOTES:
-//  - The last octet of eight rows of a document may go on with another document's rows, or with zeros past the last
-//    document, and the rows after a tile's last document are undefined. Products of all these are masked or unused.
-//    Columns past a row's end are zeros.
-//  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md). A row is one
-//    chain.
+//  - The last octet of a document may continue with rows of another document, or with zeros after the last document.
+//    The rows after a tile's last document are undefined. Products of all these rows are masked or unused. Columns past
+//    a row's end are zeros.
+//  - The order of additions is that of the portable kernels, so scores have the same bits
+//    (docs/internals/correctness.md). A row is one chain.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,8 +27,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Registers of a thread once the roles are known. Together they must fit in what the thread block was launched with,
-// 168 per thread: asking for more would wait for ever.
+// Registers per thread for each role. All threads together must not have more registers than the thread block was
+// launched with, 168 per thread: a warp that asks for more would wait for ever.
 inline constexpr int kDeepLaunchRegisters = 65536 / kDeepThreads / 8 * 8;
 inline constexpr int kDeepLoaderRegisters = 56;
 inline constexpr int kDeepMultiplierRegisters = 224;

@@ -11,15 +11,15 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Allows every deep kernel the shared memory that it needs on the current device, and loads its code. To be called once
-// per device of compute capability 9.0.
+// Allows every deep kernel the shared memory that it needs on the current device, and loads its code. Must be called
+// once per device of compute capability 9.0.
 cudaError_t PrepareDeepKernels();
 
 // Copies the parameters that only the deep kernels have from the plan.
 void FillFromPlan(const ScorePlan& plan, DeepParams& params);
 
 // Launches the plan's kernel. FillFromPlan has filled in `params` from the same plan. `maps` describes the documents,
-// and `queries` describes params.query_rows. params.claims must be zero, and is again after it.
+// and `queries` describes params.query_rows. params.claims must be zero before the launch, and is zero after it.
 cudaError_t LaunchDeepKernel(const ScorePlan& plan, const DocumentMaps& maps, const QueryMap& queries,
                              const DeepParams& params, cudaStream_t stream);
 

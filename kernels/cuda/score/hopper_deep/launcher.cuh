@@ -1,4 +1,4 @@
-// Host side of one instance of the deep kernel; included by the files in instantiations/ alone.
+// Host side of one instance of the deep kernel. Only the files in instantiations/ include it.
 #pragma once
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -9,7 +9,7 @@ namespace maxsim::cuda::sm90 {
 
 template <ScalarType kType, ScoreTile kTile>
 cudaError_t DeepKernelLauncher<kType, kTile>::Prepare() {
-  // As much as the widest shape takes.
+  // Allows as much shared memory as the widest shape takes.
   int device = 0, shared_bytes = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error != cudaSuccess) return error;

@@ -1,4 +1,5 @@
-// The loading warp of the deep kernels: walks the thread block's documents and keeps the ring of column chunks full.
+// The loading warp of the deep kernels. It goes through the thread block's documents and keeps the ring of column
+// chunks full.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,7 @@ class DeepLoader {
   }
 
  private:
-  // Loads the next tile of every side; returns false when there is nothing left of the row tile.
+  // Loads the next tile of every side. Returns false if the row tile has no documents left.
   __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
     WaitForStage();
     int32_t pieces[kSides], octets_of_tiles = 0;
@@ -81,7 +82,7 @@ class DeepLoader {
         }
         if (p_.query_resident == 0) CopyQuery(ring_.StreamedQuery(at_.stage), chunk, full);
       }
-      __syncwarp();  // the barrier knows how much will come
+      __syncwarp();  // from here on the barrier expects the bytes of the copies
 #pragma unroll
       for (int s = 0; s < kSides; ++s) {
         if (lane_ < pieces[s]) CopyPiece(ring_.Tokens(at_.stage, s), mine[s], chunk, full);

@@ -73,7 +73,7 @@ class DeepMultiplier {
     if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
   }
 
-  // Lets a tile go that is the other warpgroup's alone.
+  // Releases a tile that only the other warpgroup multiplies.
   __device__ __forceinline__ void SkipTile() {
     for (int32_t chunk = 0; chunk < p_.num_chunks; ++chunk) {
       WaitBarrier(ring_.Full(at_.stage), at_.parity);

@@ -1,7 +1,8 @@
 // Running maxima of a warp's query tile of 32 rows over token tiles of the deep kernels.
 //
-// The warp's sums are two sets of 16 rows, as wgmma leaves them: of set s, lane l has rows 16 s + l / 4 and 8 further,
-// of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and [4 j + 2, 3] for octet j.
+// The warp's sums are two sets of 16 rows, in the places where wgmma leaves them. Of set s, lane l has rows r = 16 s +
+// l / 4 and r + 8, and of octet j tokens t = 8 j + 2 (l % 4) and t + 1. Sums 4 j and 4 j + 1 of the set belong to row
+// r, and sums 4 j + 2 and 4 j + 3 to row r + 8.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,15 @@ class QueryTileMaxima {
 
   __device__ __forceinline__ explicit QueryTileMaxima(int lane) : lane_(lane), sums_(lane) { Clear(); }
 
-  // Takes weights and output of a query tile, which the row tile may lack, and begins anew.
+  // Takes weights and output of query tile `block` of the row tile, and clears the maxima. The row tile may have no
+  // such query tile.
   __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     Clear();
     sums_.TakeQueryTile(params, tile, block);
   }
 
-  // Takes a tile's first N tokens, and sums the documents that end among them. `entry` describes the tile.
+  // Updates the maxima with a tile's first N tokens, and sums the documents that end among them. `entry` describes the
+  // tile.
   template <int N, int kSums>
   __device__ __forceinline__ void Take(const Value (&sums)[kSetsOfQueryTile][kSums], const TileEnds& tile,
                                        uint32_t entry) {
@@ -92,8 +95,8 @@ class QueryTileMaxima {
       }
     }
     Clear();
-    // The four lanes of lane / 4 have the same four rows: g = lane / 4, g + 8, g + 16 and g + 24. Each lane ends up
-    // with the row that it sums.
+    // The four lanes with the same lane / 4 have the same four rows: g = lane / 4, g + 8, g + 16 and g + 24. Each of
+    // them ends up with the maximum of one row, the row that it sums.
     const bool odd = (lane_ & 1) != 0, second_pair = (lane_ & 2) != 0;
     Value of_half[2];
 #pragma unroll
@@ -126,9 +129,9 @@ class QueryTileMaxima {
   }
 
   const int lane_;
-  Value running_[kSetsOfQueryTile][2];  // maxima so far: of a set, rows g and g + 8
-  float terms_[kMaxEnded] = {};         // of documents that have ended, the newest last: of the row that the lane sums
-  int ended_ = 0;                       // of them
+  Value running_[kSetsOfQueryTile][2];  // maxima so far of rows g and g + 8 of each set
+  float terms_[kMaxEnded] = {};         // terms of the lane's row in the documents that have ended, the newest last
+  int ended_ = 0;                       // number of documents that have ended
   QueryTileSums<kType> sums_;
 };
 

@@ -1,4 +1,4 @@
-// Addresses in the shared memory of a deep kernel: a DeepHead, and what DeepLayout says.
+// Addresses in the shared memory of a deep kernel: a DeepHead, followed by the parts that DeepLayout describes.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class DeepRing {
         stage_bytes_(DeepLayoutOf(kTile, {params.query_resident != 0, 0}, 0).stage_bytes),
         tokens_(params.query_resident != 0 ? 0 : kQueryBytes) {}
 
-  // A chunk of the row tile has two sets of kSetBytes, which have every query tile's first and last 16 rows.
+  // A chunk of the row tile has two sets of kSetBytes: the first 16 rows of every query tile, and the last 16 rows.
   __device__ __forceinline__ uint32_t ResidentQuery(int chunk) const { return base_ + kQuery + chunk * kQueryBytes; }
   __device__ __forceinline__ uint32_t StreamedQuery(int stage) const { return stages_ + stage * stage_bytes_; }
   // Returns the address of a chunk of a token tile.
@@ -38,21 +38,21 @@ class DeepRing {
   __device__ __forceinline__ uint32_t Empty(int stage) const {
     return At<sizeof(uint64_t)>(offsetof(DeepHead, empty), stage);
   }
-  // Descriptions follow one another, one per tile and side, whatever the stage.
+  // Returns the address of a description. There is one per tile and side; they do not belong to a stage.
   __device__ __forceinline__ uint32_t Entry(int entry, int side) const {
     return At<sizeof(DeepHead::entries[0][0])>(offsetof(DeepHead, entries), entry * 2 + side);
   }
   __device__ __forceinline__ uint32_t Notes(int side) const {
     return At<sizeof(DeepHead::notes[0])>(offsetof(DeepHead, notes), side);
   }
-  // The slot in which the scheduler warp hands work units to the loading warp.
+  // Returns the slot in which the scheduler warp hands work units to the loading warp.
   __device__ __forceinline__ WorkUnitSlot Slot() const {
     return {base_ + static_cast<uint32_t>(offsetof(DeepHead, slot)),
             base_ + static_cast<uint32_t>(offsetof(DeepHead, slot_barriers))};
   }
 
  private:
-  // The address of an element of kBytes bytes of the array at `offset`.
+  // Returns the address of an element of the array at `offset`. Elements have kBytes bytes.
   template <size_t kBytes>
   __device__ __forceinline__ uint32_t At(size_t offset, int element) const {
     return base_ + static_cast<int32_t>(offset) + element * static_cast<int32_t>(kBytes);

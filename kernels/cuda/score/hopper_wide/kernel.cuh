@@ -1,4 +1,4 @@
-// Fused MaxSim for Hopper (sm_90a) where several query tiles are scored against the same documents.
+// Fused MaxSim for Hopper (sm_90a) if several query tiles are scored against the same documents.
 //
 // Persistent thread blocks of three warpgroups, one block per multiprocessor. The warps of the last warpgroup keep a
 // ring of token tiles full: one claims documents and looks them up (scheduler_warp.cuh), one describes tiles
@@ -9,8 +9,9 @@
 //
 // NOTES:
 //  - The rows after a tile's last document are undefined: their products are never used.
-//  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md). wgmma and
-//    mma.sync agree on the sum of 16 columns; the butterfly over 32 rows is the same. INT8 sums are exact.
+//  - The order of additions is that of the portable kernels, so scores have the same bits
+//    (docs/internals/correctness.md): wgmma gives the same sum of 16 columns as mma.sync, and the butterfly over 32
+//    rows is the same. INT8 sums are exact.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,15 +33,15 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Registers of a thread once the roles are known. Together they must fit in what the thread block was launched with,
-// 168 per thread: asking for more would wait for ever.
+// Registers per thread for each role. All threads together must not have more registers than the thread block was
+// launched with, 168 per thread: a warp that asks for more would wait for ever.
 inline constexpr int kLaunchRegisters = 65536 / kWideThreads / 8 * 8;
 inline constexpr int kLoaderRegisters = 40;
 inline constexpr int kMultiplierRegisters = 232;
 static_assert(kLoaderRegisters + 2 * kMultiplierRegisters <= 3 * kLaunchRegisters);
 
-// The loading warpgroup meets at the first named barrier when it has made its part of the ring's barriers, and the
-// whole thread block at the second one when all have been made.
+// The warps of the loading warpgroup meet at kLoadersBarrier when they have made their part of the ring's barriers. The
+// whole thread block meets at kRingMadeBarrier when all of the ring's barriers have been made.
 inline constexpr int kLoadersBarrier = 1;
 inline constexpr int kRingMadeBarrier = 2;
 
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kMultiplierRegisters));
-    // Rows are on their way before anything is waited for.
+    // Starts to load the query rows before the warp waits for anything.
     Multiplier<kType, kSteps> multiplier(params, ring, warp, lane);
     multiplier.Begin();
     WaitAtNamed<kWideThreads>(kRingMadeBarrier);

@@ -10,20 +10,20 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Allows every wide kernel the shared memory that it needs on the current device, and loads its code. To be called once
-// per device of compute capability 9.0.
+// Allows every wide kernel the shared memory that it needs on the current device, and loads its code. Must be called
+// once per device of compute capability 9.0.
 cudaError_t PrepareWideKernels();
 
 // Copies the parameters that only the wide kernels have from the plan.
 void FillFromPlan(const ScorePlan& plan, WideParams& params);
 
 // Launches the plan's kernel. FillFromPlan has filled in `params` from the same plan. `maps` describes the documents.
-// params.claims must be zero, and is again after it.
+// params.claims must be zero before the launch, and is zero after it.
 cudaError_t LaunchWideKernel(const ScorePlan& plan, const DocumentMaps& maps, const WideParams& params,
                              cudaStream_t stream);
 
-// One instance of the kernel; kSteps is the number of steps of kStepBytes that its registers have room for in a row.
-// The files in instantiations/ instantiate it.
+// One instance of the kernel. Its registers have room for query rows of up to kSteps steps of kStepBytes. The files in
+// instantiations/ instantiate it.
 template <ScalarType kType, int kSteps>
 struct WideKernelLauncher {
   static cudaError_t Prepare();

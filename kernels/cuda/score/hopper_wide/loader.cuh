@@ -1,5 +1,5 @@
-// The loading warp of the wide kernels: walks the thread block's documents and describes the token tiles that they
-// make.
+// The loading warp of the wide kernels. It goes through the thread block's documents, cuts them into token tiles, and
+// describes the tiles.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,10 @@ class Loader {
   __device__ __forceinline__ void Run() {
     Filler filler(p_, slot_, lane_);
     filler.Begin();
-    // Tiles are for both warpgroups, or for each in turn. In turn, each warpgroup has its own documents.
+    // With a whole row tile, each token tile is for both warpgroups. With a half row tile, the warpgroups get token
+    // tiles in turn, and each has its own documents.
     Stream stream, other;
-    uint32_t told = 3;  // warpgroups that know of the row tile: they begin with the first
+    uint32_t told = 3;  // mask of warpgroups that know the row tile; all begin with the first row tile
     do {
       const int streams = filler.IsInHalfTile() ? 2 : 1;
       uint32_t warpgroups = filler.IsInHalfTile() ? 1 : 3;
@@ -56,7 +57,7 @@ class Loader {
     bool after_many = false;  // TileEnds::kAfterMany
   };
 
-  // Describes a tile for the warpgroups of the mask; returns false when there is nothing left of the row tile.
+  // Describes a tile for the warpgroups in the mask. Returns false if the row tile has no documents left.
   __device__ __forceinline__ bool DescribeTile(Filler& filler, Stream& stream, uint32_t warpgroups, uint32_t& told) {
     WaitForStage();
     const uint32_t entry = ring_.Entry(at_.stage);
@@ -75,7 +76,7 @@ class Loader {
     return true;
   }
 
-  // Returns bits that name the quarter of the tile that all of the ends are in, or 0 if there is no such quarter.
+  // If all ends are in one quarter of the tile, returns the bits that name this quarter; otherwise 0.
   static __device__ __forceinline__ uint32_t QuarterOf(uint32_t ends) {
     if (ends == 0) return 0;
     const uint32_t quarter = static_cast<uint32_t>(31 - __clz(static_cast<int>(ends))) / TileEnds::kOctetsOfQuarter;
@@ -84,7 +85,7 @@ class Loader {
                : 0;
   }
 
-  // Waits until the multiplying warps are done with the tile before.
+  // Waits until the multiplying warps are done with the tile that was in this stage before.
   __device__ __forceinline__ void WaitForStage() const { WaitBarrier(ring_.Empty(at_.stage), at_.parity ^ 1); }
 
   const WideParams& p_;

@@ -1,14 +1,15 @@
 // The multiplying warps of the wide kernels run wgmma over token tiles, keep running maxima, and sum documents.
 //
 // A warp holds one query tile of 32 rows, as two sets of 16 (its part of two m64 operands), in registers. It starts
-// both sets' products of a tile. While they run, it sums the documents that ended in the previous tile (before, if they
-// are many) and waits for the next tile. It takes the maxima of the first set while the second one's products run, and
-// those of the second set while the other warpgroup's products run.
+// both sets' products of a tile. While they run, it sums the documents that ended in the previous tile, and waits for
+// the next tile. (If many documents ended, it sums them before it starts the products.) It takes the maxima of the
+// first set while the products of the second set run, and those of the second set while the other warpgroup's products
+// run.
 //
 // ptxas serialises products if one is in flight across a loop's back edge, or if sums are read after a branch while
-// others are in flight. So one piece of code multiplies a tile from beginning to end, and there is such a piece for
-// every kind of tile: amid a document, with ends in one of its quarters, with ends anywhere, and after a tile with many
-// ends.
+// others are in flight. So one piece of code multiplies a tile from beginning to end. There is such a piece for every
+// kind of tile: a tile in which no document ends, a tile with ends in one of its quarters, a tile with ends anywhere,
+// and a tile after a tile with many ends.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,7 @@ class Multiplier {
         mine_(TileHeader::kWarpgroup0 << warp / 4),
         maxima_(lane, ring.Scratch(warp), ring.Weights(warp)) {}
 
-  // Starts bringing the rows that the thread block's work begins with; to be called before Run.
+  // Starts to load the rows that the thread block's work begins with. Must be called before Run.
   __device__ __forceinline__ void Begin() { TakeRows(StartTileOf(blockIdx.x, p_)); }
 
   __device__ __forceinline__ void Run() {
@@ -65,8 +66,9 @@ class Multiplier {
       const Tile tile = tile_;
       if (!tile.GoesOn(mine_)) {
         const bool is_mine = (tile.flags() & mine_) != 0;
-        // Sums that were put off until the next tile's products run must not wait any longer: one tile of the other
-        // warpgroup may come between, for which the ring has room, but not many.
+        // Sums of the previous tile are usually put off until the next tile's products run. Here they must not wait any
+        // longer: they hold a stage, and the ring has room for one tile of the other warpgroup in between, not for
+        // more.
         if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle<Count::kMany>());
         if (tile.flags() == 0) return;
         passed_ = !is_mine;
@@ -101,15 +103,15 @@ class Multiplier {
   }
 
  private:
-  // Says what there is to do with a tile, and its stage, in one word. 0 means that there is no tile.
+  // A tile's stage and what to do with the tile, in one word. 0 means that there is no tile.
   struct Tile {
     static constexpr int kFlagsAt = 25, kStageAt = 28;
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
     static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
                   TileEnds::kWideOctets == (1u << TileOctets(kWideTokens)) - 1);
-    // A warp may hold three tiles: the next one, for which it waits, the one that it multiplies, and the one before,
-    // whose maxima it has not taken yet. If documents go to the warpgroups in turn, a tile of the other warpgroup may
-    // lie between these, so that the ring needs four stages.
+    // A warp may hold three tiles: the tile that it multiplies, the tile before it, whose documents it has not summed
+    // yet, and the tile after it, for which it waits. If documents go to the warpgroups in turn, a tile of the other
+    // warpgroup may lie between these. So the ring needs four stages.
     static_assert(WideRing<kHalves>::kStages >= 4 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
 
     uint32_t word = 0;
@@ -125,11 +127,12 @@ class Multiplier {
 
     __device__ __forceinline__ bool Has(uint32_t of_ends) const { return (word & of_ends) != 0; }
 
-    // Returns whether the tile is for the warpgroup of that flag, and for the same rows as the tile before.
+    // Returns whether the tile is for the warpgroup with the flag `warpgroup`, and for the same rows as the tile
+    // before.
     __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
       return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
     }
-    // Returns whether the tile GoesOn, no document ends in it, and not many have ended in the tile before.
+    // Returns whether GoesOn is true, no document ends in the tile, and not many have ended in the tile before.
     __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
       return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
     }
@@ -144,25 +147,26 @@ class Multiplier {
   }
 
   // Tells the whole warp about the tile that the first lane has fetched. The values come from one lane, so that the
-  // compiler knows that they are the same for all.
+  // compiler knows that they are the same in all lanes.
   __device__ __forceinline__ void Know() {
     tile_ = Tile(__shfl_sync(0xffffffffu, next_.word, 0));
     tokens_ = DescribeOperand(ring_.Tile(tile_.stage()));
   }
 
-  // Lets the tile go.
+  // Releases the tile in `stage`.
   __device__ __forceinline__ void Release(int stage) const {
     __syncwarp();
     if (lane_ < kReadingLanes) Arrive(ring_.Empty(stage));
   }
 
-  // The previous tile, with one of its documents if that is still to be summed.
+  // The previous tile, with the document in it that is still to be summed, if there is one.
   struct Before {
     typename SetMaxima<kType>::Ended one;
     int stage = -1;  // -1: there is none
   };
 
-  // Sums the documents that ended in the previous tile. With Count::kFew, a single document is left to Settle.
+  // Sums the documents that ended in the previous tile. With Count::kFew, if only one document ended, leaves it to
+  // Settle.
   template <Count kEnded>
   __device__ __forceinline__ Before BeginToSettle() {
     const Tile tile{__shfl_sync(0xffffffffu, held_.word, 0)};
@@ -181,7 +185,7 @@ class Multiplier {
     if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
   }
 
-  // Loads the warp's query tile of a row tile: operands, weights, and where its sums go.
+  // Loads the warp's query tile of a row tile: operands, weights, and the place of its sums.
   __device__ __forceinline__ void TakeRows(int32_t row_tile) {
     const RowTile& tile = p_.row_tiles[row_tile];
     const int block = warp_ & (tile.IsHalf() ? kHalfTileQueryTiles - 1 : kWideMultipliers - 1);
@@ -220,10 +224,11 @@ class Multiplier {
     CommitGroup();
   }
 
-  // Multiplies the tile, in whose kQuarters (bits 0 to 3) documents may end, and settles the previous one, in which
-  // kEnded documents did. It waits for the next tile while both sets' products run, and reads its header before it
-  // takes the last maxima, so that only those come between this tile's products and the next one's. If many documents
-  // have ended, it sums them before the products begin, because the products read shared memory as well.
+  // Multiplies the tile, and sums the documents that ended in the previous tile. Documents may end only in those
+  // quarters of the tile whose bits (0 to 3) are set in kQuarters; kEnded says how many ended in the previous tile. It
+  // waits for the next tile while both sets' products run, and reads that tile's header before it takes the last
+  // maxima. So only these maxima come between this tile's products and the next tile's. If many documents have ended,
+  // it sums them before the products begin, because the products read shared memory as well.
   template <uint32_t kQuarters, Count kEnded = Count::kFew>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const Tile tile = tile_;
@@ -267,8 +272,8 @@ class Multiplier {
   SetMaxima<kType> maxima_;
   uint32_t a_[kSets][kSteps][4];
   RingPlace<WideRing<kHalves>::kStages> at_;
-  Tile next_;  // as the first lane knows it ...
-  Tile tile_;  // ... and as all do; and its operand
+  Tile next_;  // the tile that Fetch has read; only lane 0 has it
+  Tile tile_;  // the current tile, in all lanes, and its operand
   uint64_t tokens_ = 0;
   Tile held_;            // the tile before, whose last documents have not been summed
   bool passed_ = false;  // the tile before was the other warpgroup's

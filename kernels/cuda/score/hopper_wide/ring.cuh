@@ -1,4 +1,4 @@
-// The ring of token tiles of the wide kernels in shared memory. Addresses are of the shared state space.
+// The ring of token tiles of the wide kernels in shared memory. Addresses are addresses in the shared state space.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class WideRing {
     return At<sizeof(uint64_t)>(offsetof(Shared, described), number);
   }
 
-  // The slot in which the scheduler warp hands work units to the loading warp.
+  // Returns the slot in which the scheduler warp hands work units to the loading warp.
   __device__ __forceinline__ WorkUnitSlot Slot() const {
     return {base_ + static_cast<uint32_t>(offsetof(Shared, slot)),
             base_ + static_cast<uint32_t>(offsetof(Shared, slot_barriers))};
@@ -64,7 +64,7 @@ class WideRing {
   }
 
  private:
-  // The address of an element of kBytes bytes of the array at `offset`.
+  // Returns the address of an element of the array at `offset`. Elements have kBytes bytes.
   template <size_t kBytes>
   __device__ __forceinline__ uint32_t At(size_t offset, int element) const {
     return base_ + static_cast<int32_t>(offset) + element * static_cast<int32_t>(kBytes);

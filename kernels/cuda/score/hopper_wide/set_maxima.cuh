@@ -1,15 +1,16 @@
 // Running maxima of a warp's query tile of 32 rows over token tiles of the wide kernels: one set of 16 rows after the
 // other.
 //
-// In set s, lane l has rows 16 s + l / 4 and 8 further, of tokens 8 j + 2 (l % 4) and the next: [4 j + 0, 1] and
-// [4 j + 2, 3] for octet j, as wgmma leaves them.
+// wgmma leaves the sums of set s in these places. Lane l has rows r = 16 s + l / 4 and r + 8, and of octet j tokens t =
+// 8 j + 2 (l % 4) and t + 1. Sums 4 j and 4 j + 1 of the set belong to row r, and sums 4 j + 2 and 4 j + 3 to row r +
+// 8.
 //
 // Only whole tiles have branches: a taken branch costs some 50 cycles, and each of a scheduler's two warps has to
-// finish a tile in about 1,000 (INT8 at d = 128). So documents are made of octets: the tokens after a document's end
-// repeat its last one (tail_repeater.cuh). When a document ends, each lane stores what it has of it in shared memory
-// under a predicate, and the lanes that sum the document find it there. Such a predicate and what depends on it are
-// four instructions per octet and set, beside the four that take its maxima, so a tile whose ends lie in one quarter
-// has them only there.
+// finish a tile in about 1,000 (INT8 at d = 128). So documents consist of whole octets: the tokens after a document's
+// end repeat its last token (tail_repeater.cuh). If a document ends, each lane stores its maxima of the document in
+// shared memory, under a predicate, and the lanes that sum the document read them there. The predicate and the
+// instructions that depend on it are four instructions per octet and set, in addition to the four that take the maxima.
+// So if all ends of a tile lie in one quarter, only this quarter has these instructions.
 #pragma once
 
 #include <cstdint>
@@ -35,31 +36,33 @@ class SetMaxima {
 
  public:
   using Value = Sum<kType>;
-  static constexpr int kSums = kWideTokens / 2;  // of a set, a lane
+  static constexpr int kSums = kWideTokens / 2;  // sums of one set that a lane has
 
-  // Shared memory of the warp's own: `scratch`, kWideMostEnds times kWideEndBytes, and `weights`, of every row.
+  // `scratch` and `weights` are addresses of the warp's own shared memory: kWideMostEnds times kWideEndBytes bytes, and
+  // the weights of all rows.
   __device__ __forceinline__ SetMaxima(int lane, uint32_t scratch, uint32_t weights)
       : lane_(lane), scratch_(scratch), weights_(weights), sums_(lane) {
     Clear();
   }
 
-  // Takes weights and output of a query tile, which the row tile may lack, and begins anew. Nothing is left to be
-  // summed.
+  // Takes weights and output of query tile `block` of the row tile, and clears the maxima. The row tile may have no
+  // such query tile. All documents that ended must have been summed.
   __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     Clear();
     sums_.TakeQueryTile(params, tile, block);
     StoreShared(weights_ + Word(lane_ / 4, 0, lane_ % 2, lane_ / 2 % 2) * 4, sums_.weight());
   }
 
-  // Takes a set's maxima of a tile amid a document.
+  // Updates a set's maxima with a tile in which no document ends.
   __device__ __forceinline__ void TakeAmid(const Value (&sums)[kSums], int set) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) running_[set][h] = LargestOf<0, kOctets>(sums, h, running_[set][h]);
     if (set == 0) TakeNow(running_[set][0], running_[set][1]);
   }
 
-  // Takes a set's maxima of a tile with documents that end in the octets of `ends`, which are left to be summed. All of
-  // them are in the quarters of the tile that kQuarters (bits 0 to 3: one, or all) names.
+  // Updates a set's maxima with a tile in which documents end, and stores the maxima of these documents for SumEnded.
+  // `ends` has a bit for each octet that is a document's last. All of these octets must be in the quarters of the tile
+  // whose bits (0 to 3) are set in kQuarters: one quarter, or all.
   template <uint32_t kQuarters>
   __device__ __forceinline__ void TakeEnding(const Value (&sums)[kSums], int set, uint32_t ends) {
     constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kOctetsOfQuarter;
@@ -86,21 +89,21 @@ class SetMaxima {
     for (int h = 0; h < 2; ++h) running_[set][h] = open ? of_octet[h] : LowestSum<Value>();
   }
 
-  // A document that has ended, on its way to its sum.
+  // A document that has ended, but has not been summed.
   struct Ended {
     float term = 0;  // of the lane's row
     TilePiece piece{0, 0};
     bool writes = false;  // the lane has a query's sum to write
   };
 
-  // How many documents may have ended in a tile: up to TileEnds::kFewEnds, or more.
+  // How many documents have ended in a tile: at most TileEnds::kFewEnds (kFew), or any number (kMany).
   enum class Count { kFew, kMany };
 
-  // Sums the documents that ended in a tile, after the maxima of both sets have been taken. With Count::kFew, a single
-  // document is left to Finish. `entry` describes the tile.
+  // Sums the documents that ended in a tile, after the maxima of both sets have been taken. With Count::kFew, if only
+  // one document ended, returns it for Finish instead of summing it. `entry` describes the tile.
   template <Count kCount>
   __device__ __forceinline__ Ended SumEnded(uint32_t ends, uint32_t entry) const {
-    __syncwarp();  // every lane has put down its maxima
+    __syncwarp();  // every lane has stored its maxima
     const int count = __popc(ends & TileEnds::kWideOctets);
     Ended one;
     if constexpr (kCount == Count::kMany) {
@@ -118,7 +121,8 @@ class SetMaxima {
     return one;
   }
 
-  // No branches, so that the compiler mixes the butterfly, whose steps wait for one another, with the code around it.
+  // Sums the document that SumEnded returned. Has no branches, so that the compiler can mix the butterfly, whose steps
+  // wait for one another, with the code around it.
   __device__ __forceinline__ void Finish(const Ended& one) const {
     const float sum = sums_.SumOf(one.term);
     if (one.writes) sums_.Write(sum, one.piece);
@@ -134,13 +138,13 @@ class SetMaxima {
     return bit;
   }
 
-  // Returns where lane 4 g + q puts its maximum of row 8 h + g of a set, among a document's 128 words. The 32 words of
-  // one q lie in different banks, and so do those that half a warp writes.
+  // Returns the place, among a document's 128 words, of lane 4 g + q's maximum of row 8 h + g of a set. The 32 words
+  // with the same q lie in different banks, and so do the words that half a warp writes.
   static __device__ __forceinline__ uint32_t Word(int g, int q, int set, int h) {
     return static_cast<uint32_t>(q * 32 + ((set * 16 + g * 2 + h) ^ q * 8));
   }
 
-  // The largest of `before` and of row h's sums over octets kBegin .. kEnd.
+  // Returns the largest of `before` and of row h's sums over octets kBegin .. kEnd.
   template <int kBegin, int kEnd>
   static __device__ __forceinline__ Value LargestOf(const Value (&sums)[kSums], int h, Value before) {
     Value of_half[2] = {before, before};
@@ -167,9 +171,9 @@ class SetMaxima {
         : "memory");
   }
 
-  // If a document ends, puts its two maxima at `place`; else merges them into what comes next. Written so that ptxas
-  // makes the fewest instructions of it: FP32 has no maximum of three, so a predicated maximum does what a selection
-  // and a maximum would.
+  // If a document ends, stores its two maxima at `place`; otherwise merges them into the maxima of the next octet. It
+  // is written so that ptxas makes the fewest instructions: FP32 has no maximum of three, so one predicated maximum
+  // replaces a selection and a maximum.
   static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_octet)[2],
                                                    const float (&next)[2][2]) {
     const float first = of_octet[0], second = of_octet[1];
@@ -194,7 +198,7 @@ class SetMaxima {
     of_octet[1] = Larger(of_octet[1], Larger(next[1][0], next[1][1]));
   }
 
-  // Returns what the lane's row adds to the sum of a document that ended.
+  // Returns the term that the lane's row adds to the sum of a document that ended.
   __device__ __forceinline__ float Term(int document) const {
     const int g = lane_ / 4, set = lane_ % 2, h = lane_ / 2 % 2;
     Value of[4];

@@ -1,5 +1,5 @@
-// The copying warp of the wide kernels: brings the pieces of documents of every tile that the loading warp has
-// described.
+// The copying warp of the wide kernels. It copies the pieces of documents of each tile that the loading warp has
+// described to shared memory.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class TileCopier {
       PieceNote piece;
       if (lane_ < header.pieces) piece = PieceNote::Load(ring_.Notes(at.stage), lane_);
       if (lane_ == 0) ArriveExpecting(full, header.octets * kOctetBytes * kHalves);
-      __syncwarp();  // the barrier knows how much will come
+      __syncwarp();  // from here on the barrier expects the bytes of the copies
       if (lane_ < header.pieces) Copy(piece, ring_.Tile(at.stage), full);
       if (lane_ != 0) Arrive(full);
       if (header.octets == 0) return;

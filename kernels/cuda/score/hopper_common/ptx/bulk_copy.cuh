@@ -5,7 +5,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Copies `bytes` (a multiple of 16, both addresses as well) and tells `barrier` as they arrive. One thread issues it.
+// Starts a copy of `bytes` bytes, and counts them at `barrier` as they arrive. `bytes` and both addresses must be
+// multiples of 16. One thread calls it.
 __device__ __forceinline__ void CopyBulk(uint32_t shared, const void* global, uint32_t bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(global), "r"(bytes), "r"(barrier)

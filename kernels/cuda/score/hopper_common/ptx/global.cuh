@@ -1,4 +1,4 @@
-// Atomic operations on device memory, by which thread blocks tell each other what they have found.
+// Atomic operations on device memory, through which thread blocks exchange results.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ __device__ __forceinline__ void MaxGlobal(uint32_t* address, uint32_t value) {
   asm volatile("red.relaxed.gpu.global.max.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
-// Returns the value before.
+// Adds `value` and returns the value that was there before.
 __device__ __forceinline__ uint32_t AddGlobalAcquireRelease(uint32_t* address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(address), "r"(value) : "memory");
   return before;
 }
 
-// Not from a cache that other multiprocessors' writes pass by.
+// Loads the value, but not from the L1 cache, which does not see the writes of other multiprocessors.
 __device__ __forceinline__ uint32_t LoadGlobalRelaxed(const uint32_t* address) {
   uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");

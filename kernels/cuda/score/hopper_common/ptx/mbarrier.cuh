@@ -9,12 +9,13 @@ __device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// Makes initialised barriers visible to the copy engine; followed by a barrier of the block's threads.
+// Makes initialised barriers visible to the copy engine. The caller must then let the block's threads meet at a
+// barrier.
 __device__ __forceinline__ void FenceBarrierInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Makes what the thread has written to shared memory visible to copies and to wgmma's operands there.
+// Makes the thread's writes to shared memory visible to the copy engine and to wgmma, which reads operands there.
 __device__ __forceinline__ void FenceForAsync() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Waits until the phase of this parity has completed. A fresh barrier counts as one that completed parity 1.
@@ -32,7 +33,7 @@ __device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 
-// `done`: whether the phase of this parity has completed, as the instruction `wait` says.
+// Defines `done`: whether the phase of this parity has completed, according to the instruction `wait`.
 #define MAXSIM_ASK_BARRIER(wait)                  \
   uint32_t done;                                  \
   asm volatile(                                   \
@@ -46,13 +47,13 @@ __device__ __forceinline__ void WaitBarrier(uint32_t barrier, uint32_t parity) {
       : "r"(barrier), "r"(parity)                 \
       : "memory")
 
-// Whether the phase of this parity has completed: at once, ...
+// Returns, without waiting, whether the phase of this parity has completed.
 __device__ __forceinline__ bool TestBarrier(uint32_t barrier, uint32_t parity) {
   MAXSIM_ASK_BARRIER("test_wait");
   return done != 0;
 }
 
-// ... or within a time that the hardware sets.
+// Returns whether the phase of this parity completes within a time that the hardware sets.
 __device__ __forceinline__ bool TryBarrier(uint32_t barrier, uint32_t parity) {
   MAXSIM_ASK_BARRIER("try_wait");
   return done != 0;
@@ -64,7 +65,7 @@ __device__ __forceinline__ void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Arrives, and adds `bytes` that the copy engine must deliver before the phase completes.
+// Arrives, and makes the phase wait for `bytes` more bytes from the copy engine.
 __device__ __forceinline__ void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }

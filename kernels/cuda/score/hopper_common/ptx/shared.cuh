@@ -21,7 +21,7 @@ __device__ __forceinline__ void StoreShared(uint32_t address, uint32_t value) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
-// Sixteen bytes at once.
+// Stores sixteen bytes with one instruction.
 __device__ __forceinline__ void StoreShared(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
@@ -46,7 +46,7 @@ __device__ __forceinline__ void MaxShared(uint32_t address, int32_t value) {
   asm volatile("red.relaxed.cta.shared.max.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
-// Returns the value before.
+// Adds `value` and returns the value that was there before.
 __device__ __forceinline__ uint32_t AddSharedAcquireRelease(uint32_t address, uint32_t value) {
   uint32_t before;
   asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;" : "=r"(before) : "r"(address), "r"(value) : "memory");

@@ -7,8 +7,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Copies the map's box at (column, row) to `shared`, and tells `barrier` of the bytes as they arrive. What lies
-// outside of the array arrives as zeros. One thread issues it.
+// Starts a copy of the map's box at (column, row) to `shared`, and counts its bytes at `barrier` as they arrive. The
+// part of the box that lies outside of the array becomes zeros. One thread calls it.
 __device__ __forceinline__ void CopyBox(uint32_t shared, const CUtensorMap& map, int32_t column, int32_t row,
                                         uint32_t barrier) {
   asm volatile(

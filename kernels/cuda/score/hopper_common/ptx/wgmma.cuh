@@ -1,9 +1,9 @@
-// wgmma (sm_90a): a warpgroup's sums[64 x N] (+)= a[64 x 16] * b[16 x N], 16-bit operands, FP32 sums; or with a k of
-// 32, INT8 operands and int32 sums. `b` is in shared memory, K-major with the 128-byte swizzle; `a` is in registers, or
-// lies as `b` does.
+// wgmma (sm_90a): a warpgroup computes sums[64 x N] (+)= a[64 x 16] * b[16 x N] with 16-bit operands and FP32 sums, or
+// sums[64 x N] (+)= a[64 x 32] * b[32 x N] with INT8 operands and int32 sums. `b` is in shared memory, K-major with the
+// 128-byte swizzle. `a` is in registers, or in shared memory in the same form as `b`.
 //
-// Instructions of a group run asynchronously: no register of theirs may be touched between FenceOperands and the
-// WaitGroups that covers them. Sums are bit for bit those of mma.sync over the same groups of 16 columns.
+// Instructions of a group run asynchronously. Their registers must not be touched from FenceOperands until WaitGroups
+// has waited for the group. Sums have the same bits as those of mma.sync over the same groups of 16 columns.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Before the first instruction of a group.
+// Must be called before the first instruction of a group.
 __device__ __forceinline__ void FenceOperands() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void CommitGroup() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Waits until at most kPending of the last committed groups run.
+// Waits until at most the last kPending of the committed groups still run.
 template <int kPending>
 __device__ __forceinline__ void WaitGroups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
@@ -35,8 +35,8 @@ __device__ __forceinline__ void Pin(int32_t (&sums)[kSums]) {
   for (int i = 0; i < N / 2; ++i) asm volatile("" : "+r"(sums[i])::"memory");
 }
 
-// Describes a K-major operand in shared memory at `shared` (a multiple of 1,024): rows of 128 bytes, swizzled, groups
-// of eight rows 1,024 bytes apart. A step of 32 bytes is 2 further.
+// Describes a K-major operand in shared memory at `shared` (a multiple of 1,024). Rows have 128 bytes and are swizzled;
+// groups of eight rows lie 1,024 bytes apart. The descriptor of the next step (32 bytes further) is 2 larger.
 __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
   constexpr uint64_t kLeadingBytes = uint64_t{1} << 16;         // not used with a swizzle
   constexpr uint64_t kStrideBytes = uint64_t{1024 / 16} << 32;  // between groups of eight rows
@@ -78,7 +78,7 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
                : MAXSIM_SUMS##n(c)                                                                                \
                : "l"(a), "l"(b), "r"(static_cast<int>(add)))
 
-// sums (+)= a * b for 128 columns, `a` a lane's part of the operand.
+// sums (+)= a * b for 128 columns. `a` is a lane's part of the operand.
 template <ScalarType kType>
 __device__ __forceinline__ void MultiplyAdd(Sum<kType> (&sums)[64], const uint32_t (&a)[4], uint64_t b, bool add) {
   static_assert(kType == ScalarType::kF16 || kType == ScalarType::kBF16 || kType == ScalarType::kI8);
@@ -91,7 +91,7 @@ __device__ __forceinline__ void MultiplyAdd(Sum<kType> (&sums)[64], const uint32
   }
 }
 
-// sums += a * b for the first N columns, 32, 64 or 96, of half-precision types. `a` is a lane's part of the operand.
+// sums += a * b for the first N columns (32, 64 or 96) of half-precision types. `a` is a lane's part of the operand.
 // With kFresh, sums = a * b, and `sums` need not be initialised.
 template <ScalarType kType, int N, bool kFresh>
 __device__ __forceinline__ void MultiplyAddFirst(float (&sums)[48], const uint32_t (&a)[4], uint64_t b) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ void MultiplyAddFirst(float (&sums)[48], const uint32
 #undef MAXSIM_FIRST
 }
 
-// sums (+)= a * b for the first N columns, 96 or 192. `a` and `b` are of DescribeOperand.
+// sums (+)= a * b for the first N columns, 96 or 192. `a` and `b` come from DescribeOperand.
 template <ScalarType kType, int N>
 __device__ __forceinline__ void MultiplyAddShared(Sum<kType> (&sums)[96], uint64_t a, uint64_t b, bool add) {
   static_assert(kType == ScalarType::kF16 || kType == ScalarType::kBF16 || kType == ScalarType::kI8);
