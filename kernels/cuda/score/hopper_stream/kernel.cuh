@@ -1,15 +1,18 @@
 // Fused MaxSim for Hopper for a single query tile of 32 rows. With so few rows, the memory's rate limits the kernel.
 //
-// Persistent thread blocks, one per multiprocessor. The last warp copies token tiles,
-// exactly a document's rows and nothing past them, into a ring of shared memory
-// (loader.cuh). The other warps take tiles in turn, and each warp multiplies whole tiles (rows.cuh). The maxima of a
-// document's tiles are combined in shared memory and, if several thread blocks have tiles of the document, in device
-// memory. The warp that adds the last tile computes the document's sum. NOTES:
-//  - The loading warp waits for next to nothing before its first copies: the other warps make the ring while it finds
-//    what to copy, which it knows from the parameters, or from one or two reads (docs/internals/kernels-stream.md).
-//  - A call of one query over few candidates is done by the one launch (single_launch_call.cuh). Its query rows come
+// Persistent thread blocks, one per multiprocessor. The last warp copies token tiles into a ring of shared memory
+// (loader.cuh). It copies exactly a document's rows and nothing past them. The other warps take tiles in turn, and each
+// warp multiplies whole tiles (rows.cuh). The maxima of a document's tiles are combined in shared memory and, if
+// several thread blocks have tiles of the document, in device memory. The warp that adds the last tile computes the
+// document's sum.
+//
+// NOTES:
+//  - The loading warp waits for almost nothing before its first copies. It finds out what to copy from the parameters,
+//    or from one or two reads, while the other warps make the ring (docs/internals/kernels-stream.md).
+//  - A call of one query over few candidates needs only this launch (single_launch_call.cuh). Its query rows arrive
 //    while the ring fills.
-//  - The order of additions is that of the portable kernels, bit for bit (docs/internals/correctness.md).
+//  - The order of additions is that of the portable kernels, so scores have the same bits
+//    (docs/internals/correctness.md).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,7 +39,7 @@ namespace maxsim::cuda::sm90 {
 // The warps that multiply meet at this named barrier.
 inline constexpr int kMultipliersBarrier = 2;
 
-// A warp that multiplies. Rows is RegisterRows or SharedRows; with kTeams documents may be cut.
+// A warp that multiplies. Rows is RegisterRows or SharedRows. With kTeams, several thread blocks may share a document.
 template <class Rows, bool kTeams>
 class StreamMultiplier {
   static constexpr bool kQuantized = Rows::kStorage == ScalarType::kI8;
@@ -46,7 +49,7 @@ class StreamMultiplier {
   __device__ __forceinline__ StreamMultiplier(const StreamParams& params, const StreamRing& ring, int warp, int lane)
       : p_(params), ring_(ring), warp_(warp), lane_(lane), rows_(params, ring, lane) {}
 
-  // Takes the rows that the block begins with, where that can be told before there is a tile.
+  // Takes the rows that the thread block begins with, if they are known before the first tile arrives.
   __device__ __forceinline__ void Begin() {
     if constexpr (Rows::kTakenEarly) {
       if (const int32_t row_tile = FirstRowTile<kTeams>(p_); row_tile >= 0) TakeRows(row_tile, 0);
@@ -69,8 +72,8 @@ class StreamMultiplier {
       } else {
         AddToDocument(entry, stage, maximum);
       }
-      // Released only now, so that no more documents are unfinished than there are stages. Each lane arrives for
-      // itself, as each has read the stage.
+      // The stage is released only now, so that no more documents are unfinished than there are stages. Each lane has
+      // read the stage, so each lane arrives for itself.
       Arrive(ring_.Empty(stage));
       stage += ring_.Warps();
       if (stage >= ring_.Stages()) {
@@ -81,7 +84,8 @@ class StreamMultiplier {
   }
 
  private:
-  // A stream kernel's row tile is one query tile, and the query tiles lie one after the other.
+  // Takes the rows and weights of a row tile. In a stream kernel a row tile is one query tile, and query tiles lie one
+  // after the other.
   __device__ __forceinline__ void TakeRows(int32_t row_tile, uint32_t phase) {
     row_tile_ = row_tile;
     rows_.Take(row_tile, phase);
@@ -95,20 +99,20 @@ class StreamMultiplier {
         output.to_partials != 0 ? p_.partials + (output.offsets[0] - p_.pass_first) : p_.scores + output.offsets[0];
   }
 
-  // Joins a tile's maxima to its document's. The warp that brings the last tile writes the sums.
+  // Combines a tile's maxima with those of its document. The warp that adds the document's last tile writes its sum.
   __device__ __forceinline__ void AddToDocument(const StreamEntry& entry, int stage, Value maximum) const {
     if constexpr (kTeams) {
       if (entry.NumTiles() > 1 && !IsLastOfBlock(entry, maximum)) return;
       if (entry.IsCut() && !IsLastOfAll(entry, {LoadShared(ring_.Cut(stage))}, maximum)) return;
     } else {
-      // Run has seen that there are several tiles; a second look takes time.
+      // Run calls this only if there are several tiles; checking again would take time.
       if (!IsLastOfBlock(entry, maximum)) return;
     }
     Write(entry, maximum);
   }
 
-  // Returns whether the thread block's other tiles of the document have been added. Then `maximum` becomes that of all
-  // of them, and the slot is cleared.
+  // Adds a tile's maximum. Returns whether all other tiles of the document that the thread block has were added before.
+  // If so, sets `maximum` to the maximum of all these tiles, and clears the document's slot.
   __device__ __forceinline__ bool IsLastOfBlock(const StreamEntry& entry, Value& maximum) const {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
     MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
@@ -117,15 +121,16 @@ class StreamMultiplier {
     if (lane_ == 0) before = AddSharedAcquireRelease(ring_.Count(slot), 1);
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before + 1 != entry.NumTiles()) return false;
-    __syncwarp();  // what lane 0 has acquired, all have
+    __syncwarp();  // extends lane 0's acquire to all lanes
     maximum = FromOrdered<Value>(static_cast<int32_t>(LoadShared(ring_.Maxima(slot) + lane_ * 4)));
     StoreShared(ring_.Maxima(slot) + lane_ * 4, kNoMaximum);
     if (lane_ == 0) StoreShared(ring_.Count(slot), 0u);
     return true;
   }
 
-  // Returns whether the tiles that all thread blocks have of a document that is cut have been added, in device memory.
-  // Then `maximum` becomes that of all of them, and the document's place is cleared.
+  // Adds the maximum of this thread block's tiles of a document that several thread blocks share, in device memory.
+  // Returns whether the tiles of all these thread blocks have been added. If so, sets `maximum` to the maximum of all
+  // tiles, and clears the document's place.
   __device__ __forceinline__ bool IsLastOfAll(const StreamEntry& entry, StreamCut cut, Value& maximum) const {
     uint32_t* const own = p_.teams.maxima + cut.Place() * kQueryTileTokens + lane_;
     uint32_t* const tiles = p_.teams.tiles + cut.Place();
@@ -135,15 +140,15 @@ class StreamMultiplier {
     if (lane_ == 0) before = AddGlobalAcquireRelease(tiles, entry.NumTiles());
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before + entry.NumTiles() != cut.NumTiles()) return false;
-    __syncwarp();  // what lane 0 has acquired, all have
+    __syncwarp();  // extends lane 0's acquire to all lanes
     maximum = FromRising<Value>(LoadGlobalRelaxed(own));
     *own = 0;
     if (lane_ == 0) *tiles = 0;
     return true;
   }
 
-  // Adds the 32 weighted maxima: the butterfly of the contract, over rows 16, 8, 4, 2, 1 apart. OwnRow says which lanes
-  // those are.
+  // Adds the 32 weighted maxima by the contract's butterfly, over rows that are 16, 8, 4, 2 and 1 apart, and writes the
+  // sum. OwnRow says which lane has which row.
   __device__ __forceinline__ void Write(const StreamEntry& entry, Value maximum) const {
     float sum = __fmul_rn(weight_, ValueOf(maximum));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));
@@ -162,7 +167,7 @@ class StreamMultiplier {
   const int lane_;
   Rows rows_;
   int32_t row_tile_ = -1;
-  float weight_ = 0;           // of OwnRow
+  float weight_ = 0;           // weight of the lane's row (OwnRow)
   float* sums_out_ = nullptr;  // [position]
 
  public:
@@ -225,7 +230,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
       StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
     }
     for (int i = threadIdx.x; i < kStreamSlots; i += threads) StoreShared(ring.Count(i), 0u);
-    NamedBarrierSync<kMultipliersBarrier>(threads);  // now maxima may meet
+    NamedBarrierSync<kMultipliersBarrier>(threads);  // from here on warps may combine maxima
     multiplier.Run();
     if constexpr (kMayBeSingleLaunch) {
       // The loading warp is done with the ring by now: its last entries have been read.

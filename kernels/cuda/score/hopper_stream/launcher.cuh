@@ -1,4 +1,4 @@
-// Host side of one instance of the stream kernel; included by the files in instantiations/ alone.
+// Host side of one instance of the stream kernel. Only the files in instantiations/ include it.
 #pragma once
 
 #include "kernels/cuda/runtime/grid_order.cuh"

@@ -20,16 +20,16 @@ namespace maxsim::cuda::sm90 {
 // arrive.
 inline constexpr int kRingMade = 1;
 
-// With kSharedQuery it brings the query rows into shared memory as well; with kScales the documents have scales; with
-// kTeams thread blocks are in teams.
+// The loading warp. With kSharedQuery it also copies the query rows into shared memory. With kScales documents have
+// scales. With kTeams thread blocks form teams.
 template <bool kSharedQuery, bool kScales, bool kTeams>
 class StreamLoader {
  public:
   __device__ __forceinline__ StreamLoader(const StreamParams& params, const StreamRing& ring, int lane)
       : p_(params), ring_(ring), lane_(lane) {}
 
-  // The code before the first copies is short and laid out in the order in which it runs: after other work, every jump
-  // over a few hundred bytes waits for its instructions as long as a read does.
+  // The code before the first copies is short and lies in the order in which it runs. If the device ran other kernels
+  // before, each jump over a few hundred bytes of code has to wait for instructions, as long as for a read of memory.
   __device__ __forceinline__ void Run() {
     if constexpr (kTeams) {
       LoadTeam();
@@ -44,15 +44,15 @@ class StreamLoader {
   // lane without one.
   static constexpr int kBatch = 31;
 
-  // Loads what the thread block is assigned, and what it claims.
+  // Loads the documents that the thread block is assigned, and those that it claims.
   __device__ __forceinline__ void LoadShare() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit placed = share.First(), listed;
     share.ReadOrdinals(placed);
     WaitForRing();
     share.template ReadLocations<kScales>(placed);
-    // Two work units are under way: while one is loaded, the documents of the other are looked up. After the first one
-    // there is a gap, which the ring, full by then, outlasts.
+    // Handles two work units at a time: it looks up the documents of one while it loads the other. After the first work
+    // unit there is a gap, but by then the ring is full and lasts longer than the gap.
 #pragma unroll 1
     do {
       share.template ReadLocations<kScales>(listed);
@@ -64,8 +64,9 @@ class StreamLoader {
     share.Finish();
   }
 
-  // Looks up at once all that the team is assigned, and loads the thread block's part of it. In each work unit the
-  // documents that are cut come first, so that their maxima meet while others are multiplied.
+  // Looks up all documents of the team together, and loads the thread block's part of them. In each work unit, the
+  // documents that several thread blocks share come first, so that their maxima are combined while others are
+  // multiplied.
   __device__ __forceinline__ void LoadTeam() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit units[kTeamUnits];
@@ -98,7 +99,7 @@ class StreamLoader {
     asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");
   }
 
-  // Makes every warp's next tile end its work. One lane does it for all warps: there is no hurry any more.
+  // Writes an entry that ends the work of each warp. One lane does this for all warps, because time no longer matters.
   __device__ __forceinline__ void End() {
 #pragma unroll 1
     for (int i = 0; i < ring_.Warps(); ++i) {
@@ -112,9 +113,9 @@ class StreamLoader {
     }
   }
 
-  // One lane working alone could not keep up with the memory. So the work unit's tiles are numbered through, and each
-  // lane handles a different one. Of a team's work unit, loads only the `part` of each lane's document; the documents
-  // with parts are neighbours, or two.
+  // Loads a work unit. One lane could not keep up with the memory, so the work unit's tiles are numbered, and each lane
+  // loads another tile. With teams, loads only the `part` of each lane's document. The documents with parts are either
+  // neighbours, or just two.
   __device__ __forceinline__ void LoadDocuments(const StreamWorkUnit& unit, const StreamPart& part) {
     const int32_t num_tokens = lane_ < unit.count ? static_cast<int32_t>(unit.end - unit.begin) : 0;
     const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
@@ -129,7 +130,8 @@ class StreamLoader {
     }
     const int32_t total = __shfl_sync(0xffffffffu, end, 31);
     for (int32_t first = 0; first < total;) {
-      // The document of tile `number`: those that end at `first` or before, and those that begin since.
+      // Finds the document of tile `number`: counts the documents that end at tile `first` or before, and those that
+      // begin after it, up to `number`.
       const int32_t number = first + lane_;
       const int32_t begin = end - num_tiles - first;
       const uint32_t begins =
@@ -163,12 +165,13 @@ class StreamLoader {
     slot_ = (slot_ + (kTeams ? __popc(parts) : unit.count)) % kStreamSlots;
   }
 
-  // Returns the lane whose document is number `rank` of `parts`, which are neighbours, or two.
+  // Returns the lane whose document is number `rank` among those in the mask `parts`: either neighbours, or just two.
   static __device__ __forceinline__ int LaneOf(uint32_t parts, int rank) {
     return rank + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts)) : __ffs(static_cast<int>(parts)) - 1 + rank;
   }
 
-  // Brings the row tile's rows. Those of the last row tile are read until its last stage is free.
+  // Copies the row tile's rows to shared memory. Warps read the rows of the previous row tile until its last stage is
+  // free.
   __device__ __forceinline__ void LoadQuery(int32_t row_tile) {
     if (row_tile_ >= 0) {
 #pragma unroll 1
@@ -184,7 +187,7 @@ class StreamLoader {
     __syncwarp();
   }
 
-  // Returns the stage `ahead` of the next one.
+  // Returns the stage that comes `ahead` stages after the next one.
   __device__ __forceinline__ int Stage(int ahead) const {
     return stage_ + ahead - (stage_ + ahead >= ring_.Stages() ? ring_.Stages() : 0);
   }
@@ -198,8 +201,8 @@ class StreamLoader {
     WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
   }
 
-  // Waits for the next stage; returns how many stages are free from there on, at most `most`. Every lane has waited for
-  // all of those.
+  // Waits until the next stage is free. Returns how many consecutive stages, from it on, are free, at most `most`.
+  // Every lane has then waited for all of these stages.
   __device__ __forceinline__ int FreeStages(int most) const {
     while (true) {
       const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));
@@ -208,8 +211,9 @@ class StreamLoader {
         WaitForStage(0);
         continue;
       }
-      // They are over, and a lane's own test would do, but racecheck accepts only what a lane has waited for itself.
-      // All are asked for at once, without a branch between (one after the other: 4 %, docs/lab/2026-11-24-kernels.md).
+      // The phases of these stages are over, and the test by one lane would be enough. But racecheck accepts only
+      // phases that a lane has waited for itself. All stages are tested without a branch in between: with branches the
+      // kernel takes 4 % longer (docs/lab/2026-11-24-kernels.md).
       bool are_over = true;
 #pragma unroll 4
       for (int i = 0; i < count; ++i) are_over &= TryBarrier(ring_.Empty(Stage(i)), FreeParity(i));
@@ -218,7 +222,7 @@ class StreamLoader {
     }
   }
 
-  // Fills the lane's stage, the lane-th from the next one on, with `num_tokens` rows.
+  // Fills the lane's stage with `num_tokens` rows. It comes `lane` stages after the next one.
   __device__ __forceinline__ void LoadTile(int64_t row, int32_t num_tokens, const StreamEntry& entry) {
     const int stage = Stage(lane_);
     const uint32_t bytes = num_tokens * p_.row_bytes;
@@ -245,9 +249,9 @@ class StreamLoader {
   const int lane_;
   int stage_ = 0;
   uint32_t parity_ = 0;
-  bool fresh_ = true;      // the ring has not been filled once
-  uint32_t slot_ = 0;      // of the next document
-  int32_t row_tile_ = -1;  // whose rows are in shared memory
+  bool fresh_ = true;      // the ring has not been filled completely yet
+  uint32_t slot_ = 0;      // slot of the next document
+  int32_t row_tile_ = -1;  // the row tile whose rows are in shared memory
   uint32_t query_phase_ = 0;
 };
 

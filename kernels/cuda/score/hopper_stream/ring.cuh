@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Describes a token tile to the warp that multiplies it. It lies beside the tile and lives as long.
+// Describes a token tile to the warp that multiplies it. Each stage of the ring has one, next to the tile.
 struct StreamEntry {
   uint32_t counts;    // tokens of the tile, kCut, kQueryPhase, tiles of the document that are the block's; 0 ends the
                       // warp's work
@@ -18,9 +18,9 @@ struct StreamEntry {
   uint32_t place;     // row tile * kStreamSlots + slot of the document's maxima
   uint32_t scale;     // of a quantised document: the bits of an FP32
 
-  // Other blocks have tiles of the document, too, and the ring's Cut says where their maxima meet.
+  // Other thread blocks have tiles of the document, too. The ring's Cut says where their maxima are combined.
   static constexpr uint32_t kCut = 1u << 14;
-  // The parity of the phase of the ring's QueryFull that brings the row tile's rows.
+  // The parity of the phase of the barrier QueryFull in which the row tile's rows arrive.
   static constexpr uint32_t kQueryPhase = 1u << 15;
   // A tile has at most 512 tokens (rows of 16 bytes), and a document 8,192 tiles (of 8 tokens).
   static constexpr uint32_t kTile = 1u << 16;
@@ -43,7 +43,7 @@ struct StreamCut {
   __device__ __forceinline__ uint32_t NumTiles() const { return bits / kTile; }
 };
 
-// The addresses in shared memory. A constant shape folds into the instructions.
+// Addresses in shared memory. If the shape is a compile-time constant, it becomes part of the instructions.
 class StreamRing {
  public:
   __device__ __forceinline__ StreamRing(uint32_t base, const StreamShape& shape)
@@ -59,13 +59,13 @@ class StreamRing {
   __device__ __forceinline__ uint32_t Full(int stage) const { return base_ + layout_.full + stage * 8; }
   __device__ __forceinline__ uint32_t Empty(int stage) const { return base_ + layout_.empty + stage * 8; }
   __device__ __forceinline__ uint32_t QueryFull() const { return base_ + layout_.query_full; }
-  // The maxima of a document so far, one per row, as Ordered (sums.cuh) makes them.
+  // Returns the address of a document's maxima so far: one per row, converted by Ordered (sums.cuh).
   __device__ __forceinline__ uint32_t Maxima(int slot) const {
     return base_ + layout_.maxima + slot * kQueryTileTokens * 4;
   }
-  // Tiles of the document that have been added.
+  // Returns the address of the number of the document's tiles that have been added.
   __device__ __forceinline__ uint32_t Count(int slot) const { return base_ + layout_.counts + slot * 4; }
-  // A StreamCut, where the entry says so.
+  // Returns the address of the stage's StreamCut. It is set only if the entry has kCut.
   __device__ __forceinline__ uint32_t Cut(int stage) const { return base_ + layout_.cuts + stage * 4; }
 
  private:
@@ -74,7 +74,7 @@ class StreamRing {
   StreamLayout layout_;
 };
 
-// The ring that the launch made room for, where rows are wide.
+// Returns the shape of the ring of a launch with wide rows, which lie in shared memory.
 __device__ __forceinline__ StreamShape SharedShape(const StreamParams& p) {
   return {p.tile_tokens, p.tile_tokens * p.row_bytes, p.stages, static_cast<int32_t>(blockDim.x) / 32 - 1,
           kQueryTileTokens * StreamQueryPitch(p.row_bytes)};

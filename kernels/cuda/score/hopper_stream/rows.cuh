@@ -1,13 +1,13 @@
-// Inner products of a query tile of 32 rows with a token tile, for the stream kernels: query rows in registers where
-// rows are short, in shared memory where they are wide.
+// Inner products of a query tile of 32 rows with a token tile, for the stream kernels. Short query rows are in
+// registers, wide query rows in shared memory.
 //
 // NOTES:
-//  - Tokens past a tile's end are clamped to its last one: a maximum does not mind seeing a token twice. So nothing is
-//    masked, and nothing is read that the copy did not bring.
-//  - Columns are permuted inside their group of 16, alike in both operands, so that a lane reads 8 bytes at once. The
-//    tensor cores' sum of a group does not depend on its order.
-//  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the query tile; its tokens are 2 (lane % 4) and the
-//    next, of each 8. A lane ends up with the maximum of one row, OwnRow.
+//  - Past a tile's end, the tile's last token is read again: a maximum does not change if it sees a token twice. So
+//    nothing is masked, and only bytes that were copied are read.
+//  - Columns are permuted inside their group of 16, in the same way in both operands, so that a lane reads 8 bytes
+//    together. The tensor cores' sum of a group does not depend on its order.
+//  - Row slot 2 m + h of a lane is row 16 m + 8 h + lane / 4 of the query tile. Of each 8 tokens, a lane has the tokens
+//    t = 2 (lane % 4) and t + 1. A lane ends up with the maximum of one row, OwnRow.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class StreamSums {
     sm80::MultiplyAdd<kType>(at[m][1], a, b1.x, b1.y);
   }
 
-  // Adds another chain's sums to these; INT8's have one chain.
+  // Adds another chain's sums to these. INT8 sums have only one chain.
   __device__ __forceinline__ void Add(const StreamSums& chain) {
 #pragma unroll
     for (int m = 0; m < kStreamHalves; ++m) {
@@ -62,7 +62,7 @@ class StreamSums {
   Sum<kType> at[kStreamHalves][2][4];
 };
 
-// The maxima of a lane's row slots over tokens. Value: Sum of the storage type.
+// The maxima of a lane's row slots over tokens. Value is the Sum of the storage type.
 template <class Value>
 class StreamMaxima {
  public:
@@ -84,7 +84,8 @@ class StreamMaxima {
     }
   }
 
-  // Joins the four lanes of a row: each keeps one of its four rows and takes the others' maxima of that row.
+  // Combines the maxima of the four lanes that have the same four rows. Each of them gets the maximum of one row,
+  // OwnRow.
   __device__ __forceinline__ Value OfOwnRow(int lane) const {
     const bool upper = lane % 2 != 0, second = lane / 2 % 2 != 0;
     Value keep[2];
@@ -119,7 +120,7 @@ template <ScalarType kType, int kSteps>
 class RegisterRows {
  public:
   static constexpr ScalarType kStorage = kType;
-  static constexpr bool kTakenEarly = true;  // before there is a tile
+  static constexpr bool kTakenEarly = true;  // before the first tile arrives
 
   __device__ __forceinline__ RegisterRows(const StreamParams& params, const StreamRing&, int lane)
       : p_(params), lane_(lane) {}
@@ -194,7 +195,7 @@ class RegisterRows {
   uint32_t a_[kStreamHalves][kSteps][4];
 };
 
-// Rows of any width: the query rows lie in shared memory, brought by the loading warp.
+// Rows of any width: the query rows lie in shared memory, where the loading warp copies them.
 template <ScalarType kType>
 class SharedRows {
  public:
@@ -208,7 +209,7 @@ class SharedRows {
         operands_(ring.Query() + lane * static_cast<uint32_t>(sizeof(uint4))),
         turn_(params.row_bytes / kStepBytes % 2 == 0 ? lane / 4 : 0) {}
 
-  // Waits for the rows that the phase of QueryFull brings.
+  // Waits for the rows that arrive in this phase of QueryFull.
   __device__ __forceinline__ void Take(int32_t, uint32_t phase) const { WaitBarrier(ring_.QueryFull(), phase); }
 
   // Returns the maximum of the lane's own row over a tile. A tile's rows are not padded: if their size is an even
@@ -258,7 +259,7 @@ class SharedRows {
   }
 
  private:
-  // INT8's sums are exact, and all of one chain.
+  // INT8 sums are exact, so they need only one chain.
   static constexpr int kChainSteps = kType == ScalarType::kI8 ? kMaxDim / kStepBytes : kChainColumns * 2 / kStepBytes;
   static_assert(kChainSteps % kStreamRotated == 0);
 
@@ -276,7 +277,7 @@ class SharedRows {
   const StreamParams& p_;
   const StreamRing& ring_;
   const int lane_;
-  const uint32_t operands_;  // the lane's first one
+  const uint32_t operands_;  // address of the lane's first operand
   const int turn_;
 };
 

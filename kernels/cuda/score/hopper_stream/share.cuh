@@ -1,7 +1,7 @@
-// Says which candidates a thread block of a stream kernel scores: an assigned share that follows from its number and
-// the parameters, so that it reads nothing before its first copies, and then claims from what was left open, so that
-// thread blocks with unequal documents end together. With teams, it says which candidates are the team's; its thread
-// blocks share them out (team.cuh).
+// Says which candidates a thread block of a stream kernel scores. First comes an assigned share, which follows from the
+// thread block's number and the parameters, so that the thread block need not read anything before its first copies.
+// Then it claims candidates that are not assigned, so that all thread blocks end at about the same time, even if
+// documents are unequal. With teams, the share is the team's, and the team's thread blocks divide it (team.cuh).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Consecutive candidates of one row tile. One warp uses it; `ordinal`, `begin`, `end` and `scale` are those of the
-// lane's own candidate.
+// Consecutive candidates of one row tile. One warp uses it. `ordinal`, `begin`, `end` and `scale` belong to the lane's
+// own candidate.
 struct StreamWorkUnit {
   int32_t row_tile = 0;
   int32_t count = 0;            // 1 .. 32; 0: there is no more work
@@ -35,7 +35,8 @@ __device__ __forceinline__ int64_t AssignedBegin(const StreamWork& work, int32_t
   return team * work.each + min(team, work.extra_until);
 }
 
-// Returns the row tile that a thread block, or its team, begins with; -1 if that takes reading the row tiles.
+// Returns the row tile that a thread block, or its team, begins with. Returns -1 if the row tiles must be read to find
+// it.
 template <bool kTeams>
 __device__ __forceinline__ int32_t FirstRowTile(const StreamParams& p) {
   if (p.num_row_tiles == 1) return 0;
@@ -44,9 +45,10 @@ __device__ __forceinline__ int32_t FirstRowTile(const StreamParams& p) {
   return min(static_cast<int32_t>(first / p.pattern.regular), p.num_row_tiles - 1);
 }
 
-// Candidates are numbered through all row tiles, and a thread block takes them in ascending order. params.claims is
-// zero before the launch and after it: [0] counts the claims made, [1] the thread blocks that have finished. With
-// kTeams the candidates are a team's, and all of them are assigned.
+// The share of a thread block. The candidates of all row tiles are numbered consecutively, and a thread block takes its
+// candidates in ascending order. params.claims is zero before the launch and after it: [0] counts claims, and [1]
+// counts the thread blocks that have finished. With kTeams the share belongs to a team, and all candidates are
+// assigned.
 template <bool kTeams>
 class StreamShare {
  public:
@@ -58,23 +60,23 @@ class StreamShare {
     Ask();
   }
 
-  // Returns the thread block's first work unit, without locations, if little code and no read is enough to find it;
-  // else one of no candidates, which does not mean that there are no more.
+  // Returns the thread block's first work unit, without locations, if it can be found by little code and without a
+  // read. Otherwise returns a work unit without candidates; this does not mean that there are none.
   __device__ __forceinline__ StreamWorkUnit First() {
     if (p_.pattern.regular == 0 || next_ >= end_) return {};
     SeekRegular();
     return Take();
   }
 
-  // Returns the next assigned work unit, without locations; row tiles must be alike. Returns one of no candidates if
-  // there are no more. To be called instead of First and Next.
+  // Returns the next assigned work unit, without locations. All row tiles must have the same number of candidates. The
+  // work unit has no candidates if there are no more. A caller uses this instead of First and Next.
   __device__ __forceinline__ StreamWorkUnit NextAssigned() {
     if (next_ >= end_) return {};
     if (next_ >= tile_end_) SeekRegular();
     return Take();
   }
 
-  // Returns the next work unit, without locations; one of no candidates when there are no more.
+  // Returns the next work unit, without locations. It has no candidates if there are no more.
   __device__ __forceinline__ StreamWorkUnit Next() {
     if (next_ >= end_ && !Claim()) return {};
     if (next_ >= tile_end_) {
@@ -93,14 +95,14 @@ class StreamShare {
     const int64_t position = unit.position + lane_;
     unit.ordinal = unit.ordinals_begin < 0 ? position : p_.ordinals[unit.ordinals_begin + position];
   }
-  // Starts reading where the lane's document lies, and with kScales its scale. To be called for a work unit after
+  // Starts to read where the lane's document lies and, with kScales, its scale. Must be called for a work unit after
   // ReadOrdinals.
   template <bool kScales>
   __device__ __forceinline__ void ReadLocations(StreamWorkUnit& unit) const {
     if (lane_ < unit.count) ReadLocation<kScales>(p_, unit);
   }
 
-  // Ends the claims; to be called once, after the last Next. The last thread block zeroes the counters for the next
+  // Must be called once, after the last Next. The last thread block that calls it zeroes the counters for the next
   // launch.
   __device__ __forceinline__ void Finish() const {
     if (p_.work.assigned == p_.work.total) return;
@@ -124,7 +126,7 @@ class StreamShare {
     return unit;
   }
 
-  // Claims are asked for one ahead of their use.
+  // Asks for the next claim, one claim ahead of its use.
   __device__ __forceinline__ void Ask() {
     if (open_ && lane_ == 0) asked_ = atomicAdd(p_.claims, 1u);
   }
@@ -142,7 +144,7 @@ class StreamShare {
     return open_;
   }
 
-  // Finds the row tile of candidate next_, a later one than the present row tile, where row tiles are alike.
+  // Goes on to the row tile of candidate next_, if all row tiles have the same number of candidates.
   __device__ __forceinline__ void SeekRegular() {
     if (p_.num_row_tiles == 1) {
       tile_end_ = p_.work.total;
@@ -155,8 +157,8 @@ class StreamShare {
     }
   }
 
-  // Finds the row tile of candidate next_, a later one than the present row tile, where row tiles may differ. The warp
-  // reads 32 row tiles at a time, one per lane.
+  // Goes on to the row tile of candidate next_, if row tiles may have different numbers of candidates. The warp reads
+  // 32 row tiles at a time, one per lane.
   __device__ __forceinline__ void SearchRowTile() {
     int64_t begin = tile_end_;  // of the row tile after the present one
     for (int32_t first = tile_end_ == 0 ? 0 : row_tile_ + 1; first < p_.num_row_tiles; first += 32) {
@@ -186,7 +188,7 @@ class StreamShare {
 
   const StreamParams& p_;
   const int lane_;
-  int64_t next_;  // .. end_: candidates at hand
+  int64_t next_;  // next_ .. end_: the candidates to take next
   int64_t end_;
   bool open_;           // there may be candidates to claim
   uint32_t asked_ = 0;  // lane 0: the claim that was asked for

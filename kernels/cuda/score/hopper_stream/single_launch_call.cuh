@@ -1,5 +1,5 @@
-// The steps beside scoring that a stream kernel takes for a single-launch call
-// (kernels/cuda/score/hopper_stream/single_launch_call.h).
+// The steps of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h) that a stream kernel takes
+// in addition to scoring.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,8 +19,8 @@ __device__ __forceinline__ void NamedBarrierSync(int threads) {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
 }
 
-// The most pieces of 16 bytes of the input that a thread brings over, all at once: a read of the host's memory takes 2
-// to 3 us.
+// Maximum number of pieces of 16 bytes of the input that a thread copies to the device. It reads them all together,
+// because a read of the host's memory takes 2 to 3 us.
 inline constexpr int kInputVectors = 2;
 
 // Returns whether the input is in device memory.
@@ -60,7 +60,7 @@ __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_
   }
   NamedBarrierSync<kBarrier>(threads);
   if (thread != 0) return;
-  // The times are noted only after that: they go to the host, and a release would wait for them.
+  // The times are stored only after this release: they go to the host's memory, and the release would wait for them.
   asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(&call.state->input_there) : "memory");
   StoreWhole(&call.times->input_begin, begin);
   NoteTime(&call.times->input_end);
@@ -71,8 +71,8 @@ struct SingleLaunchSpace {
   uint32_t is_last;
 };
 
-// Selects, if this is the last block to get here. Called by the block's first kThreads threads, which meet at kBarrier,
-// once the block has scored all of its candidates. Nothing of `space` may be in use.
+// Selects the results, if this is the last thread block to call it. A thread block calls it when it has scored all of
+// its candidates. Its first kThreads threads must call it; they meet at kBarrier. No part of `space` may be in use.
 template <int kThreads, int kBarrier>
 __device__ __forceinline__ void SelectAtEnd(const SingleLaunchCall& call, const float* scores,
                                             SingleLaunchSpace& space) {

@@ -1,6 +1,7 @@
 // Says which parts of its team's documents a thread block of a stream kernel has (StreamShares in
-// kernels/plan/shares.h): the documents' token tiles are numbered through, and the blocks have consecutive ones,
-// equally many or one more. All blocks of a team compute the same numbers, from the lengths of all its documents.
+// kernels/plan/shares.h). The token tiles of the team's documents are numbered consecutively. Each thread block has
+// consecutive tiles, and the numbers of tiles of two thread blocks differ by at most one. All thread blocks of a team
+// compute the same numbers, from the lengths of all documents of the team.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@ namespace maxsim::cuda::sm90 {
 // The part of a lane's document that belongs to the thread block.
 struct StreamPart {
   int32_t tiles = 0;
-  int32_t skipped = 0;  // tiles of the document before those
-  StreamCut cut{0};     // 0: all of the document is the block's
+  int32_t skipped = 0;  // tiles of the document before the part
+  StreamCut cut{0};     // 0: the part is the whole document
 
   __device__ __forceinline__ bool IsWhole() const { return cut.bits == 0; }
 };
 
-// One warp uses it. Each of its lanes has one document of every work unit.
+// One warp uses it. Each lane has one document of every work unit.
 class StreamTeam {
  public:
   __device__ __forceinline__ StreamTeam(const StreamParams& params, int lane) : p_(params), lane_(lane) {}
@@ -48,13 +49,13 @@ class StreamTeam {
     end_ = begin_ + each + (rank < extra ? 1 : 0);
   }
 
-  // Returns the thread block's part of the lane's document of the first work unit that has not been left yet, which is
-  // `unit`.
+  // Returns the thread block's part of the lane's document of `unit`, which must be the first work unit that has not
+  // been left (Leave).
   __device__ __forceinline__ StreamPart PartOf(const StreamWorkUnit& unit) const {
     const int32_t begin = max(begin_, first_[0]), end = min(end_, first_[0] + tiles_[0]);
     if (begin >= end) return {};
     StreamPart part{end - begin, begin - first_[0], {0}};
-    // Candidates are counted through all row tiles.
+    // The candidates of all row tiles are numbered consecutively.
     const uint32_t place = static_cast<uint32_t>(unit.row_tile) * p_.pattern.regular +
                            static_cast<uint32_t>(unit.position - p_.pass_first);
     if (part.tiles < tiles_[0]) {
@@ -79,7 +80,8 @@ class StreamTeam {
 
   const StreamParams& p_;
   const int lane_;
-  // For the lane's document of every work unit: the number of its first tile among the team's, and its tiles.
+  // For the lane's document of every work unit: the number of its first tile among the team's tiles, and the number of
+  // its tiles.
   int32_t first_[kTeamUnits];
   int32_t tiles_[kTeamUnits];
   int32_t begin_ = 0;  // .. end_: the block's tiles

@@ -1,5 +1,6 @@
 // How a thread block goes through its candidates: candidate by candidate, token tile by token tile, chunk by chunk. The
-// loads are a few stages ahead of the arithmetic; both keep a Walk of their own and read the same table.
+// loads are a few stages ahead of the arithmetic. Loads and arithmetic each have their own Walk, and read the same
+// table.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct Candidate {
 };
 static_assert(sizeof(Candidate) == kCandidateTableEntryBytes);
 
-// A place on the way. All threads of a block hold the same one.
+// A position in a thread block's work. All threads of the block have the same one.
 struct Walk {
   uint32_t candidate = 0;  // of this thread block, counted from 0
   int32_t token = 0;       // first token of the token tile
@@ -40,9 +41,9 @@ struct Walk {
   }
 };
 
-// The candidates of one row tile that fall to one thread block: every blocks_per_row_tile-th from `first` on. Their
-// places are looked up (candidate -> ordinal -> offsets, two dependent reads of global memory) half a table at a time,
-// long before the loads need them. kScales: and their scales.
+// The candidates of one row tile that a thread block scores: every blocks_per_row_tile-th, from `first` on. It looks up
+// their locations, and with kScales their scales, half a table at a time, long before the loads need them. A look-up
+// takes two dependent reads of global memory: candidate -> ordinal -> offsets.
 template <bool kScales>
 class CandidateTable {
  public:
@@ -62,18 +63,18 @@ class CandidateTable {
   __device__ __forceinline__ const Candidate& operator[](uint32_t candidate) const {
     return entries_[candidate % kCandidateTableSize];
   }
-  // The candidate's index in the row tile's list.
+  // Returns the candidate's index in the row tile's list.
   __device__ __forceinline__ int64_t Position(uint32_t candidate) const { return first_ + candidate * stride_; }
 
-  // Fills both halves; the caller synchronises before the first read.
+  // Fills both halves. The caller must synchronise the threads before the first read.
   __device__ __forceinline__ void Start(int thread) const {
     FillHalf(0, thread);
     FillHalf(1, thread);
   }
 
-  // To be called with every new place of the loads. Fills a half of the table when the loads are half a table away from
-  // it. By then neither the loads nor the arithmetic, which trails them by fewer than kMaxStages candidates, use the
-  // entries that it replaces, and at least one barrier lies between here and the first read.
+  // Must be called with every new position of the loads. Fills a half of the table when the loads are half a table away
+  // from it. At that time, neither the loads nor the arithmetic use the entries that it replaces: the arithmetic is
+  // fewer than kMaxStages candidates after the loads. At least one barrier lies between this call and the first read.
   __device__ __forceinline__ void Refill(const Walk& loads, int thread) const {
     static_assert(kMaxStages < kHalf / 2);
     if (loads.candidate % kHalf != kHalf / 2 || loads.candidate < kHalf || loads.token != 0 || loads.chunk != 0) return;

@@ -1,14 +1,16 @@
-// Fused MaxSim for sm_80 and up: scores of documents against a tile of query rows, or the tokens that match.
+// Fused MaxSim for sm_80 and later. Computes the scores of documents against a tile of query rows, or the document
+// tokens that the query tokens match.
 //
-// A grid of persistent thread blocks. Each holds one row tile (32 .. 128 query rows) in shared memory and walks every
-// n-th candidate: token tiles come through a ring of cp.async stages that runs on across documents, warps multiply
-// (tensor cores; FFMA for FP32), running maxima stay in registers, and at a document's end the warps' maxima meet in
-// shared memory, are weighted and added. The similarity matrix never leaves the registers.
+// A grid of persistent thread blocks. Each has one row tile (32 .. 128 query rows) in shared memory and goes through
+// every n-th candidate. Token tiles come through a ring of cp.async stages that continues across documents. Warps
+// multiply on tensor cores (FP32: by FFMA), and running maxima stay in registers. At a document's end the maxima of all
+// warps are combined in shared memory, weighted and added. The similarity matrix never leaves the registers.
 //
 // NOTES:
-//  - A warp's products of tokens past the document's end use stale shared memory. They are masked at the maximum; a
-//    product only depends on its own row and token, so nothing leaks.
-//  - The sums of a document are formed one stage after its last product, after the barrier that the ring needs anyway.
+//  - Products of tokens past the document's end use stale shared memory. They are masked when the maximum is taken. A
+//    product depends only on its own row and token, so they affect nothing else.
+//  - A document's score is added up one stage later than its last product: by then the threads have met at the barrier
+//    that the ring needs anyway.
 //  - Order of additions: see warp_tile.cuh for a product and PartialSums below for a score.
 #pragma once
 
@@ -60,8 +62,8 @@ class ScoreBlock {
 
   // Scores the candidates first, first + stride, ... (`count` of them) of a row tile.
   __device__ __forceinline__ void Run(const RowTile& tile, int64_t first, int64_t stride, uint32_t count) {
-    // The query tile, its weights and the first candidates are brought; the barrier keeps the previous row tile's
-    // readers apart.
+    // Loads the query tile, its weights and the first candidates. The barrier waits for readers of the previous row
+    // tile.
     const Table table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets, p_.scales,
                       tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride, count);
     __syncthreads();
@@ -76,7 +78,7 @@ class ScoreBlock {
     }
     __syncthreads();
 
-    // Loads run stages - 1 ahead in the ring.
+    // Loads are `stages` - 1 stages ahead of the arithmetic.
     Walk loads, work;
     for (int stage = 0; stage < p_.stages - 1; ++stage) StartStage(loads, table, query, num_rows, stage);
 
@@ -120,7 +122,7 @@ class ScoreBlock {
   }
 
  private:
-  // Starts the copies of the next place of the loads, if there is one, and closes the group either way.
+  // Starts the copies for the next position of the loads, if there is one. Closes the copy group in either case.
   __device__ __forceinline__ void StartStage(Walk& loads, const Table& table, const uint8_t* query, int num_rows,
                                              int stage) {
     if (loads.candidate < table.count()) {
@@ -160,8 +162,8 @@ class ScoreBlock {
     }
   }
 
-  // Returns the warps' maxima of a candidate, [warps_tokens][rows] values and then as many tokens. There are two sets,
-  // used in turn: a set is written again two candidates later, and a barrier lies between.
+  // Returns the warps' maxima of a candidate: [warps_tokens][rows] values, followed by as many tokens. There are two
+  // such sets, which candidates use in turn. A set is written again two candidates later, after a barrier.
   __device__ __forceinline__ Value* MaximaOf(uint32_t candidate) const {
     constexpr int kValues = kTraits.warps_tokens * kRows;
     return reinterpret_cast<Value*>(shared_ + layout_.maxima) + (candidate % 2) * kValues * (kAlign ? 2 : 1);
@@ -175,8 +177,9 @@ class ScoreBlock {
     maxima.Store(values + first, tokens + first, lane_);
   }
 
-  // One thread per row joins the warps' maxima and writes the row's match, or one warp per query tile adds and writes
-  // its sum. (The table still has the candidate: the loads are less than kMaxStages ahead of it.)
+  // Either one thread per row combines the warps' maxima and writes the row's match, or one warp per query tile adds up
+  // the weighted maxima and writes the sum. (The table still has the candidate: the loads are fewer than kMaxStages
+  // candidates ahead of it.)
   __device__ __forceinline__ void Finish(const RowTile& tile, int num_rows, int64_t position, uint32_t candidate,
                                          const Table& table) const {
     const int row = thread_;

@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda {
 
-// Allows every portable kernel up to `shared_bytes` of shared memory on the current device, and loads its code. To be
+// Allows every portable kernel up to `shared_bytes` of shared memory on the current device, and loads its code. Must be
 // called once per device.
 cudaError_t PreparePortableKernels(int shared_bytes);
 

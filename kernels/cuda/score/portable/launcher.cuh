@@ -1,4 +1,4 @@
-// Host side of one instance of the scoring kernel; included by the files in instantiations/ alone.
+// Host side of one instance of the portable kernel. Only the files in instantiations/ include it.
 #pragma once
 
 #include "kernels/cuda/runtime/launch.cuh"

@@ -7,13 +7,14 @@
 
 namespace maxsim::cuda::sm80 {
 
-// Larger value first, then the smaller token: equal whatever the order of comparisons.
+// Returns whether (value, token) is better: a larger value is better, and of equal values the smaller token. So the
+// best does not depend on the order of comparisons.
 template <class Value>
 __device__ __forceinline__ bool Beats(Value value, int32_t token, Value other_value, int32_t other_token) {
   return value > other_value || (value == other_value && token < other_token);
 }
 
-// Each lane holds the maxima of its row slots over the tokens it has seen; Merge joins the four lanes of a row.
+// Each lane has the maxima of its row slots over the tokens that it has seen. Merge combines the four lanes of a row.
 template <class Value, int kRowSlots, bool kTokens>
 class RowMaxima {
  public:
@@ -25,8 +26,8 @@ class RowMaxima {
     }
   }
 
-  // Takes in a tile whose first token is `first_token`. Tokens from num_valid on (counted in the warp's part) are
-  // masked: their products were computed from undefined memory.
+  // Updates the maxima with a tile whose first token is `first_token`. Tokens num_valid and later of the warp's part
+  // are masked: their products were computed from undefined memory.
   template <class Tile>
   __device__ __forceinline__ void Add(const Tile& tile, int lane, int first_token, int num_valid, bool mask) {
     if (mask) {
@@ -55,7 +56,7 @@ class RowMaxima {
     }
   }
 
-  // After Merge, to be called by all lanes: writes row slot r to [g + 8 r].
+  // Writes the maximum of row slot r to [lane / 4 + 8 r]. All lanes must call it, after Merge.
   __device__ __forceinline__ void Store(Value* values, int32_t* tokens, int lane) const {
     if (lane % 4 != 0) return;
 #pragma unroll

@@ -9,7 +9,7 @@
 namespace maxsim::cuda::sm80 {
 
 // Starts copying chunk `chunk` of `num_rows` consecutive rows (of at most kMaxRows) to `shared`. Exactly the rows' own
-// bytes are read, nothing beyond the last row; if a row's last step is only half there, the other half is set to zero.
+// bytes are read, nothing beyond the last row. If a row has only half of its last step, the other half is set to zero.
 // Shared memory past the rows and past their last steps keeps its old content, and no result depends on it.
 template <int kThreads, int kMaxRows, int kChunkBytes>
 __device__ __forceinline__ void LoadChunk(uint32_t shared, const uint8_t* rows, int num_rows, int row_bytes, int chunk,

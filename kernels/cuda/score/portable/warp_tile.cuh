@@ -1,13 +1,13 @@
-// A warp's part of a tile: inner products of kRows query rows with kTokens document tokens, both in shared memory,
-// accumulated in registers step by step (kStepBytes of each row a step).
+// A warp's part of a tile: inner products of kRows query rows with kTokens document tokens. Rows and tokens are in
+// shared memory. Products are accumulated in registers step by step; a step takes kStepBytes of each row.
 //
-// The order of additions is part of the contract (docs/internals/correctness.md): one accumulator a pair, to which the
-// steps are added in the order of the stored columns. In half precision a step is one tensor-core instruction over 16
-// consecutive columns; in FP32 the columns are added one by one. Rows of more than kChainColumns columns are summed
-// chain by chain, and the chains' sums added in order. INT8 products have exact int32 sums, whatever the order.
+// The order of additions is part of the contract (docs/internals/correctness.md): each pair has one accumulator, to
+// which the steps are added in the order of the stored columns. In half precision a step is one tensor-core instruction
+// over 16 consecutive columns; in FP32 the columns are added one by one. Rows of more than kChainColumns columns are
+// summed chain by chain, and the chains' sums added in order. INT8 products have exact int32 sums, whatever the order.
 //
-// Both variants deal the results to the lanes alike. With g = lane / 4 and t = lane % 4, Value(r, c) belongs to row
-// g + 8 r and to token TokenOf(c), which grows with c; a row's tokens lie in the four lanes of equal g.
+// Both variants distribute the results over the lanes in the same way. With g = lane / 4, Value(r, c) belongs to row g
+// + 8 r and to token TokenOf(lane, c), which grows with c. A row's tokens are in the four lanes with the same g.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@
 
 namespace maxsim::cuda::sm80 {
 
-// kSeveralChains: rows may have several chains, and there is a second set of sums.
+// Tensor-core products. With kSeveralChains, rows may have several chains, and a second set of sums holds those of
+// earlier chains.
 template <ScalarType kType, int kRows, int kTokens, int kTokenPitch, bool kSeveralChains>
 class WarpTile {
  public:
@@ -39,7 +40,7 @@ class WarpTile {
     }
   }
 
-  // Ends a chain that is not the last of its rows: keeps its sums aside and starts the next one.
+  // Ends a chain that is not the last one of its rows: saves its sums, and starts the next chain.
   __device__ __forceinline__ void EndChain(bool first) {
     if constexpr (kSeveralChains) {
 #pragma unroll
@@ -56,7 +57,7 @@ class WarpTile {
     }
   }
 
-  // Ends the last one of several chains: the sums are the whole rows'.
+  // Ends the last of several chains. The sums are then those of the whole rows.
   __device__ __forceinline__ void JoinChains() {
     if constexpr (kSeveralChains) {
 #pragma unroll
@@ -70,18 +71,18 @@ class WarpTile {
     }
   }
 
-  // Returns what a lane adds to the address of the warp's first row for Step: lane l of ldmatrix reads row l % 16 from
-  // column 8 (l / 16) on.
+  // Returns the offset that a lane adds to the address of the warp's first row to get the argument of Step. Lane l of
+  // ldmatrix reads row l % 16 from column 8 (l / 16) on.
   static __device__ __forceinline__ uint32_t RowLaneOffset(int lane, int pitch) {
     return (lane % 16) * pitch + (lane / 16) * 16;
   }
-  // Returns what a lane adds to the address of the warp's first token for Step: the lanes read two matrices of columns
-  // for tokens 0 .. 7, then two for tokens 8 .. 15.
+  // Returns the offset that a lane adds to the address of the warp's first token to get the argument of Step. Lanes 0
+  // to 15 read two matrices of tokens 0 .. 7, and lanes 16 to 31 read two matrices of tokens 8 .. 15.
   static __device__ __forceinline__ uint32_t TokenLaneOffset(int lane) {
     return ((lane / 16) * 8 + lane % 8) * kTokenPitch + (lane / 8 % 2) * 16;
   }
 
-  // Adds the products of one step. `rows` and `tokens` are shared addresses with the lane's offset in them.
+  // Adds the products of one step. `rows` and `tokens` are addresses in shared memory that include the lane's offset.
   __device__ __forceinline__ void Step(uint32_t rows, int row_pitch, uint32_t tokens) {
     uint32_t a[kRows / 16][4];
 #pragma unroll

@@ -1,4 +1,4 @@
-// cp.async: 16-byte copies from global to shared memory that pass by the registers, completed in groups (sm_80).
+// cp.async: 16-byte copies from global to shared memory that do not use registers and complete in groups (sm_80).
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@ __device__ __forceinline__ void CopyAsync16(uint32_t shared, const void* global)
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n" ::"r"(shared), "l"(global) : "memory");
 }
 
-// Writes zeros instead of reading where `present` is false; `global` must be a valid address all the same.
+// Copies like CopyAsync16 if `present`, and otherwise writes zeros. `global` must be a valid address in either case.
 __device__ __forceinline__ void CopyAsync16OrZero(uint32_t shared, const void* global, bool present) {
   const int source_bytes = present ? 16 : 0;
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(shared), "l"(global), "r"(source_bytes)
                : "memory");
 }
 
-// Closes the group of this thread's copies since the last call. An empty group counts too.
+// Closes the group of the copies that this thread has started since its last call. An empty group is a group too.
 __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 
-// Waits until at most `kPending` of this thread's groups are still on their way.
+// Waits until at most the last kPending of this thread's groups are unfinished.
 template <int kPending>
 __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
-// Waits until all but the last `pending` groups are there, for a number known at run time, 0 .. 6 (the instruction
-// takes a constant).
+// Waits until at most the last `pending` groups (0 .. 6) are unfinished. For a number that is known only at run time:
+// the instruction takes a constant.
 __device__ __forceinline__ void WaitCopies(int pending) {
   switch (pending) {
     case 0:
