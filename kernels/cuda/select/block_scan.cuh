@@ -1,4 +1,4 @@
-// Sums and extremes over a thread block of kSelectThreads threads.
+// Computes sums and extremes over a thread block of kSelectThreads threads.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,8 @@ struct ScanSpace {
   uint32_t second[kSelectWarps];
 };
 
-// Returns the sum of `value` over the threads before this one. Contains a barrier: all threads of the block call it.
+// Returns the sum of `value` over the threads before this one. Contains a barrier, so all threads of the block must
+// call it.
 __device__ __forceinline__ uint32_t SumBefore(uint32_t value, ScanSpace& space) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t inclusive = value;
@@ -34,8 +35,8 @@ __device__ __forceinline__ uint32_t SumBefore(uint32_t value, ScanSpace& space) 
   return inclusive - value + __reduce_add_sync(kAllLanes, lane < warp ? warp_sum : 0u);
 }
 
-// Returns the least `low` and the greatest `high` of all threads, to all threads. Contains a barrier: all threads of
-// the block call it.
+// Returns, to all threads, the smallest `low` and the largest `high` of all threads. Contains a barrier, so all threads
+// of the block must call it.
 __device__ __forceinline__ uint2 Extremes(uint32_t low, uint32_t high, ScanSpace& space) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   low = __reduce_min_sync(kAllLanes, low);

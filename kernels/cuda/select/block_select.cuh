@@ -1,12 +1,13 @@
-// Selection by one thread block or a part of it, for a kernel whose last block selects: the best k of a few scores, in
-// rank order.
+// Selects the best k of a few scores, in rank order. One thread block, or a part of it, does this, in a kernel whose
+// last thread block selects.
 //
-// A candidate's distance is the difference between the best score and its own (as OrderedBits), followed by its
-// position: the better a candidate ranks, the smaller its distance is, and no two distances are equal. Distances are
-// counted into bins, and those of a bin come to lie together, from the bin's first rank on. A candidate's rank is its
-// bin's first rank plus the number of smaller distances in the bin. Hardly any bin holds several distances where scores
-// are spread like real ones. In the worst case, where most scores are nearly alike and some are far above, all are
-// compared with all: each thread then makes six times as many comparisons as there are scores.
+// A candidate's distance consists of the difference between the best score and its own score (as OrderedBits) in the
+// high bits, and its position in the low bits. The better a candidate ranks, the smaller its distance is, and no two
+// distances are equal. Distances are counted into bins, and the distances of a bin are stored together, from the bin's
+// first rank on. A candidate's rank is its bin's first rank plus the number of smaller distances in the bin. With real
+// scores, hardly any bin has several distances. In the worst case, if most scores are nearly equal and a few are much
+// higher, all distances are compared with all: each thread then makes six times as many comparisons as there are
+// scores.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,15 +28,16 @@ inline constexpr int kBlockSelectBins = 1 << kBlockSelectBinBits;
 struct BlockSelectSpace {
   uint64_t distances[kBlockSelectCandidates];  // bin by bin
   uint64_t ranked[kBlockSelectCandidates];     // the best k distances, in rank order
-  // First the number of distances in each bin; then the place for the bin's next distance, which ends up as the end of
-  // the bin.
+  // At first the number of distances in each bin; later the place for the bin's next distance. After the last distance
+  // that is the end of the bin.
   uint32_t ends[kBlockSelectBins];
   uint32_t highest[32];  // of each warp's scores
   uint32_t lowest[32];   // of each warp's scores
   uint32_t sums[32];     // of each warp's bins
 };
 
-// A thread's scores as OrderedBits: those of candidates thread, thread + kThreads, and so on, and 0 past the last.
+// A thread's scores as OrderedBits: those of candidates thread, thread + kThreads and so on, and 0 past the last
+// candidate.
 template <int kThreads>
 class OwnScores {
  public:
@@ -66,9 +68,9 @@ class OwnScores {
   uint32_t bits_[kMaxScores];
 };
 
-// Writes the best k of scores[0 .. count) to results[0 .. k) in rank order; positions are indices of `scores`. The
-// block's first kThreads threads call it. sync() is a barrier for them, and nothing of `space` may be in use. 1 <= k <=
-// count <= kBlockSelectCandidates.
+// Writes the best k of scores[0 .. count) to results[0 .. k) in rank order. Positions are indices in `scores`. The
+// block's first kThreads threads must call it; sync() is a barrier for these threads. No part of `space` may be in use.
+// Requires 1 <= k <= count <= kBlockSelectCandidates.
 template <int kThreads, class Sync>
 __device__ __forceinline__ void SelectInBlock(const float* scores, int count, int k, DeviceScored* results,
                                               BlockSelectSpace& space, Sync sync) {
@@ -82,9 +84,9 @@ __device__ __forceinline__ void SelectInBlock(const float* scores, int count, in
     highest = max(highest, bits);
     lowest = min(lowest, bits);
   });
-  // The k-th best score is no lower than the lowest score. Where at least k threads have a score, it is no lower than
-  // the least of the threads' best scores either, since k scores reach that one; so a few scores far below do not widen
-  // the bins.
+  // The k-th best score is at least the lowest score. If at least k threads have a score, it is also at least the
+  // lowest of the threads' best scores, since at least k scores reach that one. So a few scores that are much lower do
+  // not make the bins wider.
   if (highest != 0 && k <= min(count, kThreads)) lowest = highest;
   highest = __reduce_max_sync(0xffffffffu, highest);
   lowest = __reduce_min_sync(0xffffffffu, lowest);

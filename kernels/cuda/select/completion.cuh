@@ -7,8 +7,8 @@
 
 namespace maxsim::cuda {
 
-// Stores eight bytes, in the host's memory or the device's, so that a reader sees all of them or none. A volatile store
-// is a relaxed one for the whole system.
+// Stores eight bytes in memory of the host or the device, so that a reader sees either all of them or none. A volatile
+// store is a relaxed store for the whole system.
 __device__ __forceinline__ void StoreWhole(void* to, uint64_t bits) { *static_cast<volatile uint64_t*>(to) = bits; }
 
 // Stores a result in one store.
@@ -26,7 +26,7 @@ __device__ __forceinline__ uint64_t GlobalTime() {
 // Stores the time.
 __device__ __forceinline__ void NoteTime(uint64_t* to) { StoreWhole(to, GlobalTime()); }
 
-// Stores the time in a member of `times`, which may be null, where the thread is the grid's first.
+// Stores the time in a member of `times`, if this thread is the first of the grid and `times` is not null.
 __device__ __forceinline__ void NoteTimeOnce(CallTimes* times, uint64_t CallTimes::*which) {
   if (times != nullptr && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) NoteTime(&(times->*which));
 }

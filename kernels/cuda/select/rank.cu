@@ -1,6 +1,6 @@
-// Small selections: a candidate's rank is the number of larger keys, since no two keys are equal. The comparisons are
-// quadratic in the candidates, but they are made all at once and without the passes of a sort: 4,096 candidates take
-// microseconds.
+// Small selections. No two keys are equal, so a candidate's rank is the number of larger keys. The number of
+// comparisons is quadratic in the number of candidates, but all of them run in parallel, and there are no passes as in
+// a sort: 4,096 candidates take microseconds.
 #include "kernels/cuda/runtime/grid_order.cuh"
 #include "kernels/cuda/select/completion.cuh"
 #include "kernels/cuda/select/key.cuh"

@@ -1,5 +1,5 @@
-// The kernel of large selections (selection.cuh), a row of thread blocks for each query, and the launches of a
-// selection.
+// The kernel of large selections (selection.cuh), which has a row of thread blocks for each query, and the launches of
+// all selections.
 #include "kernels/cuda/runtime/grid_order.cuh"
 #include "kernels/cuda/select/completion.cuh"
 #include "kernels/cuda/select/selection.cuh"

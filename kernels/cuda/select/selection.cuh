@@ -1,5 +1,5 @@
 // The large selection of one query in one launch. Each thread block has a split of the query's scores, and all blocks
-// pass three phases:
+// go through three phases:
 //
 //   1. Scan: a block takes the maxima of its split's buckets (selection_scan.cuh). The k-th largest of all buckets'
 //      maxima is a lower bound of the k-th score (selection_bound.cuh).
@@ -60,13 +60,13 @@ class Selection {
 
   // Waiting for other blocks: selection_sync.cuh.
 
-  // Tells the blocks that wait for the phase that it is done for `count` more splits, and shows them all that this
-  // block has written for those.
+  // Tells the blocks that wait for the phase that it is done for `count` more splits, and makes everything that this
+  // block has written for these splits visible to them.
   __device__ __forceinline__ void Arrive(uint32_t count);
   // Returns how many splits have arrived, summed over the phases so far.
   __device__ __forceinline__ uint32_t NumDone() const;
-  // Returns when all splits have arrived at the end of the phase. With kHelp the block takes splits that no block has
-  // taken, and scans them.
+  // Waits until all splits have arrived at the end of the phase. With kHelp, the block meanwhile takes splits that no
+  // block has taken, and scans them.
   template <bool kHelp>
   __device__ __forceinline__ void WaitForPhase();
   // Returns -1 when the phase is done. For thread 0.
@@ -75,10 +75,11 @@ class Selection {
   __device__ __forceinline__ int32_t WaitOrClaim() const;
   // Scans a split that another block would have scanned; it belongs to this block from then on.
   __device__ __forceinline__ void ScanForAnother(int32_t split);
-  // Counts this block among those that need nothing but the lists of the workspace any more. A barrier lies between the
-  // last use of the workspace and this call. Only CleanUp reads the count, so nothing waits for it here.
+  // Counts this block as departed: from now on it reads nothing of the workspace except the lists. The caller must have
+  // passed a barrier since the last other use of the workspace. Only CleanUp reads the count, so nothing waits for it
+  // here.
   __device__ __forceinline__ void Depart();
-  // The block that departed last zeroes the workspace for the next launch; that of the launch's first query notes the
+  // If this block departed last, zeroes the workspace for the next launch and, for the launch's first query, stores the
   // time.
   __device__ __forceinline__ void CleanUp();
 
@@ -95,11 +96,11 @@ class Selection {
   // Scan's loop; it finds the lowest score only with kLowest.
   template <bool kLowest>
   __device__ __forceinline__ ScanResult ScanScores(uint32_t split) const;
-  // Calls visit(key) for every score of a split that this thread reads. kLoads reads are under way together: two
-  // suffice where all threads read, but a thread that reads nearly alone waits for each of its reads.
+  // Calls visit(key) for every score of a split that this thread reads. It starts kLoads reads together. Two are enough
+  // if all threads read; if only a few threads read, more reads together save time.
   template <int kLoads, class Visit>
   __device__ __forceinline__ void ForEachKey(uint32_t split, Visit visit) const;
-  // Writes the maxima of a split's buckets, or its extremes where the plan has no buckets, to the workspace.
+  // Writes the maxima of a split's buckets to the workspace, or the split's extremes if the plan has no buckets.
   __device__ __forceinline__ void PublishScan(uint32_t split, const ScanResult& result);
 
   // Lower bounds of the k-th key: selection_bound.cuh.
@@ -107,13 +108,13 @@ class Selection {
   // Finds the bin of `histogram` that holds the need-th largest of the counted keys, and leaves it in shared_.bin,
   // .above and .in_bin. Returns false when there are fewer keys.
   __device__ __forceinline__ bool FindBin(const uint32_t* histogram, uint32_t need);
-  // Returns a key that the maxima of at least k buckets reach, and of hardly more; or 1, which every key reaches, when
-  // there are fewer than k buckets with scores. Every block finds the same key. Sets highest_score_.
+  // Returns a key that the maxima of at least k buckets reach, and of hardly more. If fewer than k buckets have scores,
+  // returns 1, which every key reaches. Every block finds the same key. Sets highest_score_.
   __device__ __forceinline__ uint64_t FindBoundByBuckets();
-  // Returns the window of all keys, where the plan has no buckets. Sets highest_score_.
+  // Returns the window of all keys. For plans without buckets. Sets highest_score_.
   __device__ __forceinline__ KeyWindow WholeWindow();
-  // Narrows a window that holds the k best keys by histograms of all scores until the keys that reach its low end fit
-  // the common list. Returns that end.
+  // Narrows a window that holds the k best keys, by histograms of all scores, until the keys that reach its low end fit
+  // the common list. Returns the low end.
   __device__ __forceinline__ uint64_t NarrowByHistograms(KeyWindow window);
   // Returns a key that no key exceeds.
   __device__ __forceinline__ uint64_t Highest() const;
@@ -123,8 +124,8 @@ class Selection {
   // Writes the candidates of this block's splits that reach `bound` to the splits' lists as far as they fit, and their
   // number to the workspace.
   __device__ __forceinline__ void Gather(uint64_t bound);
-  // Looks up where each list begins when the candidates of all lists are numbered one list after the other. Returns
-  // false when a list could not take all of its candidates.
+  // Numbers the candidates of all lists, one list after the other, and finds the number of each list's first candidate.
+  // Returns false if a list could not take all of its candidates.
   __device__ __forceinline__ bool LookUpLists();
   // Writes the candidates of this block's splits that reach `bound` to the common list, which has room for them.
   __device__ __forceinline__ void GatherInOneList(uint64_t bound);
@@ -133,7 +134,7 @@ class Selection {
 
   // Ranking: selection_rank.cuh.
 
-  // Writes the results that are this block's to find. All candidates lie in `window`.
+  // Writes this block's part of the results. All candidates must lie in `window`.
   __device__ __forceinline__ void Rank(KeyWindow window);
   // Ranks every num_splits_-th of `count` candidates, from the split's number on, by comparing it with all others.
   __device__ __forceinline__ void RankAgainstAll(uint32_t split, uint32_t count);

@@ -96,7 +96,7 @@ __device__ __forceinline__ uint64_t Selection::NarrowByHistograms(KeyWindow wind
     shared_.histogram[thread_] = __ldcg(&workspace_.histograms[pass][thread_]);
     shared_.histogram[thread_ + kSelectThreads] = __ldcg(&workspace_.histograms[pass][thread_ + kSelectThreads]);
     __syncthreads();
-    FindBin(shared_.histogram, k_ - above);  // the window holds that many of the k best
+    FindBin(shared_.histogram, k_ - above);  // the window holds k - above of the k best keys
     above += shared_.above;
     const bool done = above + shared_.in_bin <= enough || window.shift == 0;
     window = window.Narrowed(shared_.bin);

@@ -20,11 +20,12 @@ inline constexpr int kBinBits = 11;
 static_assert(kSelectBins == 1 << kBinBits && kSelectPasses * kBinBits >= 64);
 
 inline constexpr int kSharedKeys = 4096;
-// A histogram is counted in copies, one for each lane number modulo 4, since a warp's atomics on one address are
-// carried out one by one.
+// A histogram has several copies, one for each lane number modulo kHistogramCopies, because a warp's atomic operations
+// on the same address are done one by one.
 inline constexpr int kHistogramCopies = 4;
 static_assert(kHistogramCopies * kSelectBins * sizeof(uint32_t) <= kSharedKeys * sizeof(uint64_t));
-// A bin with more keys than this makes ranking within bins slow; then every key is ranked against all others.
+// If a bin has more keys than this, ranking within bins would be slow, so every key is ranked against all others
+// instead.
 inline constexpr int kMaxKeysPerBin = 512;
 // RankByBins takes the bins that begin within this many ranks together. The last of them may end up to a bin's size
 // beyond the range, and its keys must fit in shared memory too.
@@ -48,11 +49,11 @@ struct Shared {
   CallTimes* times;
   uint32_t list_begins[kMaxSelectSplits + 1];
   int32_t splits[kMaxSelectSplits];  // the splits of this thread block
-  int32_t claim;                     // what thread 0 has found out and the other threads read
+  int32_t claim;                     // what thread 0 tells the others: a split, or yes (1) or no (0)
   uint32_t list_size;
-  uint32_t bin;     // FindBin's results: the bin,
-  uint32_t above;   // how many keys lie in the bins above it,
-  uint32_t in_bin;  // and how many in it
+  uint32_t bin;     // result of FindBin: the bin
+  uint32_t above;   // result of FindBin: number of keys in the bins above it
+  uint32_t in_bin;  // result of FindBin: number of keys in it
 };
 
 // The `size` keys from `low` up, in bins of 2^shift keys.

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) Fill(T* elements, int64_t count, uin
   }
 }
 
-// Eight elements a word. `elements` is a multiple of 8.
+// Writes eight elements per word. The address `elements` must be a multiple of 8.
 __global__ void __launch_bounds__(kThreads) FillI8(int8_t* elements, int64_t count, uint64_t seed) {
   for (int64_t i = (blockIdx.x * int64_t{kThreads} + threadIdx.x) * 8; i < count;
        i += int64_t{kBlocks} * kThreads * 8) {

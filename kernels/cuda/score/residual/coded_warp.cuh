@@ -1,14 +1,14 @@
-// A warp that scores documents of residual codes against 32 query rows, and finds which document token each of these
+// A warp that scores documents of residual codes against 32 query rows, and finds which document token each row
 // matched. For compute capability 8.0 and later.
 //
-// A thread block has 32 tokens of one query, in shared memory where they fit. Its warps share nothing else: each scores
-// every fourth of the block's pairs, document by document, tile by tile, 32 columns of the tile's tokens at a time. The
-// lanes read the centroid and the codes of their columns, decode them in registers, and multiply. During this the loads
-// of the next columns are running, even if these belong to the next tile. The lanes also sum up the norms, and divide
-// the similarities by them at the end of the tile.
+// A thread block has 32 tokens of one query, in shared memory if they fit. Its warps share nothing else. Each warp
+// scores every fourth of the block's pairs, document by document, tile by tile, 32 columns of the tile's tokens at a
+// time. The lanes read the centroids and the codes of their columns, decode them in registers, and multiply. Meanwhile
+// they load the next columns, even if these belong to the next tile. The lanes also sum up the norms of tokens, and
+// divide the similarities by the norms at the end of the tile.
 //
-// A `Call` says where everything lies and takes the results. There is one for the service's calls (kernel.cuh) and one
-// for those of libmaxsim (kernels/library/residual_codes/coded_forward.cuh). Its functions are:
+// A `Call` says where the inputs lie, and takes the results. There is one class for the service's calls (kernel.cuh)
+// and one for the calls of libmaxsim (kernels/library/residual_codes/coded_forward.cuh). Its functions are:
 //
 //   int32_t dim()                     columns
 //   int32_t row_bytes()               from one query row, and from one centroid, to the next
@@ -28,8 +28,8 @@
 //   void Write(pair, any_token, maximum, token)   takes the results of the query row of the lane's number
 //
 // NOTES:
-//  - A centroid's number is wanted a tile before its columns, and where a document lies a tile before that: both are
-//    read ahead, since three dependent loads a tile would be most of its time.
+//  - Centroid numbers are read one tile ahead of the columns, and the location of a document one document ahead.
+//    Without this, a tile would wait for three dependent loads, which would be most of its time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -44,15 +44,16 @@
 
 namespace maxsim::cuda {
 
-// kFast: eight columns of query rows and centroids lie at multiples of 16 bytes, their codes at multiples of kNbits
-// bytes, dim is a multiple of 8, and query rows stay in shared memory; otherwise each may be so or not.
+// With kFast, all of these hold: eight columns of query rows and centroids lie at multiples of 16 bytes, their codes
+// lie at multiples of kNbits bytes, dim is a multiple of 8, and query rows stay in shared memory. Without kFast, each
+// of these may hold or not.
 template <ScalarType kType, int kNbits, bool kFast, class Call>
 class CodedWarp {
   using Products = CodedProducts<kType>;
   using Table = WeightTable<kType, kNbits>;
   static constexpr int kGroups = Products::kGroups;
   static constexpr int kWords = kColumnWords<kType>;
-  static constexpr int kNoCentroid = -1;  // the number of a token that is not there
+  static constexpr int kNoCentroid = -1;  // the number of a token that does not exist
 
  public:
   __device__ __forceinline__ CodedWarp(const Call& call, const uint8_t* shared)
@@ -68,7 +69,7 @@ class CodedWarp {
         colbert_bits_(call.colbert_bits()),
         end_(call.end()) {}
 
-  // Copies the query's rows and makes the table, with all warps of the block; a barrier is to follow.
+  // Copies the query's rows and fills the table. All warps of the block must call it and then meet at a barrier.
   __device__ __forceinline__ void Prepare(uint8_t* shared) {
     if (call_.bucket_weights() != nullptr) Table::Fill(shared, call_.bucket_weights(), threadIdx.x, kCodedWarps * 32);
     if (!resident()) return;
@@ -151,7 +152,7 @@ class CodedWarp {
     next_span_ = SpanOf(place.pair + kCodedWarps);
   }
 
-  // A document without rows still has one tile, all masked.
+  // A document without rows has one tile, in which every token is masked.
   __device__ __forceinline__ void Advance(CodedPlace& place) {
     place.token += Products::kTokens;
     if (place.token < place.span.length) return;
@@ -161,7 +162,7 @@ class CodedWarp {
     next_span_ = SpanOf(place.pair + kCodedWarps);
   }
 
-  // Reads the centroid numbers of a tile's tokens 8 j + g.
+  // Reads the centroid numbers of a tile's tokens 8 j + lane / 4, for all j.
   __device__ __forceinline__ void ReadNumbers(const CodedPlace& place, int32_t (&numbers)[kGroups]) const {
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
@@ -172,15 +173,16 @@ class CodedWarp {
     }
   }
 
-  // Returns where this lane's columns of a step are, for token row + lane / 4. Its further tokens are 8 rows apart.
+  // Returns where this lane's columns of a step are, for the token in row `row` + lane / 4. The lane's other tokens
+  // follow at distances of 8 rows.
   __device__ __forceinline__ CodedSource SourceOf(int64_t row, int step) const {
     const int32_t column = step * kCodedStepColumns + lane_ % 4 * kCodedLaneColumns;
     return {column, call_.centroids() + column * static_cast<int>(SizeOf(kType)),
             call_.residuals() + (row + lane_ / 4) * codes_stride_ + column / 8 * kNbits};
   }
 
-  // Reads the lane's columns of the token 8 `group` + g. Columns that do not exist keep their old values, which nothing
-  // depends on.
+  // Reads the lane's columns of token 8 `group` + lane / 4. Columns that do not exist keep their old values; no result
+  // depends on these.
   __device__ __forceinline__ void ReadColumns(const CodedSource& source, int32_t number, int group,
                                               CodedColumns<kType>& columns) const {
     const uint8_t* const centroid = Computed(source.centroids + static_cast<uint64_t>(static_cast<uint32_t>(number)) *
@@ -191,7 +193,7 @@ class CodedWarp {
     ReadCodes<kNbits>(codes, source.column, codes_stride_, aligned(), columns.codes);
   }
 
-  // Reads eight columns of a query row from global memory: zeros where there are none.
+  // Reads eight columns of a query row from global memory. Columns that do not exist become zeros.
   __device__ __forceinline__ void ReadQueryRow(int row, int32_t column, uint32_t (&words)[kWords]) const {
 #pragma unroll
     for (uint32_t& word : words) word = 0;
@@ -226,7 +228,7 @@ class CodedWarp {
     any_token_ = false;
   }
 
-  // Updates the maxima with a tile's similarities. The comparison is strict: a tie keeps the first.
+  // Updates the maxima with a tile's similarities. The comparison is strict, so that the first of equal tokens stays.
   __device__ __forceinline__ void Raise(const Products& products, float (&squares)[kGroups], const CodedPlace& place) {
 #pragma unroll
     for (float& square : squares) {
@@ -247,7 +249,7 @@ class CodedWarp {
     });
   }
 
-  // Reduces the maxima across a row's lanes, and writes the results.
+  // Combines the maxima of the lanes that have the same row, and writes the results.
   __device__ __forceinline__ void Finish(uint32_t pair) {
 #pragma unroll
     for (int slot = 0; slot < Products::kSlots; ++slot) {
@@ -266,7 +268,7 @@ class CodedWarp {
     ClearBest();
   }
 
-  // Writes the results of a query tile that is all masked.
+  // Writes the results of a query tile in which no token counts.
   __device__ __forceinline__ void WriteWithoutTokens() const {
     for (uint32_t pair = call_.begin() + warp_; pair < end_; pair += kCodedWarps) {
       call_.Write(pair, false, 0.0f, kNoCodedToken);
@@ -284,13 +286,13 @@ class CodedWarp {
   const int32_t codes_stride_;
   const bool colbert_bits_;
   const uint32_t end_;
-  CodedSpan next_span_ = {0, 0};  // of the document after that of the place that is ahead
+  CodedSpan next_span_ = {0, 0};  // of the document after the one whose columns are being loaded
   float best_[Products::kSlots];
   int32_t token_[Products::kSlots];
   bool any_token_ = false;  // whether a token of this lane's counts
 };
 
-// Thread blocks of a multiprocessor: with more, registers spill.
+// Thread blocks per multiprocessor. With more, registers would spill.
 template <ScalarType kType, bool kFast>
 inline constexpr int kCodedBlocks = kFast&& kType != ScalarType::kF32 ? 3 : 2;
 

@@ -1,9 +1,9 @@
-// Residual codes of eight columns of a token, as a lane reads them from global memory, and the values that they stand
-// for.
+// Reads the residual codes of eight columns of a token from global memory, and decodes them.
 //
 // NOTES:
-//  - A weight is looked up by four bits of codes at a time (eight bits where a code has them). Every lane has a copy of
-//    the table of its own, so that the 32 look-ups of a warp never meet in a bank; of eight bits there is one copy.
+//  - Weights are looked up by four bits of codes at a time, or by eight bits if a code has eight bits. With four bits
+//    every lane has its own copy of the table, so that the 32 look-ups of a warp never use the same bank. With eight
+//    bits there is only one copy.
 //  - Sums of centroid and weight are rounded to the type, as kernels/residual_codes.h says.
 #pragma once
 
@@ -43,8 +43,9 @@ struct CodedElement<ScalarType::kBF16> {
   static __device__ __forceinline__ float2 Widen(Pair pair) { return __bfloat1622float2(pair); }
 };
 
-// The weights of codes in shared memory: [kEntries][kCopies] entries of kWords words each. An entry has the weights of
-// the codes that its number holds, lowest bits first: one a word in FP32, two a word otherwise (one, where it has one).
+// The weights of codes in shared memory: [kEntries][kCopies] entries of kWords words each. The number of an entry
+// consists of kColumns codes, the first in the lowest bits. The entry has the weights of these codes in this order: one
+// per word in FP32, otherwise two per word.
 template <ScalarType kType, int kNbits>
 struct WeightTable {
   static constexpr int kIndexBits = kNbits == 8 ? 8 : 4;
@@ -73,7 +74,7 @@ struct WeightTable {
     }
   }
 
-  // Reads entry `kIdx` of those that the codes hold. `lane_table` is the table from the lane's copy on.
+  // Reads the entry of the kIdx-th kIndexBits bits of `codes`. `lane_table` is the table from the lane's copy on.
   template <int kIdx>
   static __device__ __forceinline__ void Read(const uint8_t* lane_table, const uint32_t (&codes)[2],
                                               uint32_t (&words)[kWords]) {
@@ -92,7 +93,7 @@ struct WeightTable {
   }
 };
 
-// The words of eight columns: values, two a word, or one in FP32.
+// The number of words of eight columns: two values per word, or one in FP32.
 template <ScalarType kType>
 inline constexpr int kColumnWords = kType == ScalarType::kF32 ? 8 : 4;
 
@@ -103,8 +104,8 @@ struct CodedColumns {
   uint32_t codes[2];  // the bytes in their order; of fewer than 8 bits a column in the first word
 };
 
-// Reads eight columns of a row: `source` is where `column` lies. Those from `dim` on, which is above `column`, are
-// zero. Where the row is aligned, `dim` is a multiple of eight.
+// Reads eight columns of a row, from `column` on. `source` is the address of `column`, which is below `dim`. Columns
+// from `dim` on become zero. If `aligned`, `dim` must be a multiple of eight.
 template <ScalarType kType>
 __device__ __forceinline__ void ReadEight(const uint8_t* source, int32_t column, int32_t dim, bool aligned,
                                           uint32_t (&words)[kColumnWords<kType>]) {
@@ -131,8 +132,8 @@ __device__ __forceinline__ void ReadEight(const uint8_t* source, int32_t column,
   }
 }
 
-// Reads the codes of eight columns: `source` is where those of `column` lie, a multiple of eight, in a row of
-// `row_bytes`.
+// Reads the codes of eight columns, from `column` on, a multiple of eight. `source` is the address of the codes of
+// `column`, in a row of `row_bytes` bytes.
 template <int kNbits>
 __device__ __forceinline__ void ReadCodes(const uint8_t* source, int32_t column, int32_t row_bytes, bool aligned,
                                           uint32_t (&codes)[2]) {
@@ -157,7 +158,7 @@ __device__ __forceinline__ void ReadCodes(const uint8_t* source, int32_t column,
   }
 }
 
-// Looks up the weights of eight columns, in the words that their values have.
+// Looks up the weights of eight columns. The weights are in the same words as the values of the columns.
 template <ScalarType kType, int kNbits>
 __device__ __forceinline__ void ReadWeights(const uint8_t* lane_table, const uint32_t (&codes)[2],
                                             uint32_t (&words)[kColumnWords<kType>]) {
@@ -191,16 +192,15 @@ __device__ __forceinline__ void ReadWeights(const uint8_t* lane_table, const uin
   }
 }
 
-// Decodes eight columns. The first `present` of them are columns of the row (with kWhole that is all eight,
-// or none when `present` is not above 0); the others become zero. Adds the squares of the values to
-// `squares`.
+// Decodes eight columns. The first `present` of them are columns of the row; the others become zero. With kWhole, all
+// eight are columns of the row if `present` is above 0, otherwise none. Adds the squares of the values to `squares`.
 template <ScalarType kType, int kNbits, bool kWhole>
 __device__ __forceinline__ void DecodeColumns(const CodedColumns<kType>& stored, const uint8_t* lane_table,
                                               bool colbert_bits, int32_t present,
                                               uint32_t (&values)[kColumnWords<kType>], float& squares) {
   uint32_t weights[kColumnWords<kType>];
-  // In the order of ColBERT the bits of each byte are reversed, so that in either order the bits of the first column,
-  // and of a bucket, are the lowest.
+  // If codes are in ColBERT's order, the bits of each byte are reversed here. Then in both orders the first column has
+  // the lowest bits of a byte, and a bucket's lowest bit comes first.
   uint32_t codes[2] = {stored.codes[0], 0};
   if constexpr (kNbits == 8) codes[1] = stored.codes[1];
   if (colbert_bits) codes[0] = __byte_perm(__brev(codes[0]), 0, 0x0123);

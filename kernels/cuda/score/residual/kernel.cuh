@@ -1,5 +1,6 @@
-// Scores of documents of residual codes against query tiles, or the tokens that match, for the service's calls. A
-// thread block has a share of the candidates of one row tile, which is one query tile; coded_warp.cuh does the work.
+// Computes, for the service's calls, the scores of documents of residual codes against query tiles, or the tokens that
+// match. A thread block has a share of the candidates of one row tile, which is one query tile. coded_warp.cuh does the
+// work.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +14,7 @@
 
 namespace maxsim::cuda {
 
-// The work of a thread block. A pair is a candidate's position, counted from the first of the pass.
+// The work of a thread block. A pair is the position of a candidate, counted from the first candidate of the pass.
 template <int kNbits>
 class ResidualCall {
  public:
@@ -65,7 +66,7 @@ class ResidualCall {
     return {first, static_cast<int32_t>(__ldg(p_.offsets + document + 1) - first)};
   }
 
-  // Absent rows are zero and weigh nothing.
+  // Absent rows are zero and have weight zero.
   __device__ __forceinline__ const uint8_t* query_rows() const { return query_rows_; }
   __device__ __forceinline__ int num_query_rows() const { return kCodedQueryRows; }
   __device__ __forceinline__ bool counting() const { return true; }

@@ -1,4 +1,4 @@
-// Host side of the kernels of one number of bits; included by the files in instantiations/ alone.
+// Host side of the kernels for one number of bits per code. Only the files in instantiations/ include it.
 #pragma once
 
 #include "kernels/cuda/runtime/launch.cuh"

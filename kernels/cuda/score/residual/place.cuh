@@ -1,4 +1,4 @@
-// Where a warp of the forward pass over residual codes is: documents, tiles, and the columns that a lane reads of them.
+// Positions in the work of a warp that scores residual codes: documents, tiles, and the columns that a lane reads.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@ inline constexpr int32_t kNoCodedToken = INT32_MAX;
 // The smallest norm that a vector is divided by.
 inline constexpr float kMinCodedNorm = 1e-12f;
 
-// Where a lane's columns of a step are: those of centroid number 0, and the codes of the tile's first group of tokens.
+// Where a lane's columns of a step are: the address of these columns of centroid 0, and the address of the codes of the
+// lane's token in the tile's first group.
 struct CodedSource {
   int32_t column;
   const uint8_t* centroids;
   const uint8_t* codes;
 };
 
-// Returns the pointer, computed here: the compiler would otherwise move its arithmetic into the branch around each
-// token's load, and could not share it between them.
+// Returns `pointer`, and makes the compiler compute it here. Otherwise the compiler would compute it again in the
+// branch around each token's load, instead of once for all of them.
 __device__ __forceinline__ const uint8_t* Computed(const uint8_t* pointer) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+l"(pointer));
@@ -31,7 +32,7 @@ struct CodedSpan {
   int32_t length;
 };
 
-// A tile on a warp's way. All lanes hold the same one. A call has less than 2^31 pairs.
+// A tile in the work of a warp. All lanes have the same one. A call has fewer than 2^31 pairs.
 struct CodedPlace {
   uint32_t pair;
   int32_t token;  // the tile's first

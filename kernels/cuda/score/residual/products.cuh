@@ -1,13 +1,13 @@
 // A warp's inner products of 32 query rows with a tile of document tokens that its lanes have decoded into registers.
 //
-// With g = lane / 4 and t = lane % 4, the lane decodes columns 8 t .. 8 t + 7 of each step for the tokens 8 j + g. An
-// inner product does not depend on the order of its columns, so that the tensor cores are given those eight columns as
-// the columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of two instructions, for both operands: a lane's values are its
-// operand. FP32 products are fused multiply-adds over the lane's own columns; the four lanes' sums are added at the
-// tile's end.
+// With g = lane / 4 and t = lane % 4, a lane decodes columns 8 t .. 8 t + 7 of each step for the tokens 8 j + g. An
+// inner product does not depend on the order of its columns. So the tensor cores take these eight columns, in both
+// operands, as the columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of two instructions, and the values that a lane has
+// decoded are its part of the operand. FP32 products are fused multiply-adds over the lane's own columns; the sums of
+// the four lanes are added at the tile's end.
 //
-// Both variants call visit(token, values) for each token that a lane has results of, in ascending order, with the
-// values of its rows by slot: a row has the same slot in all lanes that have results of it.
+// Both variants call visit(token, values) for each token that the lane has results of, in ascending order. `values` are
+// the results of the lane's rows by slot. A row has the same slot in all lanes that have results of it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace maxsim::cuda {
 
-// kF16 and kBF16. Row 8 s + g has slot s.
+// The variant for kF16 and kBF16. Row 8 s + g has slot s.
 template <ScalarType kType>
 class CodedProducts {
  public:
@@ -38,8 +38,8 @@ class CodedProducts {
     }
   }
 
-  // A step is BeginStep, Add for each group of tokens, and EndStep. read(row, words) gives the lane's eight columns of
-  // a query row.
+  // For each step the caller calls BeginStep, Add for each group of tokens, and EndStep. read(row, words) returns the
+  // lane's eight columns of a query row.
   template <class ReadRow>
   __device__ __forceinline__ void BeginStep(int lane, ReadRow read) {
 #pragma unroll
@@ -71,7 +71,7 @@ class CodedProducts {
   template <class ReadRow>
   __device__ __forceinline__ void EndStep(ReadRow) {}
 
-  // factors[j] is the factor of the token 8 j + g.
+  // Calls visit for each token of the lane. factors[j] is the factor of token 8 j + g.
   template <class Visit>
   __device__ __forceinline__ void ForEach(int lane, const float (&factors)[kGroups], Visit visit) const {
 #pragma unroll
@@ -90,7 +90,7 @@ class CodedProducts {
     }
   }
 
-  // Returns the value of row `lane` from the slots of all lanes, after these were joined.
+  // Returns the value of row `lane`. `slots` must be combined over the lanes that have the same rows.
   template <class T>
   static __device__ __forceinline__ T OfRow(int lane, const T (&slots)[kSlots]) {
     T result = slots[0];
@@ -107,7 +107,7 @@ class CodedProducts {
   uint32_t rows_[2][2][4];
 };
 
-// Row 8 t + s has slot s.
+// The variant for FP32. Row 8 t + s has slot s.
 template <>
 class CodedProducts<ScalarType::kF32> {
  public:

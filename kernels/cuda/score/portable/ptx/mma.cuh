@@ -1,6 +1,6 @@
 // mma.sync (sm_80). m16n8k16 computes sums[16 x 8] += a[16 x 16] * b[16 x 8] with 16-bit operands and FP32 sums.
-// m16n8k32 does the same with k = 32, INT8 operands and int32 sums. Both take 32 bytes of a row, and lanes have the
-// same bytes.
+// m16n8k32 does the same with k = 32, INT8 operands and int32 sums. Both take 32 bytes of each row, and distribute them
+// over the lanes in the same way.
 #pragma once
 
 #include <cstdint>
