@@ -9,8 +9,8 @@
 namespace maxsim {
 namespace {
 
-// Four columns, which are one register where the machine has vectors. Every lane does what scalar FP32 operations would
-// do, in the same order, so that results have the same bits on every machine.
+// Four columns. They take one register if the machine has vectors. Every lane does the same operations as scalar FP32
+// code would, in the same order, so that results have the same bits on every machine.
 using Columns = float __attribute__((vector_size(16)));
 constexpr int32_t kColumns = 4;
 

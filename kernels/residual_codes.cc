@@ -19,7 +19,7 @@ float Rounded(ScalarType type, float value) {
   }
 }
 
-// Returns the bucket of column `column` of those that share a byte.
+// Returns the bucket of column `column`, counted among the columns that share the byte.
 int BucketOf(int byte, int column, const ResidualDecoder::Format& format) {
   const int nbits = format.nbits;
   if (format.low_bits_first) return byte >> (column * nbits) & ((1 << nbits) - 1);
@@ -43,7 +43,7 @@ void AddWeights(const uint8_t* codes, int64_t num_bytes, const float* weights, f
   }
 }
 
-// Returns the norm, of sums that a compiler can vectorise.
+// Returns the norm. It has several partial sums, so that compilers can vectorise it.
 float NormOf(const float* vector, int32_t dim) {
   constexpr int32_t kSums = 16;
   float sums[kSums] = {};

@@ -36,8 +36,8 @@ const void* ElementPointer(ScalarType type, const void* data, size_t idx) {
 }
 
 #if defined(__x86_64__)
-// Returns whether the processor can run the F16C conversions, which round and widen exactly as F16ToF32 and F32ToF16
-// do, NaNs included. Every processor with AVX2 has F16C.
+// Returns whether the processor has the F16C conversions. They give exactly the results of F16ToF32 and F32ToF16, also
+// for NaNs. Every processor with AVX2 has F16C.
 bool HasF16c() {
   static const bool has = __builtin_cpu_supports("avx2");
   return has;

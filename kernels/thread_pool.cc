@@ -11,7 +11,8 @@ ThreadPool::ThreadPool(int parallelism) {
   try {
     for (int idx = 1; idx < parallelism; ++idx) workers_.emplace_back([this] { WorkerLoop(); });
   } catch (const std::system_error&) {
-    // The machine has no more threads. An exception out of here would destroy those that run, which ends the process.
+    // The machine has no more threads. If the exception left this function, the destructors of running threads would
+    // end the process.
   }
 }
 

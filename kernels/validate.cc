@@ -40,7 +40,7 @@ absl::Status ValidateOrdinals(absl::Span<const uint32_t> ordinals, int64_t num_d
   return absl::OkStatus();
 }
 
-// Checks what a row of documents is made of. `field` is the struct that the values are members of.
+// Checks the type and the width of document rows. `field` names the struct that has these members.
 absl::Status ValidateRows(absl::string_view field, ScalarType type, int32_t dim) {
   switch (type) {
     case ScalarType::kF32:
@@ -82,7 +82,7 @@ absl::Status ValidateCodebook(const DocumentsView& documents) {
   return absl::OkStatus();
 }
 
-// Checks that `more` fit beside the `present` ones.
+// Checks that `more` can be added to `present` without exceeding the limit.
 absl::Status ValidateRoom(absl::string_view what, int64_t present, int64_t more, int64_t limit) {
   if (more <= limit - present) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -193,7 +193,7 @@ absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t qu
     }
   }
   if (query.ordinals == nullptr) return absl::OkStatus();
-  // Candidates may repeat, so that num_documents does not bound them; positions, which are 32 bits wide, do.
+  // Candidates may repeat, so their number may exceed num_documents. Their positions must fit 32 bits.
   if (query.num_candidates < 0 || query.num_candidates > kMaxShardDocuments) {
     return OutOfRange(QueryField(query_idx, "num_candidates"), query.num_candidates, 0, kMaxShardDocuments);
   }

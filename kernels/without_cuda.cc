@@ -1,4 +1,4 @@
-// The functions of kernels/maxsim.h that kernels/cuda has, for a build without a CUDA compiler.
+// Replaces, in a build without a CUDA compiler, the functions of kernels/maxsim.h that kernels/cuda defines.
 #include "kernels/maxsim.h"
 
 namespace maxsim {

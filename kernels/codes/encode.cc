@@ -16,7 +16,7 @@
 namespace maxsim {
 namespace {
 
-// Rows that are widened and rotated at a time.
+// Number of rows that are widened and rotated together.
 constexpr int64_t kRowsAtATime = 32;
 
 constexpr std::array<int, 3> kPlaneCounts = {1, 2, 4};
@@ -82,7 +82,7 @@ class TokenEncoder {
  public:
   explicit TokenEncoder(int32_t dim) : dim_(dim), magnitudes_(CodeColumns(dim)), positive_(CodeColumns(dim)) {}
 
-  // Finds the cells of a row. `original_scale` multiplies the measures.
+  // Finds the cells of a row. The row's measures are multiplied by `original_scale`.
   TokenMeasures Encode(const float* row, double original_scale) {
     const double squares = SumOfSquares(row, dim_);
     const double rms = std::sqrt(squares / dim_);
@@ -110,7 +110,7 @@ class TokenEncoder {
   void WriteFields(uint8_t* target) const {
     const int32_t groups = CodeWords(dim_) / 4;
     for (int32_t group = 0; group < groups; ++group) {
-      // The fields of even bits and of odd ones, in the order of the group's bytes.
+      // The fields of the even bits, and those of the odd bits, in the order of the group's bytes.
       uint8_t bytes[2][16] = {};
       for (int32_t bit = 0; bit < 8; ++bit) {
         const int32_t first = group * kCodeGroupColumns + bit * 16;
@@ -147,7 +147,7 @@ class TokenEncoder {
     measures.products[1] = twos * original_scale;
     measures.products[2] = fours * original_scale;
     measures.squared_lengths[0] = dim_;
-    // Sums of integers, which are exact.
+    // These are sums of integers, so they are exact.
     measures.squared_lengths[1] =
         SumInLanes(dim_, [&](int32_t column) { return kTwoPlanes[cells[column]] * kTwoPlanes[cells[column]]; });
     measures.squared_lengths[2] =

@@ -60,7 +60,8 @@ std::array<double, 33> ValuesOfWord(int32_t dim, int32_t word, absl::Span<const 
   return values;
 }
 
-// Quantises for one plane: finds the coefficients of windows whose bits have the weights `row`.
+// Quantises a row for one plane: finds the coefficients of windows with which bits have the weights `row`, or nearly
+// so.
 void SolveWindows(int32_t dim, absl::Span<const double> row, TokenCode* code) {
   std::fill(code->elements.begin(), code->elements.end(), int8_t{0});
   std::fill(code->weights.begin(), code->weights.end(), int16_t{0});
@@ -175,7 +176,7 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
   query.planes = planes;
   query.num_tokens = static_cast<int32_t>(num_tokens);
   std::vector<double> exact;        // [num_tokens, dim]
-  std::vector<double> unit_scales;  // what one unit of a token's Q is worth, with the weight
+  std::vector<double> unit_scales;  // [num_tokens] weight times the value of one unit of a token's Q
   double largest = 0;
   std::vector<float> rotated(tokens.begin(), tokens.end());
   RotateRows(shape.rotation_seed, shape.dim, absl::MakeSpan(rotated));
@@ -218,7 +219,7 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
 }
 
 float Estimate(const QueryCodes& query, int64_t sum, float scale) {
-  // +0.0F turns -0 into 0, which is what a GPU's selection returns for it.
+  // Adding +0.0F turns -0 into 0. A GPU's selection also returns 0 for -0.
   return static_cast<float>(static_cast<double>(sum) * (query.unit * static_cast<double>(scale))) + 0.0F;
 }
 

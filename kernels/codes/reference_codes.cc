@@ -10,7 +10,7 @@
 namespace maxsim {
 namespace {
 
-// Returns a row as codes see it: rotated, in FP32; the elements of an I8 row.
+// Returns the row that is encoded: rotated and in FP32, or the elements of an I8 row, which is rotated already.
 std::vector<float> RotatedRow(const CodeShape& shape, const DocumentsView& documents, int64_t token) {
   const auto dim = static_cast<size_t>(documents.dim);
   std::vector<float> row(dim);

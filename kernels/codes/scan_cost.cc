@@ -9,18 +9,19 @@ namespace {
 // depends on tokens and documents, not on bytes: rows of 96 coordinates take as long as those of 128. The rows are
 // within 4 % of the model (scan_cost_test.cc).
 
-// Per part: its kernels begin, and its best documents are selected.
+// Time per part: its kernels start, and its best documents are selected.
 constexpr double kSecondsPerPart = 50e-6;
-// Per document: sums over query tokens, and a score.
+// Time per document: for the sums over query tokens, and the score.
 constexpr double kSecondsPerDocument = 0.2e-9;
-// Per token, by the kernels for Hopper.
+// Time per token with the kernels for Hopper, for 1, 2 and 4 planes.
 constexpr double kHopperSecondsPerToken1 = 6.1e-12;
 constexpr double kHopperSecondsPerToken2 = 11.76e-12;
 constexpr double kHopperSecondsPerToken4 = 18.4e-12;
-// Per token, by the kernels for every GPU, which were measured with one plane alone.
+// Time per token with the kernels for every GPU, for one plane. They were not measured with more planes.
 constexpr double kPortableSecondsPerToken1 = 10.1e-12;
 
-// Rows of 96 and 128 coordinates were measured, without factors. Others between them are padded to these.
+// The model holds for these numbers of coordinates. Rows of 96 and 128 coordinates were measured, without factors. Rows
+// of 65 to 95 coordinates are padded to 96, and rows of 97 to 127 to 128.
 constexpr int32_t kMinMeasuredDim = 65;
 constexpr int32_t kMaxMeasuredDim = 128;
 
@@ -53,8 +54,8 @@ constexpr KnownGpu kKnownGpus[] = {
     {"NVIDIA GeForce RTX 4090", 1008},
 };
 
-// Returns how many times longer the GPU is expected to take than the measured one. How a GPU without a measurement
-// compares is not known better than by its memory.
+// Returns how many times longer the GPU is expected to take than the measured GPU. For a GPU without a measurement, the
+// only known difference is the rate of its memory.
 std::optional<double> Slowdown(std::string_view device) {
   for (const KnownGpu& gpu : kKnownGpus) {
     if (gpu.name == device) return kMeasuredGpu.gb_per_second / gpu.gb_per_second;

@@ -14,12 +14,12 @@
 namespace maxsim::cpu {
 namespace {
 
-// The most query tokens of one stack. The panels of more would leave the second-level cache, and sharing a document's
-// rows would gain nothing.
+// Maximum number of query tokens in one stack. The panels of more tokens would not fit the L2 cache, and then it would
+// gain nothing to share a document's rows.
 constexpr size_t kMaxStackLanes = 1024;
 
-// The most steps that are packed together: 16 MiB, as 128 queries of 256 FP32 tokens of 128 columns have. A call with
-// more is packed and scored in several waves.
+// Maximum number of steps that are packed together: 16 MiB, for example 128 queries of 256 FP32 tokens of 128 columns.
+// A call with more steps is packed and scored in several waves.
 constexpr size_t kMaxWaveSteps = size_t{1} << 22;
 
 // Multiply-adds in one work item. They take one core about 50 us: much longer than claiming an item takes, but short
@@ -29,7 +29,7 @@ constexpr double kItemWork = 2e6;
 // One integer multiply-add takes about 1 / kIntegerSpeed of the time of a floating-point one.
 constexpr double kIntegerSpeed = 4;
 
-// A call of fewer multiply-adds is done before another thread has woken up.
+// A call with fewer multiply-adds runs on one thread: it ends before another thread would have woken up.
 constexpr double kMinParallelWork = 1e6;
 
 // Merging one selected result takes about as long as this many multiply-adds: some nanoseconds.
@@ -56,7 +56,7 @@ double MeanTokens(const DocumentsView& view) {
   return static_cast<double>(view.num_tokens()) / static_cast<double>(std::max<int64_t>(view.num_documents, 1));
 }
 
-// Returns the multiply-adds of floats that take as long as scoring a candidate.
+// Returns the number of floating-point multiply-adds that take as long as scoring one candidate.
 double CandidateWork(const DocumentsView& view, size_t num_lanes) {
   return MeanTokens(view) * static_cast<double>(num_lanes) * view.dim /
          (view.type == ScalarType::kI8 ? kIntegerSpeed : 1);

@@ -41,7 +41,7 @@ int64_t ReadEntry(const std::string& path, absl::string_view key) {
   return 0;
 }
 
-// Returns the bytes that a line "Key:   123 kB" of /proc/meminfo states.
+// Returns the number of bytes in the line "KEY:   123 kB" of /proc/meminfo.
 size_t ReadMeminfo(absl::string_view key) {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -107,8 +107,8 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
   const auto read_cpu1 = [&](const std::string& folder) {
     ReadCpus(ReadNumber(folder + "/cpu.cfs_quota_us"), ReadNumber(folder + "/cpu.cfs_period_us"), &limits);
   };
-  // Lines are "number:controllers:path"; version 2 has number 0 and no controllers. Where there is no such file, the
-  // root groups are read.
+  // Lines are "number:controllers:path"; version 2 has number 0 and no controllers. If there is no such file, the root
+  // groups are read.
   std::ifstream file(root + "/proc/self/cgroup");
   std::string memory_path;
   std::string cpu_path;

@@ -267,7 +267,7 @@ absl::StatusOr<std::unique_ptr<ScanExecutor>> CudaBackend::CreateScanExecutor() 
   return std::move(executor).value();
 }
 
-// A context that broke answers every later call with its error, so a cheap call finds out.
+// If a CUDA context is broken, every later call returns its error. So a cheap call is enough to find out.
 absl::Status CudaBackend::Health() const { return FreeBytes().status(); }
 
 }  // namespace maxsim::cuda

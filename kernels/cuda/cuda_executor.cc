@@ -33,7 +33,8 @@ absl::Status CudaExecutor::Allocate() {
   return absl::OkStatus();
 }
 
-// Returns the documents as the backend's own. INVALID_ARGUMENT unless this executor's device has them.
+// Returns the documents as the LoadedDocuments of this backend, or INVALID_ARGUMENT if this executor's device does not
+// have them.
 absl::StatusOr<const LoadedDocuments*> CudaExecutor::LoadedHere(const Documents& documents) const {
   const LoadedDocuments* const loaded = LoadedDocuments::From(documents);
   if (loaded != nullptr && loaded->device() == device_) return loaded;

@@ -22,15 +22,16 @@ constexpr TilePace kTilePaces[] = {
     {ScoreTile::kStream32, 1.05},     {ScoreTile::kDeep128, 1.45}, {ScoreTile::kDeep256, 1.9},
 };
 
-// Wide and deep kernels begin and end later than the stream kernel, by kLaterStartBytes, and take kClaimingBytes longer
-// if thread blocks have to claim what they score. Both are given as the bytes that the memory delivers in that time,
-// 4.6 MB per microsecond.
+// Wide and deep kernels begin and end later than the stream kernel, by kLaterStartBytes. They take kClaimingBytes
+// longer if thread blocks have to claim candidates. Both times are given as the bytes that the memory delivers in them,
+// at 4.6 MB per microsecond.
 constexpr double kLaterStartBytes = 17e6;
 constexpr double kClaimingBytes = 9e6;
-// A document costs the stream kernel this many bytes beside its tokens, however narrow its rows are.
+// For each document the stream kernel takes as long as for this many bytes, in addition to the document's tokens,
+// however narrow its rows are.
 constexpr double kDocumentBytes = 3500;
-// The pace of the stream kernel for several query tiles depends on where it keeps query rows. Most of what it reads
-// lies in the L2 cache then; query rows in shared memory are fetched for every tile.
+// With several query tiles, the stream kernel reads most documents from the L2 cache. Its pace then depends on where it
+// keeps query rows: rows in shared memory are read again for every tile.
 constexpr double kStreamPaceOfRegisterRows = 0.9;
 constexpr double kStreamPaceOfSharedRows = 1.2;
 

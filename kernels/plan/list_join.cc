@@ -12,7 +12,7 @@ namespace {
 constexpr double kSampleOfList = 48;
 constexpr size_t kCompared = 64;
 
-// A list joins others if at least this part of its sample is among theirs.
+// A list joins other lists if at least this part of its sample is among their samples.
 constexpr double kLeastInCommon = 0.25;
 
 // A Sketch holds the sampled ordinals of one or more lists as marks by hash. Such small sets of ordinals hardly ever
@@ -33,7 +33,7 @@ class Sketch {
   // Returns the most likely number of ordinals that made the marks (linear counting).
   double Count() const { return -kMarks * std::log1p(-std::min(marks_, kMarks - 1) / kMarks); }
 
-  // Returns the number of marks in common, less those that chance would make.
+  // Returns the number of marks that both sketches have, minus the number that would be expected by chance.
   double InCommon(const Sketch& other) const {
     Words both;
     for (size_t w = 0; w < kWords; ++w) both[w] = words_[w] & other.words_[w];

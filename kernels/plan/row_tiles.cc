@@ -41,8 +41,9 @@ int64_t RowTileCandidates(absl::Span<const QueryGroupShape> groups, ScoreTile ti
 }
 
 bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile) {
-  // Query tiles are shared if that saves at least this percentage of the row tiles. Where it saved 6 %, short documents
-  // took up to 14 % longer; from 12 % on nothing measured took more than 5 % longer (docs/lab/2026-11-24-kernels.md).
+  // Tails share query tiles if that saves at least this percentage of the row tiles. In measurements that saved 6 %,
+  // short documents took up to 14 % longer. In those that saved 12 % or more, nothing took more than 5 % longer
+  // (docs/lab/2026-11-24-kernels.md).
   constexpr int64_t kLeastSaved = 10;
   return MayShareQueryTiles(tile) && group.packed_query_tiles > 0 &&
          100 * HalfTilesOf(group.packed_query_tiles, tile) <=

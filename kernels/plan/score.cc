@@ -47,7 +47,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
              limits.hopper && limits.tensor_maps &&
              DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
     case ScoreTile::kResidual32:
-      return false;  // it is not chosen: PlanResidual
+      return false;  // PlanResidual plans residual codes, so this tile is never chosen here
   }
   return false;
 }
@@ -69,7 +69,7 @@ ScoreTile ChooseTile(ScalarType type, int32_t dim, int64_t row_bytes, absl::Span
                                                                                                : best;
 }
 
-// Returns the most stages that fit `budget` bytes, at most kMaxStages; 0 when fewer than kMinStages fit.
+// Returns the number of stages that fit `budget` bytes, at most kMaxStages. Returns 0 if fewer than kMinStages fit.
 int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
   for (int32_t stages = kMaxStages; stages >= kMinStages; --stages) {
     if (LayoutOf(plan.tile, resident, plan.align, plan.row_bytes, stages).total <= budget) return stages;
@@ -78,8 +78,8 @@ int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
 }
 
 // Chooses residency, stages and thread blocks per multiprocessor. Returns false if no choice fits. Two or more thread
-// blocks on a multiprocessor hide each other's barriers, so they are preferred if that leaves a ring of three stages; a
-// row tile too wide to stay in shared memory is streamed.
+// blocks on a multiprocessor hide each other's barriers, so it prefers several if each still has a ring of three
+// stages. A row tile that is too wide to stay in shared memory is streamed.
 bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
   const TileTraits traits = TraitsOf(plan.tile);
   const auto fits = [&](bool resident, int32_t blocks_per_sm, int32_t least_stages) {

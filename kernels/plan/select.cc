@@ -36,7 +36,7 @@ SelectPlan PlanSelect(int64_t num_candidates, int64_t k, int64_t num_queries, co
   int64_t splits = 1;
   if (num_candidates > kOneBlockScores || least_buckets > kSelectThreads) {
     splits = std::max(CeilDiv(num_candidates, kSplitScores), CeilDiv(least_buckets, kSelectThreads));
-    // A thread should have a few scores to take the maximum of.
+    // Each thread should take the maximum of at least a few scores.
     splits = std::min(splits, CeilDiv(num_candidates, 2 * kSelectThreads));
   }
   splits = std::min(splits, MostSplits(num_queries, limits));

@@ -12,11 +12,11 @@
 namespace maxsim {
 namespace {
 
-// Returns the number of thread blocks in a team if `grid` thread blocks make teams with room for their candidates; else
-// 1. It chooses the fewest teams that leave as few thread blocks as possible without a team.
+// Returns the number of thread blocks in a team. Returns 1 if `grid` thread blocks cannot form teams that have room for
+// their candidates. It chooses the fewest teams that leave as few thread blocks as possible without a team.
 int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
   if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMaxTeamCandidates) return 1;
-  // A team has parts of at most two row tiles, so two of its work units may be up to 31 candidates short.
+  // A team has parts of at most two row tiles, so two of its work units may lack up to 31 of 32 candidates.
   const int64_t room =
       num_row_tiles == 1 ? 32 * kTeamUnits : std::min<int64_t>(32 * (kTeamUnits - 1) + 1, candidates.regular);
   int64_t best = 1, most_blocks = 0;
@@ -44,13 +44,13 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
 }
 
 StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& candidates, const StreamTuning& tuning) {
-  // The sizes were measured on an H200 (docs/lab/2026-11-24-kernels.md). A claim is looked up while the claims before
-  // it are read, so those should take as long as a read does when the memory is busy. Bytes are rounded up to whole
-  // documents.
+  // The sizes of claims were measured on an H200 (docs/lab/2026-11-24-kernels.md). The documents of a claim are looked
+  // up while those of the previous claims are read. So these should take at least as long as a look-up takes when the
+  // memory is busy. Bytes are rounded up to whole documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
   constexpr int64_t kFineBytes = 64 << 10;
-  // All candidates are assigned if thread blocks have few candidates or few bytes. Claims would cost them more than
-  // unequal shares do, because the thread blocks with more work use the bandwidth that the others leave.
+  // If thread blocks have few candidates or few bytes, all candidates are assigned. Claims would then cost more than
+  // unequal shares do, because thread blocks with more work use the bandwidth that the others leave.
   constexpr int64_t kFewCandidates = 16;
   constexpr int64_t kFewBytes = 2 << 20;
   // This many bytes of a thread block's share are left open, but at least a sixteenth of it and at most a quarter.
@@ -98,8 +98,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   };
   shares.coarse = claim(kCoarseBytes, tuning.coarse);
   shares.fine = std::min(claim(kFineBytes, tuning.fine), shares.coarse);
-  // Fine claims take the last of what is open: as much as two coarse claims of every thread block, but at most a
-  // quarter.
+  // Fine claims take the last part of the open candidates: as many as two coarse claims of every thread block would
+  // take, but at most a quarter of all open candidates.
   const int64_t last = std::min(open / 4, 2 * grid * shares.coarse);
   shares.coarse_claims = (open - last) / shares.coarse;
   return shares;

@@ -29,8 +29,8 @@ uint32_t LoadWord(const uint8_t* from) {
   return word;
 }
 
-// Takes a row's columns, 16 at a time, as bytes. `flip` is 0, or 0x80 to add 128 to signed bytes and make them
-// unsigned.
+// Receives a row's columns, 16 at a time, and writes them as bytes. `flip` is 0, or 0x80 to add 128 to signed bytes and
+// make them unsigned.
 struct ByteSink {
   char* to;
   uint8_t flip;
@@ -40,7 +40,7 @@ struct ByteSink {
   }
 };
 
-// Takes them as signed numbers of 16 bits.
+// Receives a row's columns, 16 at a time, and writes them as signed 16-bit numbers.
 struct PairSink {
   char* to;
   [[gnu::always_inline]] void Put(int32_t column, ByteVector values) const {
@@ -56,8 +56,8 @@ struct PairSink {
 
 ByteVector Bits(WordVector words) { return reinterpret_cast<ByteVector>(words & 0x01010101u); }
 
-// Coefficients of the exclusive or of products of the magnitude cell's bits that gives kHalfLevels4: coefficient b is
-// that of the product of the bits that are set in b.
+// kHalfLevels4 as a polynomial in the three bits of the magnitude cell: an exclusive or of products of these bits, each
+// with a coefficient. Coefficient b belongs to the product of the bits that are set in b.
 constexpr std::array<uint8_t, 8> kLevelTerms = [] {
   std::array<uint8_t, 8> terms{};
   for (size_t cell = 0; cell < terms.size(); ++cell) terms[cell] = static_cast<uint8_t>(kHalfLevels4[cell]);
@@ -91,7 +91,7 @@ ByteVector FourPlanes(ByteVector sign, ByteVector high, ByteVector field) {
   return value ^ (sign - 1);
 }
 
-// A token's rows of the planes, or words of them. Those of planes that are not read are null.
+// Pointers to a token's row in each plane, or to words of it. Null for planes that are not read.
 struct Rows {
   const uint8_t* signs = nullptr;
   const uint8_t* highs = nullptr;
@@ -118,8 +118,8 @@ Rows FromWord(const Rows& rows, int32_t word) {
   return rest;
 }
 
-// The columns of a group or of a tail word, 16 at a time. `sign(idx)`, `high(idx)` and `field(idx)` return the words
-// whose lowest bits belong to columns 16 idx .. 16 idx + 15.
+// Expands the columns of a group or of a tail word, 16 at a time. `sign(idx)`, `high(idx)` and `field(idx)` return
+// words whose lowest bits belong to columns 16 idx .. 16 idx + 15.
 template <int kPlanes, int kCount, class Sink, typename Sign, typename High, typename Field>
 [[gnu::always_inline]] inline void ExpandColumns(Sign sign, High high, Field field, int32_t column, const Sink& sink) {
 #pragma GCC unroll 8
@@ -168,7 +168,7 @@ template <int kPlanes, class Sink>
                             [&](int idx) { return fields >> (kFieldShifts + 4 * idx); }, column, sink);
 }
 
-// The windows of one plane.
+// Expands one plane to its windows.
 void ExpandWindows(const uint8_t* signs, int32_t num_words, const ByteSink& sink) {
   int32_t word = 0;
   for (; word + 4 <= num_words; word += 4) {
@@ -214,7 +214,7 @@ bool UsesWindows(StepForm form, int planes) {
   return planes == 1 && (form == StepForm::kI8Quads || form == StepForm::kUnsignedI8Quads);
 }
 
-// Writes `source` as columns of `Column`, two bytes or four each, to `steps`.
+// Writes the columns of `source` to `steps` with the type `Column`, which has two or four bytes.
 template <typename Column, typename Source>
 void WidenColumns(absl::Span<const Source> source, absl::Span<uint32_t> steps) {
   std::fill(steps.begin(), steps.end(), 0);

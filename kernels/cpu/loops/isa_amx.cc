@@ -1,5 +1,5 @@
-// AMX multiplies BF16 and I8 documents in tiles of sixteen by sixteen tokens, and reads them where they are stored if
-// rows are whole tiles wide. FP32 and FP16 documents take the FP32 path of AVX-512.
+// AMX multiplies BF16 and I8 documents in tiles of sixteen by sixteen tokens. If the width of rows is a multiple of a
+// tile's width, it reads documents where they are stored. FP32 and FP16 documents take the FP32 path of AVX-512.
 #include "kernels/cpu/loops/avx512.inl.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/loops/kernel.inl.h"
@@ -46,9 +46,9 @@ struct AmxI8 : Amx, AmxI8Shape {
   }
 };
 
-// The instruction adds the products of a tile's even columns one after the other, and those of its odd columns; then it
-// adds the two sums, and their sum to the accumulator. Every addition rounds to nearest even; inputs and results below
-// 2^-126 count as zero.
+// The instruction adds the products of a tile's even columns one after the other, and separately those of its odd
+// columns. Then it adds the two sums, and adds the result to the accumulator. Every addition rounds to nearest even;
+// inputs and results below 2^-126 count as zero.
 struct AmxBf16 : Amx, AmxBf16Shape {
   using Vector = Avx512;
   template <int kSums, int kRows, int kQueries>

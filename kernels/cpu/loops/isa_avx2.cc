@@ -18,8 +18,8 @@ struct Avx2 {
   static constexpr size_t kLanes = 8;
   static constexpr size_t kPanelVectors = 4;
   static constexpr size_t kBlockSteps = 128;
-  // Twelve sums leave four of the 16 registers for the operands. At least eight are needed, since a processor begins
-  // two FMAs a cycle and each takes four cycles.
+  // Twelve sums leave four of the 16 registers for the operands. At least eight sums are needed, since a processor
+  // begins two FMAs per cycle and each takes four cycles.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 3 : vectors == 3 ? 4 : 6; }
 
   static Step Broadcast(const char* step) {

@@ -1,4 +1,4 @@
-// AVX-512 with VNNI and BF16 instructions: BF16 documents are multiplied as they are stored, two columns a step. FP16
+// AVX-512 with VNNI and BF16 instructions. BF16 documents are multiplied without conversion, two columns per step. FP16
 // and FP32 documents take the FP32 path of AVX-512.
 #include "kernels/cpu/loops/avx512.inl.h"
 #include "kernels/cpu/loops/avx512vnni.inl.h"

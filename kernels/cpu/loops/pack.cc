@@ -14,8 +14,8 @@ size_t PanelLanes(const PanelLayout& layout, size_t first_lane) {
   return std::min(layout.panel_vectors * layout.lanes, layout.num_lanes() - first_lane);
 }
 
-// Widens I8 columns to T, `count` of them, and writes them as steps. They are copied as bytes, since they are read as
-// steps later. Compilers turn the loop into vector code.
+// Widens `count` I8 columns to T, and writes them as steps. It copies them as bytes, because they are later read as
+// steps. Compilers turn the loop into vector code.
 template <typename T>
 void WidenI8(const void* columns, size_t count, uint32_t* steps) {
   const auto* const __restrict source = static_cast<const int8_t*>(columns);

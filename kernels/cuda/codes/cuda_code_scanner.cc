@@ -29,8 +29,8 @@ int64_t NumCandidates(const CudaCodes& codes, const ScanQuery& query) {
   return query.ordinals == nullptr ? codes.num_documents() : query.num_candidates;
 }
 
-// Returns whether a mask selects more than three quarters of the documents. If so, the Hopper kernel for one query is
-// used, which multiplies all documents and drops the scores of those that the mask leaves out.
+// Returns whether a mask selects more than three quarters of the documents. If so, a scan uses the Hopper kernel for
+// one query. This kernel multiplies all documents and drops the scores of those that the mask excludes.
 bool SelectsMost(const uint64_t* mask, int64_t num_documents) {
   if (mask == nullptr) return true;
   int64_t selected = 0;
@@ -124,7 +124,7 @@ absl::Status CudaCodeScanner::ScanOnDevice(absl::Span<const Call> calls) {
   try {
     std::vector<Pass> passes = PassesOf(calls);
     MAXSIM_RETURN_IF_ERROR(MakeEvents(passes.size()));
-    // All results, because those of one pass wait on the device while the others are made.
+    // Counts the results of all passes, because they all stay on the device until the last pass has ended.
     int64_t num_results = 0;
     for (Pass& pass : passes) {
       pass.first_result = num_results;
@@ -148,7 +148,7 @@ absl::Status CudaCodeScanner::ScanOnDevice(absl::Span<const Call> calls) {
       for (size_t n = 0; n < passes[i].members.size(); ++n) {
         const SelectQuery& selection = passes[i].input.selections[n];
         const auto begin = all.begin() + passes[i].first_result + selection.results_offset;
-        // Those that the mask leaves out come last.
+        // Documents that the mask excludes come last.
         const auto is_left_out = [](const Scored& scored) { return scored.score == kLeftOut; };
         passes[i].call->results[passes[i].members[n]].assign(begin,
                                                              std::find_if(begin, begin + selection.k, is_left_out));

@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<CudaCodes>> CudaCodes::Copy(Device& device, const
   std::unique_ptr<CudaCodes> made(new CudaCodes(device, arrays));
   FinishOnError finish(stream.get());
   size_t next = 0;
-  // Copies `bytes` to memory of the object's own, and returns it in `to`.
+  // Copies `bytes` bytes to device memory that the object owns, and sets `to` to that memory.
   const auto copy = [&](const auto* from, size_t bytes, const auto*& to) -> absl::Status {
     if (from == nullptr || bytes == 0) return absl::OkStatus();
     DeviceBuffer& buffer = made->owned_[next++];

@@ -7,7 +7,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// Enough segments that making room discards little at once, but few enough that long documents fit into one.
+// Number of segments. With this many, making room discards only a small part of the cache. With more, long documents
+// might not fit into a segment.
 constexpr int64_t kSegments = 32;
 
 // The cache remembers one missed document per kBytesOfMemory bytes of its capacity: several times as many as fit in it.

@@ -25,7 +25,8 @@ constexpr int kKeepBlocks = 32;
 // Returns how many gather copies a document of `bytes` takes.
 int64_t NumCopies(int64_t bytes) { return (bytes + kGatherCopyBytes - 1) / kGatherCopyBytes; }
 
-// Returns the maximum number of gather copies in a batch. Every document may have to come over, and to be kept as well.
+// Returns the maximum number of gather copies in a batch. Every document may need a copy over the link, and another
+// copy to the cache.
 int64_t MaxCopies(int64_t batch_bytes) { return 2 * (kMaxBatchOffsets / 2 + NumCopies(batch_bytes) + 1); }
 
 // Writes the copies of one document to `copies`. Returns the end of what it has written.
@@ -180,8 +181,8 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadRange(const HostDocuments& d
   return loaded;
 }
 
-// Fills locations_, and ranges_ with the rows that have to come over. Returns the number of those rows. The first of
-// them goes to row `batch_row` of the arena.
+// Fills locations_, and fills ranges_ with the rows that must be copied to the device. Returns the number of these
+// rows. The first of them goes to row `batch_row` of the arena.
 int64_t DocumentTransfer::LocateSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
                                       int64_t batch_row) {
   const int64_t row_bytes = documents.row_bytes();
@@ -254,7 +255,7 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadSlots(const HostDocuments& d
   return loaded;
 }
 
-// Starts to bring over the slots that are not in the cache.
+// Starts to copy to the device the slots that are not in the cache.
 absl::Status DocumentTransfer::BringSlots(const HostDocuments& documents, const Tables& tables, int64_t num_copies,
                                           bool gather, Batch& batch) {
   if (documents.tier() == Tier::kDisk) return ReadRanges(documents, batch);
@@ -273,11 +274,12 @@ absl::Status DocumentTransfer::BringSlots(const HostDocuments& documents, const 
   return absl::OkStatus();
 }
 
-// Starts to copy what was admitted from the batch to the cache. The call may go on already and does not wait for it.
+// Starts to copy from the batch to the cache the documents that the cache has admitted. The call does not wait for
+// these copies.
 absl::Status DocumentTransfer::KeepAdmitted(const Tables& tables, int64_t first_copy, int64_t num_copies,
                                             const Batch& batch) {
   if (num_copies == 0) return absl::OkStatus();
-  // The batch before may still be scored from what stood there.
+  // Kernels may still score the previous batch from the documents that the copies overwrite.
   if (cache_.Overwrites()) {
     MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream_.get(), batches_[next_].scored.get(), 0));
   }

@@ -16,11 +16,11 @@
 namespace maxsim::cuda {
 namespace {
 
-// Lists of consecutive documents that are at least this long are copied as a range: a batch in one copy, past the
-// cache, which keeps the documents of short lists that come again.
+// A list of at least this many consecutive documents is copied as a range: each batch takes one copy, and does not use
+// the cache. The cache is for the documents of short lists, which may be requested again.
 constexpr int64_t kMinRangeDocuments = 4096;
 
-// Waits at the end of a scope for every copy from the documents, unless all copies were waited for before.
+// At the end of a scope, waits for every copy from the documents, unless the caller has already waited for all of them.
 class FinishTransfer {
  public:
   explicit FinishTransfer(DocumentTransfer& transfer) : transfer_(transfer) {}
@@ -56,8 +56,8 @@ absl::StatusOr<std::unique_ptr<HostDocumentCalls>> HostDocumentCalls::Create(con
   return std::unique_ptr<HostDocumentCalls>(new HostDocumentCalls(std::move(transfer)));
 }
 
-// Returns the range that the query's candidates are: all documents without a list, or those of a long list of
-// consecutive documents. Otherwise returns nullopt.
+// Returns the range of the query's candidates: all documents if the query has no list, or those of a long list of
+// consecutive documents. Returns nullopt for other lists.
 std::optional<HostDocumentCalls::Range> HostDocumentCalls::RangeOf(const HostDocuments& documents, const Query& query) {
   if (query.ordinals == nullptr) return Range{.first = 0, .count = documents.num_documents()};
   if (query.num_candidates < kMinRangeDocuments) return std::nullopt;
@@ -94,7 +94,7 @@ absl::Status HostDocumentCalls::TopK(const CallContext& context, const HostDocum
   return documents.Check();
 }
 
-// Runs the planned slice. `score` brings its batches over and starts scoring each.
+// Runs the planned slice. `score` copies the slice's batches to the device, and starts to score each batch.
 absl::Status HostDocumentCalls::RunSlice(const CallContext& context, absl::FunctionRef<absl::Status()> score) {
   context.trace.path = CallPath::kHostDocuments;
   FinishTransfer documents_started(*transfer_);
@@ -107,7 +107,7 @@ absl::Status HostDocumentCalls::RunSlice(const CallContext& context, absl::Funct
   return AddStageSeconds(context, transfer_->last_loaded());
 }
 
-// Returns how many of the queries it has run, beginning with the first: as many as fit the workspace together.
+// Runs the first queries: as many as fit the workspace together. Returns how many it has run.
 absl::StatusOr<size_t> HostDocumentCalls::RunScan(const CallContext& context, const HostDocuments& documents,
                                                   const Range& range, absl::Span<const Query> queries,
                                                   absl::Span<std::vector<Scored>> results) {
@@ -150,7 +150,7 @@ absl::Status HostDocumentCalls::ScoreScan(const CallContext& context, const Host
   return absl::OkStatus();
 }
 
-// Returns how many of the queries it has run, beginning with the first: as many as fit a document batch together.
+// Runs the first queries: as many as fit a document batch together. Returns how many it has run.
 absl::StatusOr<size_t> HostDocumentCalls::RunLists(const CallContext& context, const HostDocuments& documents,
                                                    absl::Span<const Query> queries,
                                                    absl::Span<std::vector<Scored>> results) {

@@ -67,8 +67,8 @@ absl::Status HostDocuments::ReadPart(const RowRange& rows, uint8_t* to) const {
     return absl::OkStatus();
   };
   if (source_bytes == target_bytes) return read(count * source_bytes, to);
-  // Packed rows are read to the end of the target, and from there each row goes to its own location, first to last: a
-  // row's location ends where the rows that are still packed begin, or before.
+  // Packed rows are read to the end of the target. From there each row is moved to its own location, from the first row
+  // to the last. A row's location never extends into the rows that are still packed.
   uint8_t* packed = to + count * (target_bytes - source_bytes);
   MAXSIM_RETURN_IF_ERROR(read(count * source_bytes, packed));
   for (size_t i = 0; i < count; ++i, to += target_bytes, packed += source_bytes) {

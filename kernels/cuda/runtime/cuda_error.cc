@@ -29,7 +29,8 @@ absl::StatusCode CodeOf(cudaError_t error) {
   }
 }
 
-// Returns the path from "kernels/" on, as "kernels/cuda/runtime/stream.cc", of whatever path the compiler was given.
+// Returns the part of a source file's path from "kernels/" on, such as "kernels/cuda/runtime/stream.cc", whatever path
+// the compiler was given.
 std::string_view ShortPath(std::string_view file) {
   const size_t begin = file.rfind("kernels/");
   return begin == std::string_view::npos ? file : file.substr(begin);
@@ -39,7 +40,7 @@ std::string_view ShortPath(std::string_view file) {
 
 absl::Status CudaStatus(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return absl::OkStatus();
-  cudaGetLastError();  // A later launch that works would be blamed for the error otherwise.
+  cudaGetLastError();  // Otherwise a later launch would report this error, although it works.
   const std::string_view path = ShortPath(file);
   return absl::Status(CodeOf(error),
                       absl::StrCat("CUDA: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ") in ", call,

@@ -8,8 +8,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// Adds to an allocation's error what the memory was for. Also clears CUDA's last error: a failed allocation sets it,
-// and a later launch would report it.
+// Adds the purpose of the memory to an allocation's error. Also clears CUDA's last error, which a failed allocation
+// sets: otherwise a later launch would report it.
 absl::Status Explain(const absl::Status& status, size_t bytes, absl::string_view purpose) {
   cudaGetLastError();
   std::string free_text;

@@ -33,7 +33,7 @@ absl::Status Event::PollThenWait() const {
 
 bool Event::IsDone() const {
   if (cudaEventQuery(event_) != cudaErrorNotReady) return true;
-  cudaGetLastError();  // A later launch that works would be blamed for it otherwise.
+  cudaGetLastError();  // Otherwise a later launch would report this error, although it works.
   return false;
 }
 

@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kSampleBytes = int64_t{64} << 20;
 constexpr int kRounds = 2;
 
-// More thread blocks gather only if that is this many times faster: they are missing for the kernels that score.
+// The number of gathering thread blocks is raised only if that makes gathering this many times faster: kernels that
+// score cannot use these thread blocks' multiprocessors.
 constexpr double kWorthMore = 1.02;
 
 // Memory, a CUDA stream and events to measure with.
@@ -63,7 +64,8 @@ class Sample {
   }
 
  private:
-  // Returns the rate, in bytes per second, of the fastest round of what `start` starts.
+  // Calls `start`, which starts one round of copies, several times. Returns the rate of the fastest round in bytes per
+  // second.
   absl::StatusOr<double> Rate(absl::FunctionRef<cudaError_t()> start) {
     double best = 0;
     for (int round = 0; round <= kRounds; ++round) {
@@ -103,7 +105,8 @@ absl::StatusOr<LinkProfile> MeasureLink() {
     profile.gather_blocks = blocks;
     profile.gather_bytes = rate;
   }
-  // Longer documents are copied at a higher rate; from the size on at which copies are faster, nothing is gathered.
+  // The longer the documents, the higher the rate of copies. From the size on at which copies are faster than
+  // gathering, documents are copied.
   for (const int64_t piece_bytes : {int64_t{4} << 20, int64_t{1} << 20, int64_t{256} << 10, int64_t{64} << 10}) {
     double rate = 0;
     MAXSIM_ASSIGN_OR_RETURN(rate, sample.Copy(piece_bytes));

@@ -37,7 +37,8 @@ absl::Status ScoreLauncher::JoinLists() const {
   return MAXSIM_CUDA_STATUS(LaunchJoin(call, workspace.stream.get()));
 }
 
-// Orders the pass's candidates. Returns an order without candidates if they are to be taken as they come.
+// Orders the pass's candidates. Returns an order without candidates if thread blocks should take the candidates in the
+// order of the lists.
 absl::StatusOr<CandidateOrder> ScoreLauncher::OrderCandidates(const ScorePass& pass) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;
@@ -58,7 +59,7 @@ absl::StatusOr<CandidateOrder> ScoreLauncher::OrderCandidates(const ScorePass& p
   return call.order;
 }
 
-// Returns the candidates of a claim (ExecutorTuning::claim_tokens).
+// Returns the number of candidates that a thread block claims at a time (ExecutorTuning::claim_tokens).
 int32_t ScoreLauncher::ClaimCandidates(const ScorePass& pass) const {
   const ExecutorTuning& tuning = context_.tuning;
   const CallInput& input = context_.workspace.input;
@@ -68,7 +69,7 @@ int32_t ScoreLauncher::ClaimCandidates(const ScorePass& pass) const {
   const int64_t by_tokens = tuning.claim_tokens / mean_tokens;
   const int64_t candidates = std::min(input.pass_candidates(), pass.count) * plan.num_row_tiles;
   const int64_t by_blocks = candidates / (int64_t{plan.grid()} * tuning.claims_per_block);
-  // A claim of few and short documents is no more than an even share of all.
+  // A claim is at most an even share of all candidates. This matters if there are few documents and they are short.
   const int64_t even = candidates / plan.grid();
   return static_cast<int32_t>(
       std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));
@@ -243,7 +244,7 @@ SingleLaunch ScoreLauncher::SingleLaunchOf(const CudaDocuments& documents) const
   call.times = workspace.times.as<CallTimes>();
   call.patience = context_.tuning.single_launch_patience;
   if (documents.type() == ScalarType::kI8) {
-    // The kernel that rounds the query brings it over on the way.
+    // The kernel that quantises the queries also reads them from the host's memory.
     launch.queries = QuantizeParamsOf(workspace, host_input, documents, call.times);
   } else {
     call.host_input = reinterpret_cast<const uint4*>(host_input + layout.row_weights);

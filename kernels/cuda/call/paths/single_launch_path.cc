@@ -30,8 +30,8 @@ absl::Status SingleLaunchPath::Launch() const {
   return launcher.LaunchSingle(launcher.SingleLaunchOf(documents_));
 }
 
-// Calls over the same documents for as many results of as many candidates launch alike: their input differs, and lies
-// at the same address.
+// Two calls launch in the same way if they have the same documents, the same number of candidates and the same number
+// of results. Only their inputs differ, and these lie at the same address. So such a launch can be replayed.
 absl::Status SingleLaunchPath::LaunchOrReplay() const {
   struct Key {
     SingleLaunch launch;

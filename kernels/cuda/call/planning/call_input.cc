@@ -15,7 +15,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// Counts the query tiles that queries take where their tails share some.
+// Counts the query tiles that queries take if their tails share query tiles.
 class PackedQueryTiles {
  public:
   // Counts a query of `num_tokens` tokens. `to_partials` says where its query tiles put their sums (QueryTileOutput).
@@ -33,7 +33,7 @@ class PackedQueryTiles {
 
  private:
   int64_t whole_ = 0;
-  // The tails that take a part of a query tile, by to_partials, and by the rows that they take: 8 or 16.
+  // The number of tails that take a part of a query tile, by to_partials and by the number of their rows: 8 or 16.
   int64_t parts_[2][2] = {};
 };
 
@@ -100,12 +100,13 @@ QueryGroupShape CallInput::ShapeOf(const QueryGroup& group, int64_t num_candidat
   return shape;
 }
 
-// Returns whether the query's query tiles leave partial sums, which are added or picked from afterwards.
+// Returns whether the kernel writes partial sums for the query's query tiles. A later kernel then adds them up (long
+// queries), or picks those of the query's candidates (unions).
 bool CallInput::GivesPartials(const QueryGroup& group, const Query& query) {
   return query.num_tokens > kQueryTileTokens || group.words_begin >= 0;
 }
 
-// Returns the query tiles of the group that leave partial sums.
+// Returns the number of query tiles of the group that give partial sums.
 int64_t CallInput::PartialQueryTiles(const QueryGroup& group) const {
   int64_t partial_query_tiles = 0;
   for (int32_t i : group.queries) {
@@ -161,7 +162,8 @@ void CallInput::AddSelectQuery(const Query& query, int64_t num_candidates, int64
   most_candidates_ = std::max(most_candidates_, num_candidates);
 }
 
-// Plans the selections. Only when all queries are known is it known how many large selections share the device.
+// Plans the selections. This must wait until all queries are known, because a plan depends on how many large selections
+// share the device.
 void CallInput::PlanSelections(const DeviceLimits& limits) {
   num_large_ = static_cast<int>(select_queries_.size());
   for (SelectQuery& query : select_queries_) {
@@ -188,8 +190,8 @@ void CallInput::AddUnion(const QueryGroup& group, const QueryGroupShape& shape) 
                      static_cast<int32_t>((query_tiles + of_tile - 1) / of_tile)});
 }
 
-// Stacks the query tiles of the group's queries and cuts them into row tiles. Tails come last where they share query
-// tiles.
+// Stacks the query tiles of the group's queries and cuts them into row tiles. If tails share query tiles (`share`), the
+// tails come last.
 void CallInput::AddRowTiles(const QueryGroup& group, bool share) {
   RowTile tile{};
   tails_.clear();
@@ -221,8 +223,8 @@ int64_t CallInput::PartialsStride(const QueryGroup& group) const {
   return group.words_begin >= 0 ? group.num_candidates : pass_candidates_;
 }
 
-// Returns where the query's first query tile puts its sums, and reserves the room that partial sums of all of its query
-// tiles need.
+// Returns where the kernel writes the sums of the query's first query tile, and reserves memory for the partial sums of
+// all query tiles of the query.
 QueryTileOutput CallInput::OutputOf(const QueryGroup& group, int32_t query) {
   QueryTileOutput output{};
   output.num_queries = 1;
@@ -253,8 +255,8 @@ void CallInput::AddQueryTile(const QueryGroup& group, const QueryTileOutput& out
   tile = RowTile{};
 }
 
-// Adds query tiles that tails of the group share. It takes the tails that need `num_rows` rows and whose sums go to
-// partial sums (if `to_partials`) or to scores.
+// Adds the query tiles that tails of the group share. It takes only tails that need `num_rows` rows, and either only
+// those that give partial sums (if `to_partials`) or only those that give scores.
 void CallInput::AddSharedQueryTiles(const QueryGroup& group, int64_t num_rows, int32_t to_partials, RowTile& tile) {
   const int32_t most = static_cast<int32_t>(kQueryTileTokens / num_rows);
   QueryTileOutput output{};
@@ -321,7 +323,7 @@ ListPattern CallInput::Pattern(int64_t pass_first, int64_t pass_count, int64_t d
 }
 
 OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const {
-  // Candidates are ordered only where one pass has all of them and their number is known.
+  // Candidates are ordered only if one pass has all of them and their number is small enough.
   if (!(IsWide(score_plan_.tile) || IsDeep(score_plan_.tile)) || pass_candidates_ < most_candidates_ ||
       most_candidates_ > kMaxOrderedCandidates || num_order_entries_ > kMaxPlacedCandidates || num_unions() > 0) {
     return {};

@@ -1,4 +1,4 @@
-// Joining candidate lists of a call: which ones, and what becomes of their query groups.
+// Joins candidate lists of a call: chooses the lists, and replaces their query groups.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,24 +15,25 @@
 namespace maxsim::cuda {
 namespace {
 
-// Joining lists takes as long, on the host and on the device, as the memory takes to deliver this many bytes: about 20
-// us on an H200. If a call reads less than kWorthJoining times that, its lists are not even compared.
+// Joining lists takes about 20 us on an H200, on the host and on the device together. In this time the memory delivers
+// kJoinBytes. If a call reads less than kWorthJoining times as many bytes, its lists are not even compared.
 constexpr double kJoinBytes = 92e6;
 constexpr double kWorthJoining = 3;
-// The documents of a union end in the middle of token tiles, which takes longer than the tilings' own paces predict.
-// The factors were fitted to the times of docs/lab/2026-11-24-kernels.md, so that lists are joined where that gains a
-// tenth or more on the device.
+// Scoring a union takes longer than the paces of the tilings predict, by these factors, because its documents end in
+// the middle of token tiles. The factors were fitted to the times of docs/lab/2026-11-24-kernels.md, so that lists are
+// joined if that saves a tenth or more of the time on the device.
 constexpr double kUnionPace = 1.25;
 constexpr double kUnionPaceI8 = 1.4;
 
 }  // namespace
 
-// Returns what joining takes, in documents that are read meanwhile.
+// Returns the time of joining lists, as the number of documents that the device could read in this time.
 double CallInput::JoinReads(const ScoreRoom& room) {
   return room.join_always ? 0 : kJoinBytes / std::max(room.document_bytes, 1.0);
 }
 
-// Returns joins of groups_, by their indices there. It compares lists only where reading them takes long enough.
+// Returns joins of groups_, named by their indices in groups_. It compares lists only if reading their documents takes
+// long enough.
 std::vector<ListJoin> CallInput::FindWorthwhileJoins(const ScoreRoom& room) const {
   std::vector<CandidateList> lists;
   std::vector<int32_t> groups;
@@ -85,7 +86,7 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   // A union is scored in one pass.
   if (partials > room.partials || most_candidates > kMaxPassCandidates) return absl::OkStatus();
   ScorePlan plan;
-  // Where lists are always joined, not even a short call is streamed.
+  // If lists are always joined, even a short call does not use the stream kernels.
   MAXSIM_ASSIGN_OR_RETURN(plan,
                           PlanScore(type_, dim_, group_shapes, limits, room.join_always ? 0 : room.document_bytes));
   if (TraitsOf(plan.tile).query_tiles() == 1) return absl::OkStatus();  // each query would read the union

@@ -1,4 +1,4 @@
-// Laying out the input of a call and writing it.
+// Lays out the input of a call, and writes it.
 #include <algorithm>
 #include <array>
 #include <cstddef>

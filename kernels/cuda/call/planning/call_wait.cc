@@ -16,18 +16,18 @@ using std::chrono::microseconds;
 constexpr int kClassesOfOctave = 4;
 constexpr int kClasses = 64 * kClassesOfOctave;
 
-// How long a call is polled for beyond the time that similar calls have taken.
+// How long a thread polls for a call's results after the time that similar calls have taken.
 constexpr Duration kPollBeyondSleep = microseconds(8);
 // Polling begins about this long before the end of the call.
 constexpr Duration kMargin = microseconds(4);
-// Sleeping costs two context switches, and a processor that has slept is slow at first. So calls of one query over a
-// thousand documents are polled for from beginning to end.
+// The shortest sleep. Sleeping costs two context switches, and a processor that has slept is slow at first. So a thread
+// polls from beginning to end for a short call, such as one query over a thousand documents.
 constexpr Duration kLeastSleep = microseconds(30);
-// If a call would be slept for longer than this, waiting for the event instead costs nothing.
+// If a thread would sleep longer than this, it waits for the event instead, which costs nothing for such a long call.
 constexpr Duration kMaxSleep = microseconds(2000);
 // Waiting for an event takes this much longer than the call.
 constexpr Duration kWakeUp = microseconds(25);
-// A sleep that was too long or too short changes by this much where nothing better is known.
+// If a sleep was too long or too short, it changes by this much, unless the call's device time says more.
 constexpr Duration kStep = microseconds(4);
 
 void Pause() {
@@ -74,8 +74,8 @@ absl::Status CallWait::Wait(WaitMode mode, CallArrival& arrival, const Event& ev
   if (sleep < kMaxSleep) {
     if (sleep >= kLeastSleep) SleepUntil(begin + sleep);
     if (arrival.IsComplete()) {
-      // The sleep was too long, and perhaps by far. What the call took on the device says how far, unless it had to
-      // wait there.
+      // The sleep was too long, perhaps by far. The call's time on the device says by how much, unless the call had to
+      // wait for the device.
       const Duration device_time = std::chrono::duration_cast<Duration>(arrival.DeviceTime());
       sleep = std::max(std::min(sleep - std::min(sleep, kStep), device_time), sleep / 2);
       return absl::OkStatus();

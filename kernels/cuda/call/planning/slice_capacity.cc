@@ -14,9 +14,10 @@ namespace {
 
 // Maximum number of queries in a slice. It bounds the tables and the workspace of large selections (117 KiB per query).
 constexpr int64_t kMaxSliceQueries = 256;
-// Maximum number of results of a slice: those of 64 queries with the most results each, 5 MB.
+// Maximum number of results of a slice: 64 queries with kMaxTopK results each, 5 MB.
 constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
-// Bytes of queries that a slice has room for, unless its rows can never fill them. A wider single query gets more room.
+// Bytes of queries that a slice has room for. It has less room if its rows can never fill them, and more if a single
+// query needs more.
 constexpr int64_t kMinSliceQueryBytes = int64_t{16} << 20;
 
 }  // namespace

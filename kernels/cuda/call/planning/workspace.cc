@@ -19,7 +19,8 @@ namespace {
 // the device half empty.
 constexpr int64_t kPassCandidates = 2048;
 
-// There is room for kMaxJoinedLists scores of unions for each candidate, but for no more than this many in all: 16 MB.
+// The workspace has room for kMaxJoinedLists scores of unions per candidate, but for at most kMaxUnionScores in total:
+// 16 MB.
 constexpr int64_t kMaxUnionScores = int64_t{4} << 20;
 
 // The words of the bitmaps of joined lists take 8 MB: one join over 32 million documents, or 32 over a million.

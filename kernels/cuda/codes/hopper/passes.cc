@@ -27,7 +27,8 @@ std::vector<ManyPass> CutIntoPasses(absl::Span<const int32_t> query_tiles) {
   std::vector<ManyPass> passes = Fill(query_tiles, kMaxManyTiles);
   const size_t fewest = passes.size();
   const int32_t all = std::accumulate(query_tiles.begin(), query_tiles.end(), 0);
-  // Passes take a time that grows with their blocks of row tiles: the smallest that still make `fewest` passes.
+  // The time of a pass grows with its blocks of row tiles. So this chooses the smallest passes with which the number of
+  // passes is still `fewest`.
   for (int32_t blocks = all / static_cast<int32_t>(fewest) / kGroupWarps; blocks * kGroupWarps < kMaxManyTiles;
        ++blocks) {
     bool has_room = blocks > 0;

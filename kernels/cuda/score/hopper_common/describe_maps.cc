@@ -17,7 +17,8 @@ namespace {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's function, found at run time so that nothing links the driver's library.
+// Finds the driver's function cuTensorMapEncodeTiled. It is looked up at run time so that the program need not link the
+// driver's library.
 absl::Status Find(EncodeTiled& encode) {
   static std::atomic<EncodeTiled> known = nullptr;
   encode = known.load(std::memory_order_relaxed);

@@ -65,7 +65,7 @@ cudaError_t VisitPortable(ScalarType type, ScoreTile tile, bool resident, bool a
     case ScalarType::kResidual2:
     case ScalarType::kResidual4:
     case ScalarType::kResidual8:
-      break;  // they have kernels of their own, in score/residual
+      break;  // score/residual has the kernels for residual codes
   }
   return kNoInstance;
 }
