@@ -130,7 +130,7 @@ class ManyScan {
     }
   }
 
-  // What a lane needs to know of a row of the queries at the end of a document. CopyQueries writes it.
+  // The numbers of a query row that its lanes need at the end of a document. CopyQueries writes them.
   struct RowTerms {
     uint32_t offset;
     uint32_t multiplier;

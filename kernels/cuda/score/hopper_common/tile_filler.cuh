@@ -20,8 +20,9 @@ struct OpenDocument {
   float scale = 1;
 };
 
-// One warp uses it. At most kMaxEnds documents end in a tile; a tile with so many ends may not be full. With kLasts,
-// headers also say where the last tokens of documents are (TileEnds::lasts); otherwise only the notes of pieces say it.
+// One warp uses it. At most kMaxEnds documents end in a tile; a tile in which kMaxEnds documents end may not be full.
+// With kLasts, headers also say where the last tokens of documents are (TileEnds::lasts); otherwise only the notes of
+// pieces say it.
 template <bool kScales, int kTokens, int kMaxEnds, bool kLasts>
 class TileFiller {
   static constexpr int kOctets = TileOctets(kTokens);
