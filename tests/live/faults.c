@@ -1,6 +1,7 @@
-// What a disk and a clock do wrong, for a program that is started with this library in LD_PRELOAD: calls on files under
-// one folder fail, wait or end the process, and the wall clock is moved. A block of memory, which is a file named by
-// MAXSIM_FAULTS, says when; the test maps it too. MAXSIM_FAULTS_UNDER names the folder.
+// Simulates faults of a disk and a clock for a program that is started with this library in LD_PRELOAD. Calls on
+// files under one folder fail, wait or end the process, and the wall clock is moved. MAXSIM_FAULTS_UNDER names the
+// folder. MAXSIM_FAULTS names a file, which both the library and the test map into memory: the test switches faults
+// on there.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// Fields are what faults.py writes, in this order.
+// The memory that faults.py writes: it must use the same fields in the same order.
 struct control {
   _Atomic int64_t write_error;    // errno of write and its like; 0: none
   _Atomic int64_t sync_error;     // errno of fsync and fdatasync
@@ -67,7 +68,7 @@ static void count_down(void) {
   if (left == 1) kill(getpid(), SIGKILL);
 }
 
-// Returns the error that a write to the file is to fail with, or 0.
+// Returns the error with which a write to the file must fail, or 0.
 static int write_fault(int file) {
   const int64_t error = atomic_load(&control->write_error);
   if ((error == 0 && atomic_load(&control->kill_after) == 0) || !is_ours(file)) return 0;
@@ -167,7 +168,8 @@ ssize_t pread64(int file, void* data, size_t size, off64_t offset) {
   return NEXT(pread64)(file, data, size, offset);
 }
 #undef fread_unlocked
-// The log's database reads some files through stdio, whose own calls no library can stand before.
+// RocksDB reads some files through stdio. A preloaded library cannot intercept the system calls that stdio makes, so
+// the fault must be in the function of stdio itself.
 size_t fread_unlocked(void* data, size_t size, size_t count, FILE* file) {
   const int error = read_fault(fileno(file));
   if (error != 0) {
@@ -178,7 +180,8 @@ size_t fread_unlocked(void* data, size_t size, size_t count, FILE* file) {
   return NEXT(fread_unlocked)(data, size, count, file);
 }
 
-// The wall clock. Waits until a time of it go by the kernel's clock, from which the same step is taken back.
+// The wall clock. A wait until a time of the wall clock uses the kernel's clock, so the step is subtracted from that
+// time.
 
 int clock_gettime(clockid_t clock, struct timespec* time) {
   const int failed = (int)syscall(SYS_clock_gettime, clock, time);
@@ -197,7 +200,8 @@ time_t time(time_t* result) {
   return now.tv_sec;
 }
 
-// Monotonic times are small: a machine is not up for thirty years.
+// Subtracts the step from a time of the wall clock, and leaves a monotonic time unchanged. A monotonic time is less
+// than 1e9 s, because no machine is up for thirty years.
 static struct timespec without_step(const struct timespec* until) {
   struct timespec real = *until;
   if (real.tv_sec > 1000000000) real.tv_sec -= atomic_load(&control->clock_seconds);

@@ -1,4 +1,4 @@
-"""Runs a nats-server with JetStream in a folder, ends it in every way, and asks its API."""
+"""Starts a nats-server with JetStream in a folder, stops or kills it, and calls its API."""
 
 import base64
 import json
@@ -27,8 +27,9 @@ def free_port():
 
 
 class NatsServer:
-    """Keeps its port over restarts. Stops with the with-statement, by SIGKILL. `more` is of its configuration, `host`
-    an address of its own, and `prefix` the program that starts it there."""
+    """A nats-server, which keeps its port when it is restarted. The end of the with-statement kills it by SIGKILL.
+    `more` is text to add to its configuration. `host` is the address it listens at. `prefix` is a command that runs
+    the program, e.g. in the network of that address."""
 
     def __init__(self, folder, max_payload=1 << 20, more="", host="127.0.0.1", prefix=()):
         self.host, self.prefix = host, list(prefix)
@@ -54,7 +55,7 @@ class NatsServer:
         self.wait()
 
     def begin(self):
-        log = open(self.folder / "nats.log", "ab")  # pylint: disable=consider-using-with  the process has it
+        log = open(self.folder / "nats.log", "ab")  # pylint: disable=consider-using-with  the process uses it
         with log:
             command = [*self.prefix, find_program(), "-c", str(self._config)]
             self.process = subprocess.Popen(
@@ -84,18 +85,18 @@ class NatsServer:
         return (self.folder / "nats.log").read_text(errors="replace")
 
     def ask(self, subject, payload=b""):
-        """Returns the answer of JetStream's API to a request, as JSON."""
+        """Sends a request to JetStream's API. Returns the answer, parsed from JSON."""
         return json.loads(self.request(f"$JS.API.{subject}", payload))
 
     def request(self, subject, payload=b"", timeout_s=2.0):
-        """Returns the answer to a message."""
+        """Sends a message to a subject. Returns the answer."""
         return next(self.requests(subject, [payload], timeout_s))
 
     def requests(self, subject, payloads, timeout_s=2.0):
-        """Yields the answers to messages of one subject, one after the other."""
+        """Sends messages to one subject, each after the answer to the previous message. Yields the answers."""
         with socket.create_connection((self.host, self.port), timeout_s) as connection:
             stream = connection.makefile("rwb")
-            stream.readline()  # INFO
+            stream.readline()  # skips the server's INFO line
             stream.write(b'CONNECT {"verbose":false,"pedantic":false,"headers":false}\r\nSUB answer 1\r\n')
             for payload in payloads:
                 stream.write(f"PUB {subject} answer {len(payload)}\r\n".encode() + payload + b"\r\n")
@@ -129,7 +130,8 @@ class NatsServer:
 
 
 class NatsCluster:
-    """Three servers, each with one copy of a stream that has three; otherwise as NatsServer."""
+    """A cluster of three NatsServers. Each server holds one copy of a stream with three copies. The methods are
+    those of NatsServer."""
 
     def __init__(self, folder, max_payload=1 << 20):
         routes = [free_port() for _ in range(3)]

@@ -103,7 +103,7 @@ def test_reads_go_on_while_jetstream_is_away(world, _):
     expect("nats.url" in refused[0].details() or "nats.timeout" in refused[0].details(), refused[0].details())
     eventually(lambda: "nats.url" in world.live("a").error, "GetInfo says that NATS is away")
     expect(world.ranking("a") == before, "a search has another answer while NATS is away")
-    # A server that starts meanwhile serves what it has.
+    # A server that starts while NATS is away serves the documents in its own folder.
     a.stop()
     world.start("a")
     expect(world.ranking("a") == before, "a search has another answer after a start without NATS")
@@ -147,7 +147,8 @@ def test_a_snapshot_begins_a_server(world, _):
     upsert(a, "behind", 1)
     purged = world.nats.ask(f"STREAM.PURGE.{STREAM}", f'{{"seq":{sequence - 10}}}'.encode())
     expect(purged.get("success"), f"purge: {purged}")
-    # The server that was away lacks the messages that are gone; a server that starts from the snapshot has them.
+    # Server b was stopped, and the messages that it has not applied were purged. Server c starts from the snapshot,
+    # which contains the effect of these messages.
     world.start("b")
     eventually(lambda: "snapshot" in world.live("b").error, f"b needs a snapshot: {world.live('b').error}")
     expect(len(world.ranking("b")[0]) > 0, "reads go on")
@@ -167,7 +168,7 @@ def test_a_foreign_stream_is_refused(world, _):
     world.wait_connected("a")
     upsert(a, "x", 1, '{"v":1}')
     world.nats.ask(f"STREAM.DELETE.{STREAM}")
-    b = world.add("b")  # which makes it anew
+    b = world.add("b")  # makes a new stream of the same name
     world.wait_connected("b")
     upsert(b, "y", 1)
     eventually(lambda: "made anew" in world.live("a").error, f"a refuses the new stream: {world.live('a').error}")
@@ -199,7 +200,7 @@ def test_a_message_has_a_largest_size(world, _):
 
 
 def test_a_majority_of_nats_is_enough(world, seed):
-    """With three copies of the stream, its leader is killed again and again while both servers are written to."""
+    """The stream has three copies. The test kills its leader again and again while clients write to both servers."""
     world.nats.start()
     for name in "ab":
         world.add(name, flags=world.flags(**{"nats.replicas": 3, "nats.timeout": "10s"}))
@@ -222,7 +223,8 @@ def test_a_majority_of_nats_is_enough(world, seed):
 
 
 def test_partitions_apply_their_own_writes(world, seed):
-    """A server of the whole collection, and one of each half: together the halves answer as the whole does."""
+    """One server has the whole collection, two others have one half each. The merged answers of the halves equal the
+    answer of the whole."""
     command = [world.programs / "maxsim-shard", "split", world.folder / "base", "--into", "2"]
     command += ["--output", world.folder / "parts"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
@@ -243,7 +245,7 @@ def test_partitions_apply_their_own_writes(world, seed):
             held.pop(id, None)
             continue
         payload = f'{{"n":{i}}}'
-        try:  # one of the halves has the id
+        try:  # The id belongs to exactly one of the halves. The other half refuses it.
             upsert(world.servers["half-0"], id, i // 2, payload)
         except grpc.RpcError as error:
             expect(error.code() == grpc.StatusCode.INVALID_ARGUMENT and "slot" in error.details(), error.details())

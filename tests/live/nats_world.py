@@ -1,4 +1,4 @@
-"""A NATS server, and servers of one collection that follow its stream: what nats_test.py writes to and reads from."""
+"""The servers of nats_test.py: a NATS server, and several maxsimd that serve one collection and follow its stream."""
 
 import pathlib
 import shutil
@@ -37,7 +37,7 @@ def eventually(condition, what, limit_s=60):
 
 
 class World:
-    """nats-server, and servers of one collection, each with a copy of one build."""
+    """A nats-server, and several maxsimd. Each maxsimd serves its own copy of the same built collection."""
 
     def __init__(self, programs, folder, nats=nats_server.NatsServer, max_payload=1 << 20):
         self.programs, self.folder = programs, pathlib.Path(folder)
@@ -67,7 +67,7 @@ class World:
         }
 
     def add(self, name, source=None, flags=None):
-        """Makes a server with a copy of a folder, and starts it."""
+        """Starts a new server on a copy of the folder `source`."""
         folder = self.folder / name
         folder.mkdir()
         shutil.copytree(source or self.folder / "base", folder / "collection")
@@ -86,10 +86,10 @@ class World:
             eventually(lambda name=name: not self.live(name).error, f"{name} takes writes: {self.live(name).error}")
 
     def settle(self, *names):
-        """Waits until the servers have applied all that the stream has, and returns its last sequence.
+        """Waits until the servers have applied all messages of the stream. Returns the stream's last sequence.
 
-        The stream is asked again each time: a write of unknown outcome may still reach it, and after a change of leader
-        it may tell an older state for a while."""
+        Asks for the last sequence again each time: a write of unknown outcome may still reach the stream, and for a
+        while after a change of leader the stream may report an older sequence."""
         seen = {}
 
         def have_settled():
@@ -109,7 +109,8 @@ class World:
     def ranking(self, name, seed=1):
         answer = self.servers[name].rerank(client.rerank_request(NAME, rows_of([9, seed]), top_k=10_000))
         ranking = client.Ranking(answer.results[0])
-        # Each server makes its own codes, with the same bits: a scan finds and leaves out the same documents on each.
+        # Each server computes its own codes. They have the same bits, so a scan finds the same documents on each
+        # server.
         request = client.rerank_request(NAME, rows_of([9, seed]), top_k=5, refinement=client.proven(7))
         by_codes = client.Ranking(self.servers[name].rerank(request).results[0])
         return ranking.ids, ranking.scores, ranking.payloads, by_codes.essence(), str(by_codes.refinement)

@@ -1,4 +1,4 @@
-"""Writers to servers of one stream, and the check that what they wrote is there."""
+"""Writers to servers that follow one stream, and the check that the servers have the written documents."""
 
 import random
 import threading
@@ -12,14 +12,14 @@ from nats_world import APPLIED, NAME, NUM_IDS, expect, rows_of
 
 
 class Writer:
-    """Writes to one server, to ids that all writers share, until it is told to stop. Notes the outcome of each write;
-    None if it is unknown."""
+    """Writes to one server until `stop` is set. All writers use the same ids. Notes the outcome of each write, or
+    None if the call failed, so that the outcome is unknown."""
 
     def __init__(self, server, number, seed):
         self.server, self.number = server, number
         self.chooser = random.Random(seed * 10 + number)
-        self.writes = {}  # payload: (id, outcome, sequence)
-        self.deletes = []  # (id, outcome, sequence)
+        self.writes = {}  # payload: (id, (outcome, sequence) or None)
+        self.deletes = []  # (id, (outcome, sequence) or None)
         self.stop = threading.Event()
         self.problem = ""
         self.thread = threading.Thread(target=self.run)
@@ -65,7 +65,8 @@ class Writer:
 
 
 def check_writes(world, writers, names):
-    """Every acknowledged write is there, or a later one of its id; nothing is there twice."""
+    """Checks that each server has the newest acknowledged write of every id, or one of unknown outcome, and that no
+    two acknowledged writes have the same sequence."""
     last = world.settle(*names)
     known, unknown, attempts = {}, {}, 0
     for writer in writers:

@@ -1,4 +1,4 @@
-"""The vectors, queries and payloads that the numbers in operations stand for."""
+"""Makes vectors, queries and payloads from the numbers in operations."""
 
 import json
 
@@ -6,7 +6,8 @@ import numpy as np
 
 
 def vectors(seed, dim):
-    """The token vectors that a number stands for: mostly few, now and then more than a tile of any kernel."""
+    """Returns the token vectors for a number: mostly 1 to 8, for every 17th number 30 to 69, more than a tile of any
+    kernel."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 9)) if seed % 17 else int(rng.integers(30, 70))
     return (rng.standard_normal((count, dim)) * rng.choice([1, 1, 1, 30, 0.01])).astype(np.float32)
@@ -18,7 +19,8 @@ def query_vectors(seed, dim):
 
 
 def payload_of(number):
-    """The payload that a number stands for; none for 0. Members of some are apart by white space."""
+    """Returns the payload for a number, or an empty text for 0. Every fifth payload has white space between
+    members."""
     if number == 0:
         return ""
     separators = (", ", " : ") if number % 5 == 0 else (",", ":")

@@ -1,4 +1,4 @@
-"""Random setups and operations for world.py, and the shortest sequence of operations that still fails."""
+"""Makes random setups and operations for world.py, and shortens a sequence of operations that fails."""
 
 import copy
 import random
@@ -25,7 +25,7 @@ def setup_of(seed, num_ids=NUM_IDS):
 
 
 class Generator:
-    """Gives operations by chance. What they name depends on nothing but the seed."""
+    """Makes random operations. The ids and numbers in them depend only on the seed."""
 
     def __init__(self, seed, id_type):
         self.chooser = random.Random(seed)
@@ -40,7 +40,8 @@ class Generator:
 
     def _document(self):
         chooser = self.chooser
-        # Vectors are few too: documents of the same vectors have the same score, and the order decides.
+        # There are only 60 different sets of vectors: documents with the same vectors have the same score, so that
+        # the collection's order decides about their ranks.
         version = chooser.randrange(1, 6) if chooser.random() < 0.35 else 0
         payload = chooser.randrange(1, 40) if chooser.random() < 0.5 else 0
         return [self._id(), chooser.randrange(60), version, payload, chooser.choice(["f32", "f32", "f16"])]
@@ -48,7 +49,7 @@ class Generator:
     def _documents(self, largest):
         made = [self._document() for _ in range(self.chooser.randint(1, largest))]
         if self.chooser.random() < 0.3:
-            made.append([made[0][0], *self._document()[1:]])  # an id twice in a call
+            made.append([made[0][0], *self._document()[1:]])  # the same id twice in one call
         return made
 
     def next(self):
@@ -88,8 +89,8 @@ class Generator:
 
 
 def shrink(operations, fails, seconds):
-    """Returns a shorter list of operations for which fails(operations) is true too: delta debugging (Zeller &
-    Hildebrandt 2002) over the operations, and then over the documents and ids in them. Tries for that long at most."""
+    """Returns a shorter list of operations for which fails(operations) is still true. Uses delta debugging (Zeller &
+    Hildebrandt 2002), first on the operations, then on the documents and ids in them. Stops after `seconds`."""
     until = time.monotonic() + seconds
 
     def minimize(items, still_fails):

@@ -1,8 +1,8 @@
 """The contents that a live collection must have after a sequence of writes, and the exact scores of its documents.
 
-The oracle keeps documents in the order of their last upsert, after those that the collection began with. Vectors are
-brought to the collection's storage as the server does it; scores are FP64, and an answer may differ from them by
-TOLERANCE of the magnitude that kernels/reference.h defines.
+The oracle keeps the documents that the collection began with first, and after them the upserted documents in the
+order of their last upsert. It converts vectors to the collection's storage type as the server does. It computes
+scores in FP64. A server's score may differ by TOLERANCE times the magnitude that kernels/reference.h defines.
 """
 
 import json
@@ -15,8 +15,8 @@ import numpy as np
 TOLERANCE = 1e-5
 APPLIED, STALE, NOT_FOUND = 1, 2, 3  # maxsim.v1.WriteOutcome
 
-# A delete with a version counts the bytes of its id and BYTES_PER_VERSION. The version is forgotten once later deletes
-# have counted more than REMEMBERED_BYTES (collection/log/version_memory.h).
+# Each delete with a version counts the bytes of its id plus BYTES_PER_VERSION. The server forgets the version once
+# the deletes after it count more than REMEMBERED_BYTES (collection/log/version_memory.h).
 REMEMBERED_BYTES = 128 << 20
 BYTES_PER_VERSION = 64
 
@@ -25,7 +25,7 @@ _MASK = (1 << 64) - 1
 
 
 def rotation_signs(seed, rotation_round, dim):
-    """Returns 1 or -1 for each column: bits of SplitMix64 (kernels/quantize.h)."""
+    """Returns a sign, 1 or -1, for each column. The signs are bits of SplitMix64 (kernels/quantize.h)."""
     signs = []
     for word in range(-(-dim // 64)):
         bits = (seed + (rotation_round * 64 + word + 1) * 0x9E3779B97F4A7C15) & _MASK
@@ -37,7 +37,7 @@ def rotation_signs(seed, rotation_round, dim):
 
 
 def hadamard(columns):
-    """Takes the transform of [n, span] in FP32, by sums and differences at the distances 1, 2, 4, ..."""
+    """Returns the Hadamard transform of [n, span] in FP32, by sums and differences at the distances 1, 2, 4, ..."""
     count, span = columns.shape
     distance = 1
     while distance < span:
@@ -59,7 +59,7 @@ def rotate(seed, rows):
 
 
 def quantize(rows):
-    """Returns the elements and the one scale of rotated rows."""
+    """Returns the i8 elements of rotated rows, and the scale that all of them share."""
     largest = np.abs(rows).max()
     if largest < np.float32(1e-30):
         return np.zeros(rows.shape, np.int8), np.float32(0)
@@ -67,13 +67,13 @@ def quantize(rows):
 
 
 class Storage:
-    """Brings vectors to the form that a collection stores, and queries to the form that they are scored in."""
+    """Converts vectors to the form that a collection stores, and queries to the form that the server scores."""
 
     def __init__(self, storage, dim, rotation_seed=0):
         self.storage, self.dim, self.rotation_seed = storage, dim, rotation_seed
 
     def store(self, rows):
-        """Returns the elements as they are stored, and the scale (0 where there is none)."""
+        """Returns the elements as a collection stores them, and their scale (0 for a storage type without scales)."""
         rows = np.asarray(rows, np.float32)
         if self.storage == "i8":
             return quantize(rotate(self.rotation_seed, rows))
@@ -91,7 +91,8 @@ class Storage:
 
 
 class Document:
-    """One document as it is stored. `vectors` are those that were written, for building a collection of them."""
+    """One document as the collection stores it. `vectors` are the written ones, from which build_collection()
+    builds."""
 
     __slots__ = ("vectors", "elements", "scale", "values", "payload", "sequence")
 
@@ -110,7 +111,7 @@ class Document:
 
 
 class Candidates:
-    """The rows of some documents, in order, ready to be scored."""
+    """Some documents in order, with their rows in one array for scoring."""
 
     def __init__(self, documents):
         self.documents = documents
@@ -119,7 +120,7 @@ class Candidates:
         self.rows = np.concatenate([one.values for one in documents]) if documents else None
 
     def scores(self, query, weights=None):
-        """Returns the FP64 scores and the magnitudes that errors are relative to."""
+        """Returns the FP64 score of each document, and the magnitude that its error is relative to."""
         if not self.documents:
             return np.zeros(0), np.zeros(0)
         weights = np.ones(len(query)) if weights is None else np.asarray(weights, np.float64)
@@ -129,14 +130,14 @@ class Candidates:
 
 
 class Oracle:
-    """A live collection by the contract of documents.proto, in memory and without haste."""
+    """A live collection as documents.proto specifies it, simple and in memory."""
 
     def __init__(self, storage, id_type):
         self.storage, self.id_type = storage, id_type
-        self.documents = {}  # by id, in the collection's order
-        self.versions = {}  # by id, of written and of deleted documents, also those that are forgotten
-        self.deleted_at = {}  # by id that was deleted with a version: `deleted_bytes` just after that delete
-        self.deleted_bytes = 0  # of all deletes with a version
+        self.documents = {}  # Document by id, in the collection's order
+        self.versions = {}  # last version by id, also of deleted documents and of those that the server forgot
+        self.deleted_at = {}  # by id deleted with a version: `deleted_bytes` just after the delete
+        self.deleted_bytes = 0  # sum over all deletes with a version
         self.sequence = 0
         self._whole = None
 
@@ -148,7 +149,7 @@ class Oracle:
         return other
 
     def reset(self):
-        """Says that `documents` were changed from outside."""
+        """Must be called after the caller changed `documents`."""
         self._whole = None
 
     def whole(self):
@@ -157,12 +158,13 @@ class Oracle:
         return self._whole
 
     def begin_with(self, id, vectors, payload=""):
-        """Adds a document of the generation that the collection begins with."""
+        """Adds a document of the collection's first generation."""
         self.documents[id] = Document(self.storage, vectors, payload)
         self._whole = None
 
     def version_of(self, id):
-        """Returns the version that the version of a write must exceed; 0 if the id has none, or it is forgotten."""
+        """Returns the last version of the id, which the next write's version must exceed. Returns 0 if the id has no
+        version or the server forgot it."""
         if self.deleted_bytes - self.deleted_at.get(id, self.deleted_bytes) > REMEMBERED_BYTES:
             return 0
         return self.versions.get(id, 0)
@@ -178,12 +180,12 @@ class Oracle:
         return False
 
     def _note_deleted(self, id):
-        """Counts the delete with a version."""
+        """Counts the bytes of a delete with a version."""
         self.deleted_bytes += BYTES_PER_VERSION + (8 if self.id_type == "int64" else len(id.encode()))
         self.deleted_at[id] = self.deleted_bytes
 
     def upsert(self, id, vectors, payload="", version=0):
-        """Returns the outcome of one document's write."""
+        """Applies the upsert of one document. Returns its outcome."""
         if self._is_stale(id, version):
             return STALE
         self.sequence += 1
@@ -193,8 +195,8 @@ class Oracle:
         return APPLIED
 
     def delete(self, id, version=0):
-        """Returns the outcome. A delete that finds nothing may have a sequence or not, which the
-        caller counts; one without a version changes nothing then."""
+        """Applies the delete of one id. Returns its outcome. If the id has no document, a delete without a version
+        changes nothing. The server may give a delete with a version a sequence, which the caller must count."""
         if version == 0 and id not in self.documents:
             return NOT_FOUND
         if self._is_stale(id, version):
@@ -212,13 +214,14 @@ class Oracle:
         return list(self.documents)
 
     def build(self, programs, folder, name, *options):
-        """Writes the documents, one at least, as a new static collection, with these arguments of maxsim-shard too."""
+        """Builds a new static collection of the documents, at least one. `options` are further arguments of
+        maxsim-shard."""
         build_collection(programs, folder, name, self.storage, self.documents, *options)
 
 
 def build_collection(programs, folder, name, storage, documents, *options):
-    """Builds documents by id with maxsim-shard. Each has its vectors as they were written. `options` are more of its
-    arguments."""
+    """Builds a collection with maxsim-shard from `documents` (a Document by id), of which it uses the vectors as they
+    were written. `options` are further arguments of maxsim-shard."""
     source = folder.with_name(folder.name + "-source")
     source.mkdir()
     np.save(source / "tokens.npy", np.concatenate([one.vectors for one in documents.values()]).astype(np.float32))
@@ -240,9 +243,10 @@ def build_collection(programs, folder, name, storage, documents, *options):
 
 
 def check_result(result, ids, candidates, query, top_k, weights=None, ordinals=None):
-    """Compares the ranking of one query with exact scores. `ids` are those of the candidates, in order; `ordinals` is
-    None where positions count from 0 in `ids`, or else a dictionary that learns the position of each id, which must
-    grow in the order of `ids`. Returns why the ranking is wrong, or ""."""
+    """Compares the ranking of one query with exact scores. `ids` are the candidates' ids, in order. If `ordinals` is
+    None, the ranking's positions must be indices into `ids`. Otherwise `ordinals` is a dictionary that collects the
+    position of each id, and the positions must grow in the order of `ids`. Returns why the ranking is wrong, or
+    ""."""
     scores, magnitudes = candidates.scores(query, weights)
     place = {id: index for index, id in enumerate(ids)}
     found = [place.get(id) for id in result.ids]
@@ -274,7 +278,7 @@ def check_result(result, ids, candidates, query, top_k, weights=None, ordinals=N
 
 
 def learn_ordinals(result, ids, found, ordinals):
-    """Checks that ordinals grow in the collection's order."""
+    """Adds the result's positions to `ordinals`. Returns an error if they do not grow in the collection's order."""
     for index, position in zip(found, result.positions):
         if ordinals.setdefault(ids[index], position) != position:
             return f"{ids[index]!r} has the ordinal {position}, and had {ordinals[ids[index]]} in the same snapshot"

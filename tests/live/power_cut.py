@@ -1,4 +1,5 @@
-"""A World that records what happens on its disk, and can go on with what the disk may hold after a power cut."""
+"""A World that records the changes on its disk, and can continue from a state that the disk may have after a power
+cut. """
 
 import dataclasses
 import itertools
@@ -10,17 +11,17 @@ import server as client
 from maxsim.v1 import admin_pb2, rerank_pb2
 from world import ALL, NAME, World, expect
 
-# Numbers of the documents that each further collection gets (do_create).
+# do_create() writes the documents with these numbers to each collection that it makes.
 MADE_IDS = (3, 4)
 
 
 @dataclasses.dataclass
 class State:
-    """The contents that the server must have. `oracle` is None while the world's own collection does not exist."""
+    """The state that the server must have. `oracle` is None while the world's own collection does not exist."""
 
     oracle: object
-    made: dict  # by name of each further collection: whether its documents were written
-    snapshots: dict  # oracles, by name of the folder
+    made: dict  # by name of a collection that do_create() made: whether its documents were written
+    snapshots: dict  # the oracle of each snapshot, by the name of its folder
 
     def copy(self):
         return State(self.oracle and self.oracle.copy(), dict(self.made), dict(self.snapshots))
@@ -28,15 +29,15 @@ class State:
 
 @dataclasses.dataclass
 class Step:
-    """The effect of one operation. `between` are states that it may have reached before it was acknowledged."""
+    """The effect of one operation. `between` lists the states that may exist before the operation is acknowledged."""
 
-    position: int  # in the record, at the acknowledgement
+    position: int  # length of the record in bytes when the operation was acknowledged
     between: list
     after: State
 
 
 class RecordedWorld(World):
-    """Everything on the disk is in the folder `root`, which is recorded from `begin_record` on."""
+    """A World with all its collections in the folder `root`. After begin_record(), all changes there are recorded."""
 
     def __init__(self, programs, library, folder, setup):
         self.root = pathlib.Path(folder).resolve() / "disk"
@@ -48,7 +49,7 @@ class RecordedWorld(World):
         self._numbers = itertools.count()
 
     def begin_record(self):
-        """Records from now on. What is in the folder now counts as synced."""
+        """Starts a record. The present content of the folder counts as synced."""
         place = self.folder / f"recording-{len(list(self.folder.glob('recording-*')))}"
         place.mkdir()
         self.recording = disk.Recording(self.library, self.root, place)
@@ -66,7 +67,7 @@ class RecordedWorld(World):
         self.steps.append(Step(self.recording.position(), list(between), self.state.copy()))
 
     def do(self, operation):
-        """Does an operation. Notes the state after it, and the position in the record where it was acknowledged."""
+        """Does an operation. Notes the state after the operation, and the record's length at its acknowledgement."""
         between = []
         if operation["op"] == "stream":
             whole = self.oracle
@@ -79,7 +80,7 @@ class RecordedWorld(World):
         self.note(between)
 
     def server_collections(self):
-        """Returns the collections to start the server with. Those that it created it knows itself."""
+        """Returns the collections to start the server with. The server itself restores those that it created."""
         return {NAME: f"{self.path},live"} if self.setup["num_base"] else {}
 
     def do_kill(self, _):
@@ -96,7 +97,7 @@ class RecordedWorld(World):
         name = f"made-{operation['number']}"
         if name in self.state.made:
             return
-        path = self.root / "deep" / f"{name}-{next(self._numbers)}"  # never used before: a dropped one keeps its folder
+        path = self.root / "deep" / f"{name}-{next(self._numbers)}"  # a new name: a dropped one keeps its folder
         request = admin_pb2.CreateCollectionRequest(name=name, path=str(path), dim=self.dim)
         request.storage, request.id_type = rerank_pb2.DATA_TYPE_F32, rerank_pb2.ID_TYPE_STRING
         self.server.admin.CreateCollection(request, timeout=client.CALL_LIMIT_S)
@@ -116,7 +117,7 @@ class RecordedWorld(World):
             del self.state.made[name]
 
     def do_keep(self, _):
-        """Makes a snapshot and keeps it, to be checked after a power cut."""
+        """Makes a snapshot and keeps it. recover() checks it after a power cut."""
         path = self._new_folder("kept")
         self.server.snapshot(NAME, self.root / path.name)
         self.state.snapshots[path.name] = self.oracle.copy()
@@ -124,14 +125,14 @@ class RecordedWorld(World):
     # After a power cut.
 
     def states_at(self, position):
-        """Returns the states that the disk may have if the power failed at a position of the record."""
+        """Returns the states that the server may have if the power failed at this position of the record."""
         last = max(index for index, step in enumerate(self.steps) if step.position <= position)
         following = self.steps[last + 1 : last + 2]
         return [self.steps[last].after, *(one for step in following for one in [*step.between, step.after])]
 
     def cut(self, entries, count, choice, ignored=None):
-        """Gives the disk contents that it may have if the power failed after `count` entries. Returns the states that
-        the server may have after such a cut."""
+        """Replaces the disk's contents by some that it may have if the power failed after `count` entries. Returns
+        the states that the server may have after such a cut."""
         self.server.kill()
         position = entries[count - 1].end if count else 0
         shutil.rmtree(self.root)
@@ -142,8 +143,8 @@ class RecordedWorld(World):
         return states
 
     def recover(self, states):
-        """Starts the server and finds out which of the states it has. That becomes the state of the world. Call
-        begin_record() before, to record the recovery as well."""
+        """Starts the server and finds out which of the states it has. That state becomes the state of the world. To
+        record the recovery as well, call begin_record() before recover()."""
         self.server.start(self.server_collections())
         infos = {name: self.server.info(name) for name in [NAME, *{name for state in states for name in state.made}]}
         self._recover_world(states, infos[NAME])
@@ -169,20 +170,21 @@ class RecordedWorld(World):
         self.check_everything()
 
     def check_everything(self):
-        """Compares all documents, absent ids and versions of both with the oracle's."""
+        """Compares all documents, the absent ids, and the versions of eight ids, deleted ones first, with the
+        oracle."""
         self.check_all()
         self.check_whole(NAME, 1, ALL)
         known = {self.id_of(k): k for k in [*range(80), *range(1001, 1030)]}
         absent = [id for id in known if id not in self.oracle.documents]
         self.check_get(NAME, absent, False)
         versioned = [(id, version) for id, version in self.oracle.versions.items() if id in known]
-        versioned.sort(key=lambda one: one[0] in self.oracle.documents)  # of deleted documents first
+        versioned.sort(key=lambda one: one[0] in self.oracle.documents)  # deleted ids first
         stale = [[known[id], 1, version, 0, "f32"] for id, version in versioned[:8]]
         if stale:
             self.do_upsert({"docs": stale})
 
     def _check_made(self, name, info, states):
-        """Compares a further collection with what may be there."""
+        """Compares a collection that do_create() made with what it may hold after the power cut."""
         may_be = [state.made.get(name) for state in states]
         if not is_served(info):
             expect(None in may_be, f"{name} is not served: {info.error if info else 'it is not listed'}")

@@ -1,11 +1,11 @@
-"""The power fails while documents are written, compacted and copied and collections are made, at moments chosen by
-chance: nothing that was acknowledged is lost, and nothing appears that was never written.
+"""The power fails at random moments while a server writes documents, compacts, makes snapshots and creates
+collections. No acknowledged write is lost, and no document appears that was never written.
 
     power_cut_test.py FOLDER_OF_THE_PROGRAMS FOLDER_TO_COMPILE_IN
 
-recorder.c records what maxsimd and maxsim-shard do to their files; disk.py makes states of them that a disk may have
-after a power cut; a server is started with each. MAXSIM_TEST_SEED sets the seed, MAXSIM_LIVE_POWER_CUTS the number of
-cuts.
+recorder.c records the changes that maxsimd and maxsim-shard make to their files. From this record disk.py computes
+states that the disk may have after a power cut. The test starts a server on each of these states. MAXSIM_TEST_SEED
+sets the seed, MAXSIM_LIVE_POWER_CUTS the number of cuts.
 """
 
 import collections
@@ -36,13 +36,14 @@ SETUPS = {
 }  # fmt: skip
 OPERATIONS = 45
 AFTER = 6  # operations after a power cut
-# Syncs that a program may forget: those of folders, or of files whose paths contain one of the other texts.
+# Syncs that a faulty program might leave out: the syncs of folders, or of files whose paths contain one of these
+# texts.
 FORGOTTEN = ["folders", ".log", ".sst", "MANIFEST", ".json.tmp", ".safetensors.tmp"]
 KINDS = {"upsert", "stream", "delete", "compact", "reload", "kill", "restart"}
 
 
 class Operations:
-    """Gives operations by chance, those of operations.py and those of power_cut.py."""
+    """Makes random operations: those of operations.py and those of power_cut.py."""
 
     def __init__(self, seed, id_type):
         self.chooser = random.Random(seed)
@@ -95,7 +96,7 @@ class PowerCutTest(unittest.TestCase):
             self.assertGreater(counts[kind], 0, f"no entry of kind {kind} was recorded")
 
     def _cut_twice(self, world, entries, chooser, what):
-        """Cuts the power. In a quarter of the cases cuts it again, during what the server does after the first cut."""
+        """Cuts the power. In a quarter of the cases cuts it again while the server recovers from the first cut."""
         recording, steps = world.recording, world.steps
         again = chooser.random() < 0.25
         self._cut(world, entries, chooser, what, again)
@@ -135,7 +136,7 @@ class PowerCutTest(unittest.TestCase):
         world.check_everything()
 
     def test_a_sync_that_is_forgotten_is_found(self):
-        """Shows that the checks can fail: they do if the syncs of some files are left out of the record."""
+        """Shows that the checks can fail: they must fail if the record lacks the syncs of some files."""
         name = "built and compacted in the background"
         world = self.recorded(name, 15)
         entries = world.recording.read()
@@ -145,9 +146,9 @@ class PowerCutTest(unittest.TestCase):
                 self.assertNotEqual(self._find(world, entries, forgotten), "", "no cut of the power shows it")
 
     def _find(self, world, entries, forgotten, tries=10):
-        """Tries some power cuts without the syncs of what is `forgotten`. Returns what is wrong after one of them, or
-        an empty text. Without the syncs of folders, no change of a name survives that was not synced; else no such
-        write does."""
+        """Tries some power cuts as if the program had left out the syncs that `forgotten` names, one of FORGOTTEN. If
+        these are the folders' syncs, all writes but no unsynced changes of names survive; otherwise all changes of
+        names but no unsynced writes. Returns the first error found, or an empty text."""
         is_folders = forgotten == "folders"
         chooser = random.Random(SEED)
         for count in [len(entries), *(chooser.randint(len(entries) // 3, len(entries)) for _ in range(tries))]:

@@ -1,11 +1,12 @@
-"""Many clients write to a live collection and read at once what they wrote, while it is compacted and reloaded.
+"""Many clients write to a live collection and immediately read their own writes, while the server compacts and
+reloads.
 
     read_your_writes_test.py FOLDER_OF_THE_PROGRAMS [--seconds 10] [--clients 8] [--seed S] [--codes PLANES]
 
-A write is seen by every request after its acknowledgement, of its own client and of others, with min_sequence and
-without; what is deleted is gone at once; and no client sees an older snapshot after a newer one. With --codes clients
-search by codes too, which find what an exact search would. MAXSIM_TEST_SEED and
-MAXSIM_LIVE_SECONDS set seed and duration too.
+After a write is acknowledged, every request of every client sees it, with or without min_sequence. After a delete is
+acknowledged, no request finds the document. No client sees an older snapshot after a newer one. With --codes, clients
+also search by codes, and must find the documents that an exact search finds. MAXSIM_TEST_SEED and MAXSIM_LIVE_SECONDS
+are other ways to set seed and duration.
 """
 
 import argparse
@@ -59,7 +60,7 @@ class Stress:
             self.stop.set()
 
     def maintain(self, chooser):
-        """Compacts and reloads."""
+        """Compacts or reloads the collection, then waits for up to 50 ms."""
         try:
             if chooser.random() < 0.7:
                 self.counts["compacted"] += self.server.compact(NAME).changed
@@ -71,7 +72,7 @@ class Stress:
 
 
 class Client:
-    """One client, on a connection of its own, with ids of its own."""
+    """One client, which has its own connection and writes only its own ids."""
 
     def __init__(self, stress, number):
         self.stress, self.number = stress, number
@@ -81,13 +82,13 @@ class Client:
         self.documents = client.documents_pb2_grpc.DocumentsStub(channel)
         self.count = 0
         self.mine = {}  # id: (count, vectors)
-        self.seen = 0  # the newest sequence that an answer had
+        self.seen = 0  # the highest sequence of all answers so far
 
     def step(self):
         ids = [
             f"c{self.number}-{i}" for i in self.chooser.sample(range(IDS_OF_A_CLIENT), self.chooser.choice([1, 1, 3]))
         ]
-        if self.chooser.random() < 0.1:  # documents of the generation are written too
+        if self.chooser.random() < 0.1:  # writes a document that the collection began with
             ids.append(f"doc-{self.chooser.randrange(self.number, NUM_BASE, self.stress.clients)}")
         if self.chooser.random() < 0.3:
             answer = self.documents.Delete(client.delete_request(NAME, ids), timeout=60)
@@ -139,7 +140,8 @@ class Client:
             expect(payload == wanted and not is_missing, f"{id} has {payload} instead of {wanted}")
 
     def by_scan(self, ids, minimum):
-        """Ranks the whole collection: documents of this client are those that it wrote, with their scores."""
+        """Ranks the whole collection. The ranking must contain this client's documents as it wrote them, with their
+        scores."""
         rows = rows_of(self.count)
         request = client.rerank_request(NAME, rows, top_k=10_000, min_sequence=minimum, return_payloads=True)
         answer = self.reranker.Rerank(request, timeout=60)
@@ -159,8 +161,8 @@ class Client:
         self.stress.counts["scanned"] += 1
 
     def by_codes(self, ids, minimum):
-        """Searches by codes for a document that was written just now. A proven answer has each of this client's documents
-        that scores more than its last result, and none that was deleted or replaced."""
+        """Searches by codes for a document that this client has just written. A proven answer must contain each of
+        this client's documents that scores more than the answer's last result, and no deleted or replaced one."""
         written = [self.mine[id] for id in ids if self.mine[id]]
         rows = written[0][1] if written else rows_of(self.count)
         request = client.rerank_request(
@@ -189,7 +191,7 @@ class Client:
         self.stress.counts["by codes"] += 1
 
     def of_others(self):
-        """Reads what another client was told is there."""
+        """Reads an id after a client's write of it was acknowledged, mostly another client's."""
         id, count, sequence = self.chooser.choice(list(self.stress.told))
         minimum = sequence if self.chooser.random() < 0.5 else 0
         answer = self.documents.Get(client.get_request(NAME, [id], min_sequence=minimum), timeout=60)
@@ -201,7 +203,7 @@ class Client:
 
 
 def check_the_end(stress, clients, server):
-    """Holds the documents that are left against what the clients wrote, also after a restart."""
+    """Compares the collection's documents with those that the clients wrote."""
     wanted = {f"doc-{i}": "" for i in range(NUM_BASE)}
     for one in clients:
         for id, state in one.mine.items():

@@ -1,10 +1,12 @@
-// Records what a program does to the files under one folder, for a program that is started with this library in
-// LD_PRELOAD. MAXSIM_RECORD_UNDER names the folder, without symbolic links; MAXSIM_RECORD the file that gets the entries,
-// outside the folder. disk.py builds from them what a disk may hold after a power cut.
+// Records the changes that a program makes to the files under one folder. The program must be started with this
+// library in LD_PRELOAD. MAXSIM_RECORD_UNDER names the folder, without symbolic links. MAXSIM_RECORD names the file
+// that gets the entries, which must be outside of the folder. From the entries disk.py computes what a disk may hold
+// after a power cut.
 //
-// An entry is in the file before its call returns, and entries are in the order of the calls: one lock is held during
-// both. Syncs are recorded and not done, so that tests do not depend on the speed of a disk. What the record has no
-// entry for, such as a shared mapping that is written to, becomes an entry `unknown`, at which disk.py fails.
+// The library writes an entry before the program's call returns. Entries have the order of the calls, because one
+// lock is held during the call and the writing of its entry. Syncs are recorded but not carried out, so that tests do
+// not depend on the speed of a disk. A change that no kind of entry describes, such as by a writable shared mapping,
+// becomes an entry kUnknown, at which disk.py fails.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +27,7 @@
 // disk.py has the same numbers.
 enum kind { kCreate = 1, kMakeFolder, kRename, kLink, kRemove, kWrite, kResize, kAllocate, kSync, kUnknown };
 
-// In front of the two paths, which follow each other, and the data.
+// The head of an entry. The first path, the second path and the data follow it.
 struct entry {
   uint32_t kind;
   uint32_t path_bytes, second_path_bytes;
@@ -56,7 +58,7 @@ static int is_under(const char* path) {
          (path[under_length] == '/' || path[under_length] == '\0');
 }
 
-// Writes the absolute path of an open file. Returns whether it is under the folder.
+// Gets the absolute path of an open file. Returns whether the path is under the folder.
 static int path_of(int file, char* path) {
   if (record < 0) return 0;
   char link[64];
@@ -72,7 +74,7 @@ static int is_ours(int file) {
   return path_of(file, path);
 }
 
-// Makes a path absolute. Returns whether it is under the folder.
+// Makes a path absolute. Returns whether the path is under the folder.
 static int resolve(int folder, const char* path, char* absolute) {
   if (record < 0) return 0;
   if (path[0] == '/') {
@@ -174,7 +176,8 @@ FILE* fopen64(const char* restrict path, const char* restrict how) {
 
 // Writing.
 
-// Records a write at the file's position, which is behind it, or at `offset`.
+// Records a write after it was done. If `offset` is negative, the write was at the file's position, which is now at
+// the end of the written bytes.
 static void add_write(int file, const struct iovec* parts, int count, int64_t offset, ssize_t done) {
   struct stat info;
   if (done <= 0 || fstat(file, &info) != 0) return;
@@ -205,7 +208,7 @@ ssize_t pwrite(int file, const void* data, size_t size, off_t offset) {
 }
 ssize_t pwrite64(int file, const void* data, size_t size, off64_t offset) { return pwrite(file, data, size, offset); }
 
-// Other ways to write have no entry.
+// Other ways to write, for which there is no kind of entry.
 static void expect_others(int file, const char* call) {
   if (is_ours(file)) add_paths(kUnknown, 0, "", call);
 }
@@ -267,7 +270,7 @@ int posix_fallocate(int file, off_t offset, off_t size) {
 }
 int posix_fallocate64(int file, off64_t offset, off64_t size) { return posix_fallocate(file, offset, size); }
 
-// Syncs. sync_file_range promises nothing, and neither it nor its absence is recorded.
+// Syncs. sync_file_range() guarantees nothing, so it is not recorded.
 
 int fsync(int file) { RECORD_OF_FILE(file, kSync, 0, 0); }
 int fdatasync(int file) { RECORD_OF_FILE(file, kSync, 0, 0); }

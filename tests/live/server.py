@@ -1,4 +1,4 @@
-"""Runs maxsimd with live collections in a folder, ends it in every way, and calls it."""
+"""Starts maxsimd with live collections, stops or kills it, and calls it."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ READY_LIMIT_S = 120
 CALL_LIMIT_S = 120
 REPORT = re.compile(r"^[^\n]*(?:WARNING|ERROR): \w+Sanitizer.*?^(?:=+|SUMMARY[^\n]*)$", re.DOTALL | re.M)
 
-# The least that the keys allow: a small collection is compacted after a few writes, or a moment.
+# The smallest values that the keys allow: a small collection is compacted after a few writes, or after 200 ms.
 COMPACTS_OFTEN = {
     "live.segment_bytes": "1MiB",
     "live.compact_at_bytes": "1MiB",
@@ -33,7 +33,7 @@ COMPACTS_OFTEN = {
 }
 NEVER_COMPACTS = {"live.compact": "false", "live.segment_bytes": "1MiB"}
 
-# MAXSIM_TEST_BACKEND=cuda has every test of this folder run on the machine's GPUs.
+# With MAXSIM_TEST_BACKEND=cuda, every test of this folder runs on the machine's GPUs.
 FLAGS = {
     "grpc.address": "127.0.0.1:0",
     "http.address": "127.0.0.1:0",
@@ -45,8 +45,8 @@ FLAGS = {
 
 
 class Server:
-    """maxsimd on free ports. `folder` is where collections may be loaded from; its log is there too. Stops with the
-    with-statement, by SIGKILL where it still runs."""
+    """A maxsimd on free ports. It may load collections from `folder`, and its log is there. If it still runs at the
+    end of the with-statement, it is killed by SIGKILL."""
 
     def __init__(self, programs, folder, flags=None, environment=None):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
@@ -54,7 +54,7 @@ class Server:
         self.environment = environment or {}
         self.log_path = self.folder / "maxsimd.log"
         self.process = None
-        self.host, self.prefix = "127.0.0.1", []  # where it listens, and the program that starts it
+        self.host, self.prefix = "127.0.0.1", []  # the address to call, and a command that runs maxsimd
         self._channels = []
 
     def __enter__(self):
@@ -64,7 +64,7 @@ class Server:
         self.kill()
 
     def start(self, collections=None):
-        """Starts it over `collections`, folders by name, and waits until it is ready."""
+        """Starts maxsimd with `collections` (folder by name), and waits until it is ready."""
         ports = self.folder / f"ports-{time.monotonic_ns()}.json"
         command = [*self.prefix, str(self.programs / "maxsimd"), "--server.port_file", str(ports)]
         for name, value in self.flags.items():
@@ -94,7 +94,7 @@ class Server:
         self.admin = admin_pb2_grpc.AdminStub(channel)
 
     def channel(self):
-        """Returns a channel with a connection of its own, which is closed with the server."""
+        """Returns a new channel with its own connection. kill() and stop() close it."""
         size = 256 << 20
         options = [
             ("grpc.use_local_subchannel_pool", 1),
@@ -115,7 +115,7 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def kill(self):
-        """Ends it by SIGKILL."""
+        """Kills maxsimd by SIGKILL, if it runs."""
         if self.alive():
             self.process.send_signal(signal.SIGKILL)
         if self.process is not None:
@@ -123,7 +123,8 @@ class Server:
         self._disconnect()
 
     def stop(self, timeout_s=60):
-        """Ends it by SIGTERM. Raises where it does not end with 0 in time, or a sanitizer reported something."""
+        """Stops maxsimd by SIGTERM. Raises an error if it does not end with 0 in time, or a sanitizer reported an
+        error."""
         self.process.terminate()
         try:
             code = self.process.wait(timeout_s)
@@ -138,14 +139,14 @@ class Server:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def reports(self):
-        """Returns what sanitizers reported."""
+        """Returns the sanitizers' reports in the log."""
         return REPORT.findall(self.log())
 
     def log_end(self, characters=4000):
         log = self.log()
         return "\n".join([*(found[:characters] for found in REPORT.findall(log)), log[-characters:]])
 
-    # Calls, with a time limit that only a server that stands still reaches.
+    # Calls. Only a server that hangs exceeds their time limit.
 
     def load(self, name, path, live=False):
         request = admin_pb2.LoadCollectionRequest(name=name, path=str(path), live=live)
@@ -188,7 +189,8 @@ class Server:
 
 @contextlib.contextmanager
 def refused(*codes):
-    """Expects a call to fail with one of the status codes; gives the error as a list of one."""
+    """Expects the call in the with-statement to fail with one of the status codes. Yields a list, which then holds
+    the error."""
     found = []
     try:
         yield found
@@ -223,7 +225,8 @@ def document(id, rows, payload="", version=0, dtype="f32"):
 
 
 def add_ids(field_owner, ids):
-    """Writes ids into the oneof (string_ids, int_ids) of a request; the first one says which."""
+    """Writes ids into the oneof (string_ids, int_ids) of a request. The type of the first id decides which of the
+    two."""
     ids = list(ids)
     if ids and isinstance(ids[0], int):
         field_owner.int_ids.ids.extend(ids)
@@ -248,7 +251,7 @@ def upsert_request(name, documents):
 
 
 def rerank_request(name, rows, ids=None, top_k=10, weights=None, **fields):
-    """A request with one query; `ids` None asks the whole collection."""
+    """Returns a request with one query. If `ids` is None, the server ranks the whole collection."""
     request = rerank_pb2.RerankRequest(collection=name, top_k=top_k, **fields)
     query = request.queries.add(tokens=matrix(rows))
     query.weights.extend([] if weights is None else weights)
@@ -260,12 +263,13 @@ def rerank_request(name, rows, ids=None, top_k=10, weights=None, **fields):
 
 
 def proven(documents):
-    """Asks for a scan of codes that refines this many documents, and more until the answer is proven."""
+    """Returns options for a scan of codes that refines this many documents, and then more until the answer is
+    proven."""
     return rerank_pb2.RefinementOptions(documents=documents, require_proof=True, budget=1 << 16)
 
 
 class Ranking:
-    """The lists of a QueryResult, with ids of either type."""
+    """The fields of a QueryResult as lists. The ids may have either type."""
 
     def __init__(self, result):
         self.ids = list(result.int_ids.ids if result.WhichOneof("ids") == "int_ids" else result.string_ids.ids)
@@ -275,7 +279,7 @@ class Ranking:
         self.refinement = result.refinement if result.HasField("refinement") else None
 
     def essence(self):
-        """Returns what a collection that is built anew has too."""
+        """Returns ids and scores: the part of the ranking that is the same in a newly built collection."""
         return self.ids, self.scores
 
 

@@ -1,5 +1,5 @@
-"""Versions of deleted ids are remembered until later deletes pass the limit, and then forgotten: the same whether the
-server compacts, is killed or starts again, and their disk space is given back.
+"""The server remembers the version of a deleted id until later deletes exceed the limit, and then forgets it, also if
+it compacts, is killed or restarts in between. The log shrinks after versions are forgotten.
 
     versions_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -17,20 +17,20 @@ from world import NAME, World, expect
 SETUP = {"storage": "f16", "dim": 8, "id_type": "string", "num_base": 0, "seed": 5, "flags": client.NEVER_COMPACTS}
 IDS_PER_CALL = 100_000
 WAIT_S = 120
-FIRST, SECOND = 1, 4  # numbers of ids that are deleted before the others: World.id_of
+FIRST, SECOND = 1, 4  # numbers of the ids (World.id_of) that are deleted with version 9
 
 
 def log_bytes(world):
     total = 0
     for one in (world.path / "log" / "records").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # RocksDB deletes files meanwhile
+        with contextlib.suppress(FileNotFoundError):  # RocksDB may delete a file between the listing and stat()
             total += one.stat().st_size
     return total
 
 
 def delete_many(world, begin, count):
-    """Deletes ids of 512 bytes that have no document, with a version."""
-    # The ids differ early, because RocksDB stores a common beginning of neighbouring keys only once.
+    """Deletes `count` ids of 512 bytes, with a version. The ids have no documents."""
+    # The ids differ in their first bytes, because RocksDB stores a prefix that neighbouring keys share only once.
     ids = [f"{number:09d}".ljust(512, "x") for number in range(begin, begin + count)]
     response = world.server.delete(client.delete_request(NAME, ids, 5))
     for id, result in zip(ids, response.results):
@@ -40,7 +40,7 @@ def delete_many(world, begin, count):
 
 
 def write(world, number, version):
-    """Writes a document, and expects the oracle's outcome. Returns whether the document was applied."""
+    """Writes a document, and expects the oracle's outcome. Returns whether the server applied the write."""
     world.do_upsert({"docs": [[number, 3, version, 0, "f32"]]})
     return world.oracle.versions.get(world.id_of(number)) == version
 
@@ -52,19 +52,19 @@ def main():
         write(world, 7, 3)
         world.do_delete({"ids": [FIRST], "version": 9})
         per_id = exact.BYTES_PER_VERSION + 512
-        in_limit = exact.REMEMBERED_BYTES // per_id  # as many later deletes as leave the version remembered
+        in_limit = exact.REMEMBERED_BYTES // per_id  # later deletes that a remembered version survives
         for begin in range(0, in_limit, IDS_PER_CALL):
             delete_many(world, begin, min(IDS_PER_CALL, in_limit - begin))
         expect(not write(world, FIRST, 8), "a version within the limit is forgotten")
         world.do_kill({})
         expect(not write(world, FIRST, 8), "a version within the limit is forgotten after a kill")
-        delete_many(world, in_limit, IDS_PER_CALL)  # enough for a compaction to drop what is forgotten
+        delete_many(world, in_limit, IDS_PER_CALL)  # enough forgotten versions for a compaction to drop them
         world.do_delete({"ids": [SECOND], "version": 9})
         world.do_kill({})
         before = log_bytes(world)
         world.do_compact({})
         limit = exact.REMEMBERED_BYTES * 1.25
-        until = time.monotonic() + WAIT_S  # files go in the background
+        until = time.monotonic() + WAIT_S  # RocksDB deletes files in the background
         while log_bytes(world) > limit and time.monotonic() < until:
             time.sleep(0.1)
         print(f"{before} bytes of the log, {log_bytes(world)} after a compaction")

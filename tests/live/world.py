@@ -1,8 +1,7 @@
-"""A server with one live collection beside the oracle that says what it must answer: operations on both, and checks.
+"""Runs operations on a server with one live collection and on the oracle, and compares the server's answers.
 
-A world is made of a setup, and each operation is a dictionary; both are plain JSON, so that what went wrong can be run
-again.
-"""
+A setup describes the world, and each operation is a dictionary. Both are plain JSON, so that a test can print a
+failed sequence of operations and run it again. """
 
 import json
 import os
@@ -21,15 +20,16 @@ from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
 from numbered import payload_of, query_vectors, same_json, vectors
 
 NAME = "corpus"
-GET_IDS = 1000  # of one call
-ALL = 10_000  # results: as many as a request may ask for
+GET_IDS = 1000  # ids per call of Get
+ALL = 10_000  # the largest top_k that a request may have
 DATA_TYPES = {"f32": rerank_pb2.DATA_TYPE_F32, "f16": rerank_pb2.DATA_TYPE_F16, "i8": rerank_pb2.DATA_TYPE_I8}
 INT64 = 1 << 63
 
 
 class World:
-    """Setup: storage, dim, id_type, num_base (documents of the first generation; 0: made by CreateCollection), seed,
-    flags (of maxsimd), codes (their planes; 0 or none: no codes)."""
+    """A server with one live collection, and its oracle. `setup` has the members storage, dim, id_type, num_base
+    (number of documents of the first generation; if 0, CreateCollection makes the collection), seed, flags (of
+    maxsimd), and codes (number of planes; without codes if 0 or missing)."""
 
     def __init__(self, programs, folder, setup, environment=None):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
@@ -39,8 +39,8 @@ class World:
         seed = 7 if setup["storage"] == "i8" and setup["num_base"] else 0
         self.oracle = exact.Oracle(exact.Storage(setup["storage"], self.dim, seed), setup["id_type"])
         self.planes = setup.get("codes", 0)
-        self._made = 0  # folders
-        self._touched = []  # ids of the last write
+        self._made = 0  # number of folders from _new_folder()
+        self._touched = []  # ids of the last write, for check()
 
     def __enter__(self):
         return self
@@ -54,7 +54,7 @@ class World:
         return {0: "é", 1: "x" * 512, 2: "a\tb/c"}.get(number, f"doc-{number}")
 
     def begin(self):
-        """Starts the server over the collection's first generation."""
+        """Builds the collection's first generation, and starts the server with it."""
         self.build_base()
         self.start()
 
@@ -87,8 +87,8 @@ class World:
             self.oracle.storage.rotation_seed = manifest.get("rotation", {}).get("seed", 0)
 
     def apply(self, operation):
-        """Does one operation and checks its own answer, and then what every request sees. A call that fails is a
-        mismatch."""
+        """Does one operation and checks its answer, and then the answers of other requests (check()). Raises Mismatch
+        if a call fails."""
         try:
             getattr(self, "do_" + operation["op"])(operation)
             self.check(operation.get("check", 0))
@@ -100,7 +100,8 @@ class World:
     # Writes.
 
     def _documents(self, made):
-        """Returns messages for [number of the id, number of the vectors, version, number of the payload, type]."""
+        """Returns a Document message for each [number of the id, number of the vectors, version, number of the
+        payload, data type]."""
         return [
             client.document(self.id_of(k), vectors(v, self.dim), payload_of(p), version, dtype)
             for k, v, version, p, dtype in made
@@ -112,7 +113,7 @@ class World:
 
     def _expect_result(self, result, outcome, what):
         expect(result.outcome == outcome, f"{what}: outcome {result.outcome} instead of {outcome}")
-        if outcome == exact.NOT_FOUND and result.sequence:  # the server may number a delete that found nothing
+        if outcome == exact.NOT_FOUND and result.sequence:  # the server may give such a delete a sequence
             self.oracle.sequence += 1
         number = self.oracle.sequence if outcome == exact.APPLIED or result.sequence else 0
         expect(result.sequence == number, f"{what}: sequence {result.sequence} instead of {number}")
@@ -161,7 +162,8 @@ class World:
         )
 
     def do_bad(self, operation):
-        """A call that is refused, and then nothing of it was carried out."""
+        """Makes a call with an invalid document, which the server must refuse. The following check() finds out
+        whether the server wrote the call's valid document."""
         good = self._documents([[3, 1, 0, 1, "f32"]])[0]
         bad = self._documents([[4, 2, 0, 0, "f32"]])[0]
         kind = operation["kind"]
@@ -186,7 +188,7 @@ class World:
         with client.refused(grpc.StatusCode.INVALID_ARGUMENT):
             self.server.upsert(request)
 
-    # Operations that change nothing a request can see.
+    # Operations that do not change the answers of requests.
 
     def do_reload(self, _):
         self.server.reload(NAME)
@@ -221,7 +223,8 @@ class World:
         return self.folder / f"{name}-{self._made}"
 
     def do_snapshot(self, operation):
-        """A snapshot opens as it is, and goes its own way."""
+        """Makes a snapshot, loads it as a live collection, and writes to it. The collection itself must not
+        change."""
         path = self._new_folder("snapshot")
         sequence = self.server.snapshot(NAME, path)
         expect(sequence == self.oracle.sequence, f"a snapshot of sequence {sequence} instead of {self.oracle.sequence}")
@@ -242,7 +245,7 @@ class World:
     # Reads.
 
     def check(self, seed):
-        """Holds a scan, a list and some documents against the oracle."""
+        """Compares a scan, a ranking of listed ids and some documents with the oracle."""
         chooser = random.Random(seed)
         count = len(self.oracle.documents)
         self.check_whole(NAME, seed, chooser.choice([1, 3, count + 1, ALL]))
@@ -313,7 +316,7 @@ class World:
         return ranking
 
     def check_all(self, name=NAME):
-        """Holds every document, with its vectors, against the oracle."""
+        """Compares every document, with its vectors, with the oracle."""
         ids = self.oracle.order()
         for begin in range(0, len(ids), GET_IDS):
             self.check_get(name, ids[begin : begin + GET_IDS], True)
@@ -337,7 +340,7 @@ class World:
         if name in (NAME, "snapshot"):
             version = self.oracle.versions.get(id, 0)
             expect(stored.version == version, f"{where} has version {stored.version} instead of {version}")
-            # A document that a compaction has moved into a shard came with its generation.
+            # The server reports sequence 0 for a document that a compaction has moved into a shard.
             numbers = {expected.sequence, 0}
             expect(stored.sequence in numbers, f"{where} has sequence {stored.sequence}, not {expected.sequence}")
         if not return_tokens:
@@ -351,7 +354,7 @@ class World:
         expect(stored.scale == scale, f"{where} has the scale {stored.scale!r} instead of {scale!r}")
 
     def do_fresh(self, operation):
-        """A collection that is built of what survives answers with the same ids and the same bits."""
+        """Builds a new collection of the present documents. It must give the same ids and the same bits of scores."""
         if not self.oracle.documents:
             return
         path = self._new_folder("fresh")
@@ -360,7 +363,8 @@ class World:
         seed = operation.get("check", 0)
         codes = [json.loads((one / "collection.json").read_text()).get("codes") for one in (self.path, path)]
         found = [check_codes(self, name, seed) for name in (NAME, "fresh")]
-        # A build decides about factors by the vectors that it has.
+        # Compares the codes' answers only if both collections' codes have the same parameters. A build decides by its
+        # own vectors whether codes get factors, so that the parameters may differ.
         expect(codes[0] != codes[1] or found[0] == found[1], f"codes differ from a fresh build's: {found}")
         for i, top_k in enumerate((len(self.oracle.documents), 5, 1)):
             rankings = [self.check_whole(name, seed + i, top_k).essence() for name in (NAME, "fresh")]
