@@ -1,5 +1,5 @@
-// Codes in device memory that further ones are appended to: their snapshots are scanned as on the CPU, also by the
-// kernels for one query, with masks and lists, and while more is appended.
+// Tests codes in device memory to which more codes are appended. A scan of a snapshot must give the results of the CPU,
+// also by the kernels for one query, with masks and lists, and while another thread appends.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ class GpuAppendableCodesTest : public GpuCodesTest {
     return *std::move(made);
   }
 
-  // Checks that scans of a snapshot, for all queries together and for each alone, give what the CPU gives for `codes`.
+  // Scans a snapshot for all queries together and for each query alone. Checks that both give the results of the CPU
+  // for `codes`.
   void ExpectScannedAsOnCpu(const LoadedCodes& snapshot, const CodesView& codes,
                             const std::vector<ScanQuery>& queries) {
     const auto* const on_device = dynamic_cast<const cuda::CudaCodes*>(&snapshot);
@@ -59,7 +60,7 @@ TEST_F(GpuAppendableCodesTest, SnapshotsOfAppendedCodesAreScannedAsLoadedCodes) 
   }
 }
 
-// The codes take several pieces of pinned memory, and snapshots have the CPU's bits.
+// The appended codes need several pieces of pinned memory.
 TEST_F(GpuAppendableCodesTest, LargeAppendsOfCodesAreScannedAsOnTheCpu) {
   const RandomDocuments documents = MakeDocuments(seed_, ScalarType::kF16, 128, RandomLengths(seed_, 20'000, 1, 3));
   const EncodedDocuments encoded = Encoded(documents.view(), false);
@@ -77,8 +78,8 @@ TEST_F(GpuAppendableCodesTest, LargeAppendsOfCodesAreScannedAsOnTheCpu) {
   Compare(OnGpu(*portable_scanner_, *on_device, queries), OnCpu(codes, queries));
 }
 
-// Single queries take kernels of their own (scan_one), also on Hopper: all documents, most of them by a mask, a few by
-// a mask, and a list. Appends end in the middle of words of masks and of chunks of documents.
+// Calls of one query have separate kernels (scan_one), also on Hopper. The queries scan all documents, a list, or the
+// documents of a mask with few or many bits. Appends end within words of the masks and within chunks of documents.
 TEST_F(GpuAppendableCodesTest, SingleQueriesWithMasksAndListsGiveTheBitsOfTheCpu) {
   constexpr int64_t kDocuments = 700;
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
@@ -127,8 +128,8 @@ TEST_F(GpuAppendableCodesTest, SingleQueriesWithMasksAndListsGiveTheBitsOfTheCpu
   }
 }
 
-// A scan of a snapshot may take long, and codes are appended meanwhile: neither waits for the other, and the scan finds
-// what it would have found alone.
+// Appends codes while a scan of a snapshot waits for the device. The appends do not wait for the scan, and the scan
+// gives the same results as without the appends.
 TEST_F(GpuAppendableCodesTest, AppendsBesideARunningScanChangeNothingOfIt) {
   constexpr int64_t kDocuments = 4000;
   constexpr int64_t kBefore = 1001;
@@ -156,10 +157,10 @@ TEST_F(GpuAppendableCodesTest, AppendsBesideARunningScanChangeNothingOfIt) {
                                                .num_results = 2000,
                                                .order = ScanOrder::kUpperBound}};
       const std::vector<std::vector<Scored>> wanted = OnCpu(first.view(planes), queries);
-      // Also takes the memory that the scan needs, which would wait for the device.
+      // This first scan also allocates the memory that later scans need. An allocation would wait for the device.
       Compare(OnGpu(*scanner_, *on_device, queries), wanted);
       {
-        // No thread block of the scan begins while others have all shared memory.
+        // These thread blocks occupy all shared memory, so that no thread block of the scan can start.
         const DeviceLimits& limits = backend().device()->limits;
         HeldMultiprocessors held(limits.num_sms, limits.shared_bytes_per_block);
         ASSERT_TRUE(held.AllHeld());
@@ -178,7 +179,7 @@ TEST_F(GpuAppendableCodesTest, AppendsBesideARunningScanChangeNothingOfIt) {
         EXPECT_TRUE(appends.get().ok());
         Compare(scan.get(), wanted);
       }
-      // The snapshot is what it was, and the next one has everything.
+      // The snapshot is unchanged, and a new snapshot has all documents.
       const std::vector<ScanQuery> everything = {{.codes = &query, .num_results = 5000}};
       ExpectScannedAsOnCpu(*snapshot, first.view(planes), everything);
       ExpectScannedAsOnCpu(*appendable->Snapshot(), all.view(planes), everything);
@@ -186,7 +187,7 @@ TEST_F(GpuAppendableCodesTest, AppendsBesideARunningScanChangeNothingOfIt) {
   }
 }
 
-// Scans old and new snapshots while another thread appends one document after another.
+// Scans the first and the newest snapshot again and again while another thread appends one document at a time.
 TEST_F(GpuAppendableCodesTest, ScansBesideAThreadThatAppendsSeeTheirSnapshot) {
   constexpr int64_t kDocuments = 600;
   const RandomDocuments documents =

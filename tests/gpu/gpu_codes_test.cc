@@ -1,5 +1,5 @@
-// Scans of codes on a GPU give what those of a CPU give (codes_test compares these with the reference), bit for bit: by
-// the fastest kernels of the GPU and by those for every GPU.
+// Compares scans of codes on a GPU with scans on the CPU, bit for bit: by the GPU's fastest kernels and by the kernels
+// that run on every GPU. (codes_test compares the CPU's scans with the reference.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,11 +72,12 @@ TEST_F(GpuCodesTest, MasksAndListsSayWhichDocumentsMayBeSelected) {
     }
     queries.push_back({.codes = &query, .ordinals = few.data(), .num_candidates = 0, .num_results = 3});
     Compare(codes, queries);
-    for (const ScanQuery& one : queries) Compare(codes, {one});  // by the kernel for one query
+    for (const ScanQuery& one : queries) Compare(codes, {one});  // the kernel for one query
   }
 }
 
-// Loads reserve the bound (DeviceSet::ScanBytesNeeded).
+// When a server loads a collection, it reserves ScanBytesNeeded() for scans (DeviceSet::ScanBytesNeeded). A scanner's
+// workspace must not exceed this bound.
 TEST_F(GpuCodesTest, TheWorkspaceKeepsToItsBound) {
   constexpr size_t kDocuments = 9000;
   const RandomDocuments documents =
@@ -126,7 +127,7 @@ TEST_F(GpuCodesTest, AnyBatchGivesTheSameBits) {
                        .order = queries.size() % 3 == 0 ? ScanOrder::kUpperBound : ScanOrder::kEstimate});
   }
   Compare(codes, queries);
-  // As many passes as there are queries.
+  // These scanners process one query per pass.
   for (const Kernels kernels : {Kernels::kFastest, Kernels::kPortable}) {
     cuda::CudaCodeScanner small = Scanner(kernels, 1);
     std::vector<std::vector<Scored>> results(queries.size());
@@ -135,8 +136,8 @@ TEST_F(GpuCodesTest, AnyBatchGivesTheSameBits) {
   }
 }
 
-// Batches fill row tiles, blocks of them and passes of the Hopper kernel to the last one and beyond it. Queries of more
-// than 640 tokens fit no pass.
+// The batches fill the Hopper kernel's row tiles, blocks of row tiles and passes exactly, or exceed them by a little. A
+// query of more than 640 tokens fits no pass.
 TEST_F(GpuCodesTest, BatchesOfEveryShapeGiveTheBitsOfTheCpu) {
   const std::vector<std::vector<int32_t>> batches = {{1, 1},
                                                      {32, 32},
@@ -182,7 +183,7 @@ TEST_F(GpuCodesTest, BatchesOfEveryShapeGiveTheBitsOfTheCpu) {
   }
 }
 
-// Enough documents that each warp takes several whole chunks.
+// With this many documents, each warp processes several whole chunks.
 TEST_F(GpuCodesTest, ManyShortDocumentsGiveTheBitsOfTheCpu) {
   constexpr size_t kDocuments = 300000;
   for (const int32_t dim : {32, 128}) {

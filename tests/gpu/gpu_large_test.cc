@@ -1,4 +1,4 @@
-// Tests collections past the ranges of 32-bit numbers in elements, bytes and tokens. They are filled on the device.
+// Tests collections whose numbers of elements, bytes or tokens exceed 32 bits. The test fills them on the device.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class GpuLargeTest : public GpuTest {
  protected:
   static constexpr uint64_t kRotationSeed = 77;
 
-  // Makes random documents in device memory. Returns null where there is no room.
+  // Makes random documents in device memory. Returns null if the device has too little memory.
   std::unique_ptr<cuda::CudaDocuments> Make(ScalarType type, int32_t dim, const std::vector<int64_t>& offsets) {
     const cuda::CudaDocuments::Shape shape{type, dim, static_cast<int64_t>(offsets.size()) - 1, offsets.back()};
     constexpr size_t kOthers = size_t{2} << 30;
@@ -81,7 +81,8 @@ class GpuLargeTest : public GpuTest {
       const RandomQuery query = MakeQuery(TestSeed() + 1, documents.type(), documents.dim(), num_tokens);
       for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
         executor->tuning().tiles = tiles;
-        // Positions are indices into the list on one side, and ordinals of the fetched set on the other.
+        // In `actual`, a position is an index into the list; in the reference, it is the ordinal in the fetched set.
+        // The two are equal, because the set has the documents in the list's order.
         const std::vector<Scored> actual = TopK(*executor, documents, {query.view(1000, &ordinals)})[0];
         ExpectMatchesReference(some, query.view(1000), actual);
       }
@@ -97,7 +98,7 @@ class GpuLargeTest : public GpuTest {
     }
   }
 
-  // Checks a scan of the whole shard: the best documents have the scores that they have in a list.
+  // Scans the whole shard. The best documents must have the same scores as in a call that lists them.
   void CheckBest(const cuda::CudaDocuments& documents) {
     const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
     const RandomQuery query = MakeQuery(TestSeed() + 3, documents.type(), documents.dim(), 32);
@@ -129,7 +130,7 @@ TEST_F(GpuLargeTest, TokensPastThirtyTwoBits) {
   Check(*documents, {kCount - 1, kCount - 2, 32767, 32768, 1});
 }
 
-// Rows have 48 bytes. There are more tokens than a signed number of 32 bits counts, in documents of 1 to 65,535 tokens.
+// The documents have 1 to 65,535 tokens, and together more than 2^31. Each row has 48 bytes.
 TEST_F(GpuLargeTest, QuantizedTokensPastThirtyOneBits) {
   constexpr int64_t kTokens = (int64_t{1} << 31) + 200000;
   constexpr int64_t kLengths[] = {1, kMaxDocumentTokens - 1, 300, 65, 20000};

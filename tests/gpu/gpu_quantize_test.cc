@@ -27,14 +27,14 @@ class GpuQuantizeTest : public GpuTest {
     fill(3, -2.5e-30f);
     fill(4, 0.0f);
     values.Set(4, dim - 1, 3.0f);
-    std::vector<float> ends(dim, 127.0f);  // halves, which round to even
+    std::vector<float> ends(dim, 127.0f);  // values that end in .5 and are rounded to even
     for (int32_t column = 1; column < dim; ++column) ends[column] = static_cast<float>(column % 9) + 0.5f;
     Unrotate(seed, absl::MakeSpan(ends));
     values.SetRow(5, ends);
     const std::vector<float> weights = MixedWeights(seed, num_rows);
 
     const int64_t row_bytes = DeviceRowBytes(ScalarType::kI8, dim);
-    // The bytes of a row that the kernel writes.
+    // The kernel writes this many bytes per row.
     const int64_t written = operand_order ? StreamQueryPitch(row_bytes) : row_bytes;
     const int64_t pitch = DeviceRowBytes(ScalarType::kF32, dim) / 4;
     std::vector<float> padded(static_cast<size_t>(num_rows * pitch), 7.0f);  // a row's padding must not be read
@@ -98,7 +98,7 @@ TEST_F(GpuQuantizeTest, EveryWidthHasTheHostsBits) {
   }
 }
 
-// The calls have any number of rows, and rows in the order of the stream kernels' operands.
+// Checks calls whose rows are in plain order, and calls whose rows are in the order of the stream kernels' operands.
 TEST_F(GpuQuantizeTest, EveryRowHasTheHostsBits) {
   for (int32_t num_rows : {6, 127, 128, 255, 256, 257, 1000, 1029, 3000}) {
     for (int32_t dim : {48, 128, 256, 257}) Check(dim, TestSeed() + dim, num_rows);

@@ -1,5 +1,6 @@
-// Tests collections with codes on a GPU. Scans must select the documents that the CPU backend's scans select, and
-// answers must be those of exact scoring on the GPU, in whichever tier the original vectors are.
+// Tests collections with codes on a GPU. A scan must select the same documents as a scan of the CPU backend, and a
+// proven answer must equal exact scoring on the GPU, whether the original vectors are on the GPU, on the host or on
+// disk.
 #include <gtest/gtest.h>
 
 #include <memory>

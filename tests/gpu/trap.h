@@ -5,7 +5,7 @@
 
 namespace maxsim::test {
 
-// Launches a kernel that traps: the context is lost for the rest of the process.
+// Launches a kernel that traps. Afterwards the process can no longer use the device's context.
 cudaError_t LaunchTrap(cudaStream_t stream);
 
 }  // namespace maxsim::test

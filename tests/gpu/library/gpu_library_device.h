@@ -1,4 +1,4 @@
-// A GPU's memory for the tests of the C library's operators.
+// Device memory and a CUDA stream for the tests of the C library's operators.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -49,7 +49,7 @@ class GpuLibraryDevice : public LibraryDevice {
   std::vector<cuda::DeviceBuffer> buffers_;
 };
 
-// Captures the kernels that `work` puts on the device's stream in a CUDA graph, and runs the graph twice.
+// Captures the kernels that `work` launches on the device's stream in a CUDA graph, and runs the graph twice.
 template <typename Work>
 void RunCaptured(GpuLibraryDevice& device, Work work) {
   const auto stream = static_cast<cudaStream_t>(device.stream());

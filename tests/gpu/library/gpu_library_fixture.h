@@ -1,4 +1,4 @@
-// Cases of the C library in a GPU's memory, with room for everything that its passes write.
+// Runs cases of the C library on a GPU: uploads the inputs and allocates all memory that the library writes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,7 +18,7 @@
 
 namespace maxsim::test {
 
-// Device memory whose bytes are initially 0xff: NaN, or indices that point nowhere.
+// Returns device memory with all bytes 0xff. As floats these are NaN, as indices they are out of range.
 inline cuda::DeviceBuffer PoisonedBuffer(size_t bytes) {
   absl::StatusOr<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::Allocate(bytes, "a test");
   EXPECT_TRUE(buffer.ok()) << buffer.status();
@@ -36,7 +36,7 @@ std::vector<T> Download(const cuda::DeviceBuffer& buffer) {
   return values;
 }
 
-// A case in the device's memory, with room for everything that its passes write.
+// A case whose inputs are in device memory, together with the memory that the forward and the backward pass write.
 class DeviceCase {
  public:
   explicit DeviceCase(const LibraryCase& library_case)
@@ -72,7 +72,7 @@ class DeviceCase {
 
   maxsim_call& call() { return call_; }
 
-  // Puts the pass on the stream.
+  // Starts the forward pass on the stream.
   void Forward(cudaStream_t stream, bool with_argmax = true) {
     call_.stream = stream;
     EXPECT_EQ(maxsim_forward(&call_, scores_.as<float>(), with_argmax ? argmax_.as<int32_t>() : nullptr), MAXSIM_OK)
@@ -89,7 +89,7 @@ class DeviceCase {
     EXPECT_EQ(maxsim_backward(&call_, &gradients), MAXSIM_OK) << maxsim_last_error();
   }
 
-  // Sets all memory that passes write to 0xff again, including the workspace.
+  // Sets all memory that the passes write, including the workspace, to 0xff again.
   void Poison() {
     for (const cuda::DeviceBuffer* buffer :
          {&scores_, &argmax_, &query_gradients_, &document_gradients_, &weight_gradients_, &workspace_}) {
@@ -98,7 +98,7 @@ class DeviceCase {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
 
-  // These wait for the device.
+  // These functions wait for the device.
   std::vector<float> scores() const { return Download<float>(scores_); }
   std::vector<int32_t> argmax() const { return Download<int32_t>(argmax_); }
   LibraryGradientMemory gradients() const {
@@ -153,7 +153,7 @@ class GpuLibraryTest : public GpuTest {
     stream_ = *std::move(stream);
   }
 
-  // Runs a shape on the device and compares scores and matches with FP64. Also gradients, if the type has them.
+  // Runs a shape on the device. Compares scores and matches with FP64, and for types other than INT8 gradients as well.
   void ExpectShape(const LibraryShape& shape, uint64_t seed) {
     SCOPED_TRACE(testing::PrintToString(shape));
     const LibraryCase library_case(shape, seed);

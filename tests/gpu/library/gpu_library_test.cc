@@ -1,4 +1,4 @@
-// The C library on a GPU, beside FP64: scores, matches and gradients of every layout, and of all edges of tiles.
+// Compares the C library on a GPU with FP64: scores, matches and gradients of every layout, at all edges of tiles.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -35,8 +35,8 @@ TEST_F(GpuLibraryTest, ScoresMatchesAndGradientsAreThoseOfFp64) {
 
 TEST_F(GpuLibraryTest, EveryDimensionIsScored) {
   for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16, MAXSIM_I8}) {
-    // Rows of multiples of 16 bytes and others, whole steps and parts of them, one chunk and many, several chains, and
-    // queries that stay in shared memory and those that do not.
+    // Rows have a multiple of 16 bytes or not, whole steps or a part of one, one chunk or many. Some have several
+    // chains. Some queries stay in shared memory, and others do not.
     for (const int32_t dim : {1,   7,   8,   16,  17,  24,  31,  32,   48,   63,   64,   65,   96,   100,
                               127, 128, 129, 136, 256, 512, 768, 1000, 1024, 1025, 1040, 2048, 2056, 4096}) {
       LibraryShape shape;
@@ -170,7 +170,7 @@ TEST_F(GpuLibraryTest, ASumThatOverflowsIsTakenForNoEmptyDocument) {
   LibraryShape shape;
   shape.num_queries = 4;
   shape.num_documents = 5;
-  shape.max_query_tokens = 70;  // three query tiles, whose sums wait in the workspace
+  shape.max_query_tokens = 70;  // three query tiles, whose sums are kept in the workspace
   shape.document_mask = true;
   shape.weights = true;
   LibraryCase library_case(shape, TestSeed());
@@ -178,7 +178,8 @@ TEST_F(GpuLibraryTest, ASumThatOverflowsIsTakenForNoEmptyDocument) {
     auto* const values = reinterpret_cast<float*>(tokens->rows.data());
     std::fill(values, values + tokens->rows.size() / sizeof(float), 1.0f);
   }
-  // The weights of a query's first and last query tile, and what they make of every similarity of 16.
+  // For each query: the weights of its first and of its last query tile, and its expected score. Every similarity is
+  // 16.
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const struct {
     float first;
@@ -278,7 +279,7 @@ TEST_F(GpuLibraryTest, MatricesOfMoreThan2To31ElementsAreScored) {
 
 TEST_F(GpuLibraryTest, ATooSmallWorkspaceIsRefused) {
   LibraryShape shape;
-  shape.max_query_tokens = 40;  // two query tiles, whose sums wait in the workspace
+  shape.max_query_tokens = 40;  // two query tiles, whose sums are kept in the workspace
   const LibraryCase library_case(shape, TestSeed());
   DeviceCase device(library_case);
   maxsim_call call = device.call();

@@ -1,4 +1,4 @@
-// The nearest points of nearest.h on a GPU: the shapes of the CPU's test over device memory, beside FP64.
+// Compares the nearest points of nearest.h on a GPU with FP64. The shapes are those of the CPU's test.
 #include <gtest/gtest.h>
 
 #include "kernels/library/include/maxsim/nearest.h"
@@ -23,7 +23,8 @@ TEST_F(GpuNearestTest, DistancesAndGradientsAreThoseOfFp64) {
 }
 
 TEST_F(GpuNearestTest, EveryEdgeOfATileAndOfAPartIsCompared) {
-  // Tiles of 1,024 x and 512 y, groups of 8 y and parts of 128 (3 columns); tiles of 128 x and 64 y (8 columns).
+  // With 3 columns, the kernel has tiles of 1,024 x and 512 y, groups of 8 y and parts of 128 y. With 8 columns, it has
+  // tiles of 128 x and 64 y.
   for (const int32_t dim : {3, 8}) {
     for (const int64_t num_y : {1, 127, 128, 129, 511, 512, 513, 1023, 1024, 1025, 2500}) {
       for (const int64_t num_x : {1, 1023, 1025}) {

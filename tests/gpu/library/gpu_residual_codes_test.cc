@@ -1,4 +1,4 @@
-// Residual codes on a GPU: the calls of the CPU's tests over device memory, beside FP64.
+// Compares the operators for residual codes on a GPU with FP64. The calls are those of the CPU's tests.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace maxsim::test {
 namespace {
 
-// Memory of the device whose bytes begin as 0xff: NaN, or indices that point nowhere.
+// Returns device memory with all bytes 0xff. As floats these are NaN, as indices they are out of range.
 cuda::DeviceBuffer PoisonedCodesBuffer(size_t bytes) {
   absl::StatusOr<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::Allocate(bytes, "a test");
   EXPECT_TRUE(buffer.ok()) << buffer.status();
@@ -23,7 +23,7 @@ cuda::DeviceBuffer PoisonedCodesBuffer(size_t bytes) {
   return *std::move(buffer);
 }
 
-// A case in the device's memory, with room for what its passes write.
+// A case whose inputs are in device memory, together with the memory that the forward and the backward pass write.
 class DeviceCodes {
  public:
   explicit DeviceCodes(const CodesCase& codes_case)
@@ -83,7 +83,7 @@ class DeviceCodes {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
 
-  // These wait for the device.
+  // These functions wait for the device.
   std::vector<float> scores() const { return Downloaded<float>(scores_); }
   std::vector<int32_t> argmax() const { return Downloaded<int32_t>(argmax_); }
   LibraryGradientMemory gradients() const {
@@ -163,7 +163,7 @@ class GpuResidualCodesTest : public GpuTest {
   cuda::Stream stream_;
 };
 
-// A shape that fills many thread blocks, whose documents have all lengths.
+// Returns a shape that needs many thread blocks and has documents of all lengths.
 CodesShape LargeShape(int32_t type) {
   return {.library = {.type = type,
                       .dim = 128,

@@ -1,4 +1,4 @@
-// Three-way attention and three-way MaxSim on a GPU: the shapes of the CPU's test over device memory, beside FP64.
+// Compares three-way attention and three-way MaxSim on a GPU with FP64. The shapes are those of the CPU's test.
 #include <gtest/gtest.h>
 
 #include "kernels/library/include/maxsim/triadic.h"
