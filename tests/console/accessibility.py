@@ -1,5 +1,5 @@
-"""Checks that a page can be used by keyboard, with a screen reader, and with little sense of contrast. Each function
-returns a list of the faults, in words."""
+"""Checks that people can use a page by keyboard, with a screen reader, and if they see contrast badly. Each function
+returns a list of texts, one for each fault."""
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -48,7 +48,7 @@ if (!document.documentElement.lang) wrong.push('the page has no language');
 return wrong;
 """
 
-# WCAG 2.2: 1.4.3 for text, 1.4.11 for what bounds a control.
+# Checks contrast by WCAG 2.2: rule 1.4.3 for text, rule 1.4.11 for the borders of controls.
 CONTRAST = """
 const context = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
 const rgba = (color) => {
@@ -139,16 +139,18 @@ def lowest_contrast(driver):
 
 
 def keyboard(driver):
-    """Goes through the page by Tab: every control is reached, shows that it has the focus, and lets it go again."""
+    """Moves the focus through the page with the Tab key. Returns the controls that never get the focus or do not show
+    that they have it."""
     driver.execute_script("document.querySelectorAll('[data-visited]').forEach((one) => delete one.dataset.visited);"
                           "document.activeElement?.blur(); window.scrollTo(0, 0)")
     wrong = []
-    # Twice the way, since it begins somewhere, and goes from the last control to the first one.
+    # Twice as many steps as there are controls: the focus may start at any control, and after the last control it
+    # continues at the first one.
     for _ in range(10 + 2 * len(driver.find_elements(By.CSS_SELECTOR, TABBABLE))):
         ActionChains(driver).send_keys(Keys.TAB).perform()
         focused = driver.execute_script(FOCUS)
         if focused is None:
-            continue  # the page itself, or what the browser has around it
+            continue  # the focus is on the page itself or on the browser's own controls
         if focused["outline"] == "none" or focused["width"] < 2:
             wrong.append(f"does not show the focus: {focused['what']}")
         if not driver.execute_script(UNVISITED, TABBABLE):
@@ -159,7 +161,8 @@ def keyboard(driver):
 
 
 def overflow(driver):
-    """A page that is wider than its window has to be scrolled in two directions (WCAG 1.4.10)."""
+    """Returns a fault if the page is wider than its window, so that a user must scroll in two directions (WCAG
+    1.4.10)."""
     wide, window = driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     return [f"the page is {wide} pixels wide in a window of {window}"] if wide > window else []
 
@@ -180,6 +183,6 @@ return wrong;
 
 
 def cut_text(driver):
-    """Returns the elements whose text is cut off or runs over a neighbour, because it is wider than the element.
-    Regions that scroll are left out."""
+    """Returns the elements whose text is wider than the element, so that it is cut off or covers a neighbour. Ignores
+    regions that scroll."""
     return driver.execute_script(CUT_TEXT)

@@ -1,5 +1,5 @@
-"""The base of the console's tests: a browser, servers with the bundled collection, and actions of a user on the
-page."""
+"""The base class of the console's tests. It starts a browser and servers with the bundled collection, and does what a
+user does on the page."""
 
 import json
 import pathlib
@@ -31,7 +31,8 @@ def make_driver():
 
 
 def build_collection(folder, name, lines, dim=128, scale=1, fields="none"):
-    """Makes a collection from lines of JSON. Each document has two tokens, the first two axes times `scale`."""
+    """Builds a collection from lines of JSON, one per document. Each document has two token vectors: the first two
+    unit vectors times `scale`."""
     import numpy as np
 
     tokens = np.zeros((2 * len(lines), dim), dtype=np.float16)
@@ -68,8 +69,8 @@ class ConsoleCase(unittest.TestCase):
     def setUp(self):
         self.resize(1440)
         self.emulate("light")
-        self.driver.get_log("browser")  # of the test before
-        # Messages that the browser's log may contain. Any other fails the test.
+        self.driver.get_log("browser")  # discards the messages of the previous test
+        # Messages that the browser's log may contain. Any other message fails the test.
         self.accepted_log = []
 
     def tearDown(self):
@@ -78,7 +79,7 @@ class ConsoleCase(unittest.TestCase):
         unexpected = [line for line in log if not any(text in line for text in self.accepted_log)]
         self.assertEqual(unexpected, [], "the browser's console, which has what the policy refused too")
 
-    # Actions of a user, and what the page shows.
+    # Methods that act like a user, and methods that read the page.
 
     def serve(self, flags):
         server = Server(arguments.bin, flags)

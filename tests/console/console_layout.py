@@ -1,4 +1,4 @@
-"""The console's layout: nothing is cut off, it fits a phone, and it is accessible."""
+"""Tests the console's layout: no text is cut off, the page fits a phone, and it is accessible."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from servers import Load
 
 class LayoutTest(ConsoleCase):
     def show_stats(self, **changes):
-        """Draws the charts from an answer of /v1/stats in which these members are changed."""
+        """Makes the page draw its charts from an answer of /v1/stats, with the members in `changes` replaced."""
         script = """
             const [changes, done] = arguments;
             Promise.all([import("/console/live.js"), fetch("/v1/stats").then((answer) => answer.json())])
@@ -53,8 +53,8 @@ class LayoutTest(ConsoleCase):
         self.assertEqual(path("dots").count("M"), 2, "two samples are alone")
 
     def test_figures_of_a_heat_map_are_not_cut(self):
-        """Axes as token vectors have similarities of 1; token vectors a hundred times as long have similarities of
-        10,000."""
+        """Checks numbers of both lengths: unit vectors have similarities of 1, and vectors a hundred times as long
+        have similarities of 10,000."""
         import numpy as np
 
         line = json.dumps({"id": "one"})

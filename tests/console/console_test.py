@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Tests the console in headless Chromium, as a person meets it: a question in words and a recorded one, the heat map, the
-live figures, a server that requires a token, both themes, a narrow window, the keyboard.
+"""Tests the console in headless Chromium, as a user sees it: questions in plain text and recorded questions, the heat
+map, the live charts, a server that requires a token, both themes, a narrow window, the keyboard.
 
   console_test.py --bin FOLDER [--encoder-python PYTHON] [--output FOLDER] [NAME...]
 
-  --bin FOLDER              of maxsimd and maxsim-shard
-  --encoder-python PYTHON   has the packages of maxsim-encoder --demo; without it questions in words are left out
-  --output FOLDER           where screenshots are kept (default: build/console)
-  NAME                      only these tests, as unittest names them (ConsoleTest.test_..., LayoutTest.test_...)
+  --bin FOLDER              the folder of maxsimd and maxsim-shard --encoder-python PYTHON   a Python with the
+  packages of maxsim-encoder --demo; without it, questions in text are skipped --output FOLDER           the folder
+  for screenshots (default: build/console) NAME                      runs only these tests, as unittest names them
+  (ConsoleTest.test_..., LayoutTest.test_...)
 """
 
 import argparse
@@ -31,7 +31,7 @@ ANSWER = "volcano-1"
 ANSWER_TITLE = "Why some eruptions are violent"
 TOKEN = "a-token-of-the-test"
 
-# unittest runs the tests that this file names.
+# unittest finds the test classes by these names.
 __all__ = ["ConsoleTest", "LayoutTest"]
 
 
@@ -48,7 +48,7 @@ class ConsoleTest(ConsoleCase):
             self.assertIn(stage, stages)
 
     def check_heat_map(self, heat, result):
-        """The picture says what the score is made of, to the mouse, to the keyboard and to a screen reader."""
+        """Checks that the heat map explains the score to users of a mouse, of the keyboard and of a screen reader."""
         question = next(one for one in self.questions if one["text"] == QUESTION)
         rows = heat.find_elements(By.CSS_SELECTOR, "tbody tr")
         self.assertEqual([row.find_element(By.CSS_SELECTOR, ".name").text for row in rows], question["tokens"])
@@ -58,7 +58,7 @@ class ConsoleTest(ConsoleCase):
         self.assertAlmostEqual(best, score, delta=0.005 * len(rows))
         self.assertEqual(heat.find_element(By.CSS_SELECTOR, ".sum").text, f"{score:.4f}")
         readout = result.find_element(By.CSS_SELECTOR, ".readout")
-        # "volcanoes" of the question matches "volcano" of the passage.
+        # The question's token "volcanoes" matches the passage's token "volcano".
         row = rows[question["tokens"].index("volcanoes")]
         top = row.find_element(By.CSS_SELECTOR, ".cell.top")
         self.assertRegex(top.get_attribute("aria-label"), r"^volcanoes, volcano: 0\.\d\d, best$")
@@ -104,13 +104,13 @@ class ConsoleTest(ConsoleCase):
         self.assertIn("encode", [one.text for one in self.find_all(".timings dt")])
         self.check_heat_map(self.why(results[0]), results[0])
         self.screenshot("words-light-1440")
-        # Other words, and a line break that does not ask.
+        # Another question. Shift and Enter insert a line break, and must not send the question.
         self.find("#text").clear()
         self.find("#text").send_keys("How do bees", Keys.SHIFT, Keys.ENTER)
         self.find("#text").send_keys(Keys.NULL, "find their way home?", Keys.ENTER)
         self.wait("the second answer", lambda: "find their way home?" in self.text_of("#answer-status"))
         self.assertNotIn("cut the end", self.text_of("#answer-status"))
-        # More than the model reads.
+        # This question has more tokens than the model reads.
         self.driver.execute_script("arguments[0].value = arguments[1]", self.find("#text"), "lava " * 400)
         self.find("#ask-button").click()
         self.wait("the mark", lambda: "the encoder cut the end of the question" in self.text_of("#answer-status"))
@@ -132,7 +132,7 @@ class ConsoleTest(ConsoleCase):
         self.wait("a line", lambda: "L" in (lines[0].get_attribute("d") or ""), 30)
         self.assertRegex(self.chart("Requests / s").find_element(By.TAG_NAME, "svg").get_attribute("aria-label"),
                          r"^Requests / s: now answered [\d.]+, failed [\d.]+\. Largest in ten minutes [\d.]+\.$")
-        # A page that is opened only now shows the past too.
+        # A newly opened page also shows the past values.
         self.driver.refresh()
         self.wait("the past", lambda: value("Requests / s"), 4)
         self.find("#live-table").find_element(By.XPATH, "..").find_element(By.TAG_NAME, "summary").click()
@@ -149,7 +149,8 @@ class ConsoleTest(ConsoleCase):
         self.wait("the state", lambda: self.text_of("#state") == "ready")
 
     def test_a_live_collection_shows_its_log_and_why_nothing_can_be_written(self):
-        """How the page shows a server's answers. The browser gets the answers of a server that takes writes."""
+        """The page shows the state of a live collection's log, and the error if writes are impossible. The answers
+        are made up in the test, as a server with live collections gives them."""
         self.open(self.serve(self.demo))
         self.wait("the collection", lambda: "9,038" in self.text_of("#collections"))
         show = """
@@ -212,7 +213,7 @@ class ConsoleTest(ConsoleCase):
         self.wait("the dialog", self.find("#token-dialog").is_displayed)
         self.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
         self.wait("the state", lambda: self.text_of("#state") == "token needed")
-        time.sleep(3)  # a turn of the page's own calls, which must not ask again
+        time.sleep(3)  # the page repeats its calls in this time, and must not open the dialog again
         self.assertFalse(self.find("#token-dialog").is_displayed())
 
     def test_questions_are_loaded_from_a_file(self):
@@ -280,7 +281,7 @@ class ConsoleTest(ConsoleCase):
         self.find("#filter").send_keys("lang = en")
         self.find("#ask-button").click()
         self.wait("the error", lambda: "position 8" in self.text_of("#answer-status"))
-        # The filter stays in the form, and a collection without fields is asked without it.
+        # The filter stays in the form, but the page does not send it to a collection without fields.
         self.choose("#collection", "plain")
         self.assertFalse(self.find("#filter").is_displayed())
         self.assertEqual(len(self.ask_recorded()), 3)

@@ -1,4 +1,4 @@
-"""Servers, encoders and collections of a test's own, on free ports of the loopback."""
+"""Starts servers and encoders for a test, on free ports of the loopback interface."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Program:
-    """A program in a scratch folder; what it writes goes to a file there."""
+    """A program that runs in a scratch folder. Its output goes to a file there."""
 
     def __init__(self, name, command, **options):
         self.scratch = tempfile.TemporaryDirectory(prefix=f"console-{name}-")
@@ -57,7 +57,7 @@ class Server(Program):
         self.url = f"http://127.0.0.1:{self.port}/"
 
     def post(self, path, body):
-        """The status of a POST."""
+        """Sends a POST. Returns the status of the answer."""
         request = urllib.request.Request(self.url + path, data=json.dumps(body).encode())
         try:
             with urllib.request.urlopen(request) as answer:
@@ -89,7 +89,8 @@ class Encoder(Program):
 
 
 class Load:
-    """Asks a server some recorded questions, and now and then one that it refuses, until it is stopped."""
+    """Sends recorded questions to a server until stop() is called. Some requests are invalid, so that the server
+    rejects them."""
 
     def __init__(self, server, questions, model):
         self.ended = threading.Event()

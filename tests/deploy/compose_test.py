@@ -1,5 +1,5 @@
-"""The Compose file of a cluster: Compose's specification takes it, its services name one another rightly, and the service
-that cuts the collection does so.
+"""Tests the Compose file of a cluster: it is valid by Compose's specification, its services refer to each other by
+the right names, and the service that splits the collection works.
 
 python compose_test.py FOLDER_OF_PROGRAMS         in an environment with the packages of deploy.txt
 """
@@ -26,7 +26,8 @@ MAXSIMD = Maxsimd(PROGRAMS)
 
 
 def load(path):
-    """A file with the variables that Compose fills in: those of the machine by their defaults, and $$ as $."""
+    """Reads a file and replaces variables as Compose does: variables of the machine by their defaults, and $$ by
+    $."""
     text = re.sub(r"(?<!\$)\$\{(\w+)(?::?[-?+]([^{}]*))?\}", lambda match: match[2] or "", path.read_text())
     return yaml.safe_load(text.replace("$$", "$"))
 
@@ -91,7 +92,8 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual(one["image"], cpu["image"])
 
     def check(self, names):
-        """Asks maxsimd about the command and the environment of services; the image's own command is its default."""
+        """Checks with maxsimd the command and the environment of these services. A service without a command has the
+        image's."""
         for name in names:
             one = self.services[name]
             command = one.get("command", ["--config", "/etc/maxsim/maxsimd.yaml"])
@@ -129,7 +131,7 @@ class ClusterTest(unittest.TestCase):
                 built = folder / "build" / f"partition-{server[1]}-of-2" / "collection.json"
                 self.assertEqual(manifest.read_bytes(), built.read_bytes())
                 self.assertEqual(manifest.stat().st_uid, 10001)
-            # A folder that is there is left alone, since writes may have gone to it.
+            # The service must not change an existing folder, because clients may have written to its collection.
             shutil.rmtree(folder / "build")
             (folder / "g0a" / "docs" / "collection.json").write_text("mine")
             cut()

@@ -1,4 +1,4 @@
-"""The files of configuration that the Helm chart writes, and the values that it refuses.
+"""Tests the files of configuration that the Helm chart writes, and the errors for invalid values.
 
 python helm_config_test.py FOLDER_OF_PROGRAMS         in an environment with the packages of deploy.txt
 """
@@ -12,14 +12,14 @@ from chart import NAMESPACE, VALUES, ChartTest, pod, server, with_all_values
 from maxsimd_keys import Maxsimd
 
 MAXSIMD = Maxsimd(pathlib.Path(sys.argv.pop(1)).resolve())
-# Keys that a build may lack. The tests leave them out of a configuration if this build lacks them.
+# A build of maxsimd may lack these keys. If this build lacks them, the tests remove them from a configuration.
 CLUSTER_KEYS = ("cluster.partition",)
 NATS_KEYS = ("live.log", "nats.url", "nats.credentials_file", "nats.replicas", "nats.stream_prefix", "nats.timeout")
 TRACING_KEYS = ("tracing.endpoint", "tracing.sample_ratio")
 
 
 def without(config, keys):
-    """A configuration without those of the keys that maxsimd does not have, nor sections of nothing else."""
+    """Returns the configuration without the keys that maxsimd lacks, and without the sections that become empty."""
     lacked = {key for key in keys if not MAXSIMD.has(key)}
     kept = {section: {key: value for key, value in entries.items() if f"{section}.{key}" not in lacked}
             if isinstance(entries, dict) else entries for section, entries in config.items()}
@@ -121,7 +121,7 @@ class ConfigTest(ChartTest):
         self.assertEqual((share["cluster"]["hedge_at"], share["tracing"]["sample_ratio"]), (0.9, 0.5))
 
 
-# Arguments of helm, and what the refusal must name.
+# Arguments of helm, and a text that the error must contain.
 REFUSED = (
     (("--set", "groups.count=0"), "count"),
     (("--set", "groups.count=4097"), "count"),

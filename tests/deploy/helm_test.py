@@ -1,5 +1,5 @@
-"""The Helm chart: it renders for several sets of values, each object is one that Kubernetes takes, and what objects say of
-one another holds. helm_config_test.py has the files of configuration.
+"""Tests that the Helm chart renders for several sets of values, that Kubernetes accepts each object, and that objects
+refer to each other correctly. helm_config_test.py tests the files of configuration.
 
 python helm_test.py         in an environment with the packages of deploy.txt
 """
@@ -13,7 +13,7 @@ import yaml
 import chart
 from chart import NAMES, ROOT, VALUES, ChartTest, Rendered, labels_of_pods, pod, server, with_all_values
 
-# The oldest version that Chart.yaml allows, and the newest that there are schemas of.
+# The oldest version of Kubernetes that Chart.yaml allows, and the newest version for which there are schemas.
 KUBERNETES = ("1.27.0", kubernetes_validate.latest_version())
 CUSTOM = ("ServiceMonitor", "PrometheusRule")
 
@@ -191,7 +191,8 @@ class ValuesTest(ChartTest):
         self.assertEqual([one for one in outside.documents if chart.component(one) == "nats"], [])
 
     def test_the_chart_is_whole_in_its_own_folder(self):
-        """A copy of the chart's folder renders on its own: it has no symbolic links, and depends on no other chart."""
+        """A copy of only the chart's folder renders: the folder has no symbolic links and depends on no other
+        chart."""
         links = [str(path) for path in chart.CHART.rglob("*") if path.is_symlink()]
         self.assertEqual(links, [])
         self.assertNotIn("dependencies", yaml.safe_load((chart.CHART / "Chart.yaml").read_text()))

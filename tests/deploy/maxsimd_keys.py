@@ -1,4 +1,4 @@
-"""Asks a maxsimd whether it takes a file of configuration."""
+"""Checks with the program maxsimd whether a file of configuration is valid."""
 
 import os
 import re
@@ -20,8 +20,8 @@ class Maxsimd:
         return self.keys.issuperset(keys)
 
     def problem(self, config, groups=None):
-        """The error of maxsimd about a configuration, a dictionary; "" if it accepts it. `groups` becomes the contents
-        of the configuration's cluster.groups_file."""
+        """Returns maxsimd's error about `config` (a dictionary), or "" if maxsimd accepts it. `groups` becomes the
+        content of the file that cluster.groups_file names."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAXSIM_")}
         with tempfile.TemporaryDirectory(prefix="maxsim-config-") as folder:
             if groups is not None:

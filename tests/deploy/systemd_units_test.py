@@ -1,5 +1,5 @@
-"""The units of deploy/systemd: systemd takes them, that of a cluster's servers has the settings of the plain one, and maxsimd
-takes the examples of their files of configuration.
+"""Tests the units of deploy/systemd: systemd accepts them, the unit for a cluster's servers has the same settings as
+the unit for a single server, and maxsimd accepts the examples of configuration files.
 
 python systemd_units_test.py FOLDER_OF_PROGRAMS
 """
@@ -22,7 +22,7 @@ MAXSIMD = Maxsimd(PROGRAMS)
 
 
 def settings(path):
-    """The settings of a unit's [Service], as a dictionary."""
+    """Returns the settings of a unit's section [Service] as a dictionary."""
     lines = path.read_text().partition("[Service]\n")[2].partition("[Install]\n")[0].splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
