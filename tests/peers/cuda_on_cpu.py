@@ -1,6 +1,7 @@
-"""Makes the device "cuda" the CPU, so that tests of kernels which ask for a GPU run without one. Import it first.
+"""Makes PyTorch use the CPU for the device "cuda", so that tests that need a GPU run without one. Import this module
+before all others.
 
-Nothing is measured this way: times and memory are those of the CPU, and streams and events do nothing.
+Do not measure anything in this mode: times and memory are those of the CPU, and streams and events do nothing.
 """
 
 import types
@@ -16,7 +17,7 @@ def _is_cuda(device):
 
 
 class _OnCpu(TorchFunctionMode):
-    """Replaces devices in the arguments of every function of PyTorch."""
+    """Replaces "cuda" by the CPU in the arguments of every PyTorch function."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.Tensor.is_cuda.__get__:

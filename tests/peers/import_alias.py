@@ -1,8 +1,8 @@
-"""Gives a package another name, submodules included.
+"""Gives a package and its submodules a second name.
 
-After install("flash_maxsim", "maxsim_torch.compat.flash_maxsim") an import of flash_maxsim.naive gives the module
-maxsim_torch.compat.flash_maxsim.naive itself. All submodules are imported at once: otherwise a later import of one
-would set it as an attribute of the package, over a function of the same name.
+After install("flash_maxsim", "maxsim_torch.compat.flash_maxsim"), `import flash_maxsim.naive` returns the same module
+object as maxsim_torch.compat.flash_maxsim.naive. install() imports all submodules immediately. If a submodule were
+imported later, Python would set it as an attribute of the package, and so replace a function of the same name.
 """
 
 import importlib
@@ -14,13 +14,13 @@ import sys
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads the module of a target's name, and leaves its __spec__ as it is there."""
+    """Loads the module that the alias stands for, and keeps that module's own __spec__."""
 
     def __init__(self, target):
         self.target = target
 
     def create_module(self, spec):
-        # An alias that was removed from sys.modules is to be imported afresh, so the target must be too.
+        # The caller removed the alias from sys.modules to import it again, so the target must be imported again too.
         sys.modules.pop(self.target, None)
         module = importlib.import_module(self.target)
         self.spec = module.__spec__

@@ -1,5 +1,5 @@
-"""A plugin of pytest that writes what became of each test, a line of JSON each, to the file $PEER_SUITE_REPORT. A line
-is there as soon as its test has ended, so that a process that dies leaves those before it."""
+"""A pytest plugin that writes the outcome of each test as a line of JSON to the file $PEER_SUITE_REPORT. It writes a
+test's line as soon as the test ends. If the process dies, the file has the lines of the tests that ended before."""
 
 import json
 import os
@@ -14,13 +14,13 @@ def _write(**line):
 
 
 def _error(report):
-    """The message of an error, on one line; without the values of an assertion's parts."""
-    if isinstance(report.longrepr, tuple):  # of a test that was skipped: file, line and reason
+    """Returns an error's message as one line, without the values that pytest adds to a failed assertion."""
+    if isinstance(report.longrepr, tuple):  # a skipped test has (file, line, reason)
         return report.longrepr[2]
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(report.longrepr or "") if crash is None else crash.message
     lines = [line.removeprefix("E").strip() for line in text.splitlines() if not line.startswith(" +")]
-    # Without a crash, as of a file that cannot be imported, the last line is the error.
+    # A report without a crash, e.g. of a file that cannot be imported, has the error in its last line.
     return " ".join(line for line in lines if line)[:300] if crash is not None else lines[-1][:300] if lines else ""
 
 

@@ -1,21 +1,23 @@
 #!/usr/bin/env python3
-"""Runs the public test suite of another package twice: with that package, and with its drop-in of maxsim_torch.compat.
+"""Runs the public test suite of another package twice: with that package ("peer"), and with its replacement in
+maxsim_torch.compat ("ours").
 
     tests/peers/run_suite.py flash_maxsim --out build/peers/flash_maxsim.json
 
-The suite is the package's source distribution, which pip fetches; --suite names one that is there (a folder or a
-.tar.gz), as where there is no network. Nothing else is needed than pytest, torch and what the package itself needs
-(triton), in the Python that runs this program. A file of tests has a process of its own each time, so that a fault of
-the device ends one file. The files are unchanged: with ours, the package's name is an alias of the drop-in
-(import_alias.py), and the package itself is not there.
+The suite comes from the package's source distribution, which pip downloads. Without a network, --suite names a local
+copy (a folder or a .tar.gz). The Python that runs this program needs pytest, torch and the packages that the other
+package needs (triton). Each file of tests runs in a separate process, so that a fault of the device ends only that
+file. The test files are unchanged. In the run with ours, the package's name is an alias of the replacement
+(import_alias.py), and the package itself cannot be imported.
 
-A file without tests for pytest is a program: it passes where it ends with status 0 and prints no line with FAIL, BAD,
-BROKEN or EXCEPTION, with which such programs report what they found. Where a suite compares with PyLate, and PyLate is
-not installed, stand_ins/ has its functions.
+A file without tests for pytest runs as a program. It passes if it ends with status 0 and prints no line with FAIL,
+BAD, BROKEN or EXCEPTION, the words by which such programs report errors. If a suite compares with PyLate and PyLate
+is not installed, the suite uses the functions in stand_ins/.
 
---out gets JSON, and a file beside it that ends with .md the tables, anew after each file of the suite. The status is 1
-where a test passes with the package and not with ours, and 0 otherwise. docs/performance/torch has that JSON without
-the tests that pass with both (bench/reduce_reports.py), which --join does not take.
+The program writes JSON to --out, and tables to a file of the same name that ends with .md. It writes both again after
+each file of the suite. The exit status is 1 if a test passes with the package and fails with ours, and 0 otherwise.
+docs/performance/torch has this JSON without the tests that pass with both (bench/reduce_reports.py). --join does not
+accept such reduced files.
 """
 
 import argparse
@@ -41,7 +43,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SIDES = ("peer", "ours")
 VERDICT = re.compile(r"\b(FAIL|BAD|BROKEN|EXCEPTION)\b")
-# A program with modules imported before it: the first argument is its file, and the others are the modules.
+# Imports modules and then runs a program. The first argument is the program's file, the others name the modules.
 RUN_PROGRAM = """
 import importlib, runpy, sys
 for name in sys.argv[2:]: importlib.import_module(name)
@@ -51,7 +53,8 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A package with a drop-in. `leave_out` are patterns of files of its suite, each with the reason."""
+    """A package for which maxsim_torch.compat has a replacement. `leave_out` has patterns of files in the package's
+    suite that are not run, each with the reason."""
 
     requirement: str
     drop_in: str
@@ -79,7 +82,8 @@ PEERS = {
 
 
 def unpack(given, requirement, into):
-    """The folder of a source distribution: a given folder, a given archive, or what pip fetches."""
+    """Returns the folder of a source distribution: `given` itself, the unpacked archive `given`, or one that pip
+    downloads."""
     if given is not None and given.is_dir():
         return given
     if given is None:
@@ -98,13 +102,13 @@ def unpack(given, requirement, into):
         subprocess.run(command, check=True, stdout=sys.stderr)
         given = next(pathlib.Path(into).glob("*.tar.gz"))
     with tarfile.open(given) as archive:
-        # Python before 3.11.4 has no filters.
+        # Python before 3.11.4 has no filters for extractall().
         archive.extractall(into, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return next(path for path in pathlib.Path(into).iterdir() if path.is_dir())
 
 
 class Suite:
-    """A suite in a folder of its own, with what each side imports beside it."""
+    """A copy of a suite in its own folder, next to the folders from which the runs with peer and with ours import."""
 
     def __init__(self, package, drop_in, source, folder, stand_ins):
         holders = [path for path in (source / package, source / "src" / package) if path.is_dir()]
@@ -123,7 +127,7 @@ class Suite:
         self.version = "?"
         information = source / "PKG-INFO"
         if information.exists():
-            # importlib.metadata answers for the package as if it were installed.
+            # With this file, importlib.metadata finds the package's metadata as if the package were installed.
             self.version = re.search(r"^Version: (\S+)", information.read_text(encoding="utf-8"), re.M).group(1)
             metadata = folder / "metadata" / f"{package}-{self.version}.dist-info"
             metadata.mkdir(parents=True)
@@ -136,11 +140,11 @@ class Suite:
                 paths.append(HERE / "stand_ins")
 
     def files(self):
-        """The files of tests, in the folder of the suite, relative to it."""
+        """Returns the paths of the test files, relative to the suite's folder."""
         return sorted(path.relative_to(self.folder) for path in (self.folder / "tests").rglob("test_*.py"))
 
     def has_tests(self, file):
-        """Whether pytest would find tests in a file."""
+        """Returns whether pytest would find tests in a file."""
         statements = ast.parse((self.folder / file).read_text(encoding="utf-8")).body
         return any(
             isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and statement.name.lower().startswith("test")
@@ -164,7 +168,7 @@ class Runner:
         return environment
 
     def start(self, command, side, report):
-        """(status, or None past the time; what it printed)."""
+        """Runs a command. Returns its status (None if it exceeds the time limit) and its output."""
         try:
             ended = subprocess.run(
                 [sys.executable, *command], cwd=self.suite.folder, env=self.environment(side, report), text=True,
@@ -176,7 +180,8 @@ class Runner:
             return None, output.decode(errors="replace") if isinstance(output, bytes) else output
 
     def run(self, side, file):
-        """The outcomes of the tests of a file: {test: {"outcome", "error"}}, for a program {file: ...}."""
+        """Runs a file. Returns the outcomes of its tests as {test: {"outcome", "error"}}. A program is one test, with
+        the file's name."""
         with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as report:
             if not self.suite.has_tests(file):
                 status, output = self.start(["-c", RUN_PROGRAM, str(file), *self.modules], side, report.name)
@@ -197,7 +202,7 @@ def how_it_ended(status, output):
 
 
 def judge_program(status, output):
-    """A program's outcome."""
+    """Returns the outcome of a program."""
     if status != 0:
         return {"outcome": "failed", "error": how_it_ended(status, output)}
     verdicts = [line.strip()[:300] for line in output.splitlines() if VERDICT.search(line)]
@@ -205,8 +210,8 @@ def judge_program(status, output):
 
 
 def judge_tests(file, status, output, lines):
-    """The outcomes of a file's tests, out of the plugin's lines: a test that began and did not end took the process
-    with it."""
+    """Returns the outcomes of a file's tests from the lines that report_plugin.py wrote. A test that began and did
+    not end is the one that ended the process."""
     results = {line["test"]: {"outcome": line["outcome"], "error": line.get("error", "")} for line in lines}
     for result in results.values():
         if result["outcome"] == "started":
@@ -247,7 +252,8 @@ def parse_options():
 
 
 def describe_machine():
-    """The versions and the device that the tests meet; a process of its own looks, which gives the device back."""
+    """Returns the versions and the device of the test runs. A separate process finds them out, so that this process
+    does not occupy the device."""
     machine = {"device": "no GPU", "torch": None, "python": sys.version.split()[0]}
     if importlib.util.find_spec("torch") is None:
         return machine
@@ -261,7 +267,7 @@ def describe_machine():
 
 
 def left_out(suite, options):
-    """{file: reason} of the files that are not run."""
+    """Returns {file: reason} for the files that are not run."""
     return {
         str(file): reason
         for file in suite.files()
@@ -271,7 +277,7 @@ def left_out(suite, options):
 
 
 def run_all(suite, options, results):
-    """Adds {test: {side: {"outcome", "error"}}} to `results`, and yields after each file."""
+    """Runs the suite. Adds {test: {side: {"outcome", "error"}}} to `results`, and yields after each file."""
     runner = Runner(suite, options)
     without = left_out(suite, options)
     for file in suite.files():
@@ -288,7 +294,7 @@ def run_all(suite, options, results):
 
 
 def write_summary(suite, options, machine, results):
-    """Writes the JSON and the page, and returns what they say."""
+    """Writes the JSON and the page of tables. Returns the summary that both contain."""
     summary = {
         "package": options.package,
         "version": suite.version,
@@ -324,9 +330,9 @@ def main():
         (folder / "source").mkdir()
         source = unpack(options.suite, options.requirement, folder / "source")
         suite = Suite(options.package, options.drop_in, source, folder, options.stand_ins)
-        # A run that only joins results names the machine that they came from.
+        # If this run only joins results, the summary describes the machine on which the results were made.
         machine = machines[0] if machines and options.only == "none" else describe_machine()
-        # Write the summary after each file: it is then there even if a later file takes too long.
+        # Write the summary after each file, so that it exists even if a later file takes too long.
         for _ in run_all(suite, options, results):
             write_summary(suite, options, machine, results)
         summary = write_summary(suite, options, machine, results)

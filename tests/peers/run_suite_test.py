@@ -1,5 +1,5 @@
-"""run_suite.py over a small package with its suite, and a drop-in that is wrong in some things: what it finds, and what
-it calls each.
+"""Tests run_suite.py with a small package, the package's suite, and a replacement with some faults. run_suite.py must
+find the faults, and report each in the right category.
 
 python run_suite_test.py        with pytest installed
 """
@@ -18,7 +18,8 @@ sys.path.insert(0, str(HERE))
 
 import run_suite  # noqa: E402
 
-# The package: a function with the name of its module, a module with a state, and the drop-in, which subtracts wrongly.
+# The package has a function with the name of its module, and a module with a state. The replacement subtracts
+# wrongly.
 ADD = "def add(a, b):\n    return a + b\n"
 STATE = "calls = []\n\ndef call():\n    calls.append(1)\n    return len(calls)\n"
 PACKAGE = {

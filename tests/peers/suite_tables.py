@@ -1,4 +1,4 @@
-"""The results of two runs of a suite: counts, differences and tables in Markdown."""
+"""Summarizes the results of two runs of a suite: counts, differences and tables in Markdown."""
 
 ABSENT = {"outcome": "absent", "error": "the file ended before it, or has no such test"}
 
@@ -12,7 +12,8 @@ def passes(result, side):
 
 
 def count(results):
-    """{file: {"tests", "peer", "ours", "lost"}}: how many there are, pass with each, and pass with the peer alone."""
+    """Returns {file: {"tests", "peer", "ours", "lost"}}: the numbers of tests, of tests that pass with the peer, of
+    tests that pass with ours, and of tests that pass only with the peer."""
     counts = {}
     for test, result in results.items():
         row = counts.setdefault(test.partition("::")[0], {"tests": 0, "peer": 0, "ours": 0, "lost": 0})
@@ -24,8 +25,8 @@ def count(results):
 
 
 def differences(results):
-    """Tests with the result of the side that does not pass: "lost" pass with the peer alone, "gained" with ours alone,
-    "neither" with none of them (those that are skipped with both aside)."""
+    """Returns the tests that do not pass on both sides, with the result of the side that does not pass. "lost": pass
+    only with the peer. "gained": pass only with ours. "neither": pass with neither, except tests that both skip."""
     found = {"lost": [], "gained": [], "neither": []}
     for test, result in sorted(results.items()):
         with_peer, with_ours = passes(result, "peer"), passes(result, "ours")
@@ -51,7 +52,7 @@ def _listed(title, tests):
 
 
 def tables(summary):
-    """The summary of run_suite.py as a page."""
+    """Returns the summary of run_suite.py as a page in Markdown."""
     found = differences(summary["tests"])
     both = len(summary["sides"]) == 2
     counts = summary["counts"]

@@ -1,1 +1,1 @@
-"""A stand-in for PyLate where it is not installed: the functions that tests of kernels compare with."""
+"""Replaces PyLate if it is not installed. Has the functions that tests of kernels compare with."""
