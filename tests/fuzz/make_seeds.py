@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds that are not text: small valid inputs, one for each variant of a format, in a folder a fuzz target.
+"""Writes the seeds that are not text: small valid inputs, one for each variant of a format, in one folder per target.
 
     make_seeds.py FOLDER
 
@@ -15,7 +15,7 @@ import zipfile
 
 
 def safetensors(tensors, metadata, alignment=64):
-    """Returns a safetensors file; tensors: (name, dtype, shape, data)."""
+    """Returns a safetensors file. `tensors` is a list of (name, dtype, shape, data)."""
     header, data = {"__metadata__": metadata}, b""
     for name, dtype, shape, part in tensors:
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
@@ -51,7 +51,7 @@ def shard(dtype, size, string_ids, payloads, ordinals=()):
 
 
 def residual_shard(nbits):
-    """A shard of residual codes: 2 documents, 3 tokens of 16 columns, 2 centroids."""
+    """Returns a shard of residual codes: 2 documents, 3 tokens of 16 columns, 2 centroids."""
     rows = b"".join(bytes(range(2 * nbits)) + struct.pack("<I", number) for number in (0, 1, 1))
     weights = [bucket / 2**nbits - 0.5 for bucket in range(2**nbits)]
     tensors = [
@@ -65,7 +65,8 @@ def residual_shard(nbits):
 
 
 def code_file(file, factors):
-    """Returns the layout that the target code_file begins with, and a file of codes of it: 2 documents, 3 tokens."""
+    """Returns an input of the target code_file: the bytes of the layout, and a file of codes with that layout, of 2
+    documents and 3 tokens."""
     dim, documents, tokens = 40, 2, 3
     name, row_bytes = (("plane0", 8), ("plane1", 8), ("planes23", 16))[file]
     tensors = [(name, "U8", [tokens, row_bytes], bytes(range(tokens * row_bytes)))]
@@ -86,8 +87,8 @@ def code_file(file, factors):
 
 
 def field_file(documents):
-    """Returns the number of documents less 1, with which the target field_file begins, and a file of fields of one of
-    each kind. The first document has every value, and the others have none."""
+    """Returns an input of the target field_file: the number of documents less 1, and a file with one field of each
+    kind. The first document has every value, and the others have none."""
     more, bits = documents - 1, bytes([1]) + bytes((documents + 7) // 8 - 1)
     tensors = [
         ("a.term_offsets", "I64", [3], int64s(0, 2, 4)),
@@ -135,8 +136,8 @@ def npz(compression):
     return buffer.getvalue()
 
 
-# These functions write messages of maxsim.v1, field by field. A field is its number and a value: bytes or text, an
-# integer, floats.
+# These functions write messages of maxsim.v1 field by field. A field is a pair of the field's number and its value:
+# bytes, text, an integer or floats.
 
 
 def varint(value):
@@ -200,7 +201,7 @@ def requests():
 
 
 def query_result(hits, position_of, ids=None, payloads=False, alignments=0, missing=()):
-    """Returns a QueryResult with these document numbers in order, and scores that fall from 1."""
+    """Returns a QueryResult with these document numbers, in this order. The scores start at 1 and fall."""
     names = lambda numbers: message(*((1, f"doc-{number}") for number in numbers))
     fields = []
     if ids == "strings":
@@ -220,13 +221,13 @@ def query_result(hits, position_of, ids=None, payloads=False, alignments=0, miss
 
 
 def answers(*results, generation=7):
-    """Returns the answers of the parts to a request of one query, each after its length."""
+    """Returns the answers of the parts to a request of one query, each preceded by its length."""
     encoded = [message((1, "r"), (2, generation), (3, result)) for result in results]
     return b"".join(struct.pack("<H", len(one)) + one for one in encoded)
 
 
 def group_calls():
-    """Returns inputs for group_calls_fuzz.cc: right answers to each call, and some with a change of one field."""
+    """Returns inputs for group_calls_fuzz.cc: right answers to each call, and answers with one changed field."""
     calls = ("upsert", "delete", "get", "explain", "info", "change")
     seeds = {}
     for number, call in enumerate(calls):
@@ -242,7 +243,7 @@ def group_calls():
 
 def group_answers():
     """Returns inputs for group_answers_fuzz.cc, which describes their first four bytes."""
-    # Numbers up to 31 of documents whose slots belong to the first of two parts.
+    # Those numbers up to 31 whose document has a slot of the first of two parts.
     strings = [0, 1, 2, 5, 6, 8, 10, 12, 16, 17, 20, 21, 23, 29, 30]
     ints = [2, 4, 5, 6, 7, 9, 13, 15, 16, 18, 19, 22, 25, 26, 27, 30, 31]
     candidates = [3, 30, 1, 4, 3, 31, 30, 9, 2]
@@ -282,8 +283,8 @@ def group_answers():
 
 
 def http2(piece, *frames):
-    """Returns what a client of the gRPC port sends, to be cut into pieces of that many bytes; frames: (type, flags,
-    stream, payload)."""
+    """Returns the bytes that a client sends to the gRPC port, after a byte that tells the target to cut them into
+    pieces of `piece` bytes. `frames` are (type, flags, stream, payload)."""
     data = bytes([piece - 1]) + b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     for kind, flags, stream, payload in frames:
         data += struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload

@@ -21,7 +21,7 @@
 namespace maxsim::fuzz {
 
 struct Target {
-  std::string name;  // also of its folder in tests/fuzz/corpus
+  std::string name;  // also the name of its folder in tests/fuzz/corpus
   void (*run)(std::string_view input);
 };
 
@@ -36,14 +36,14 @@ struct Registration {
   Registration(const char* name, void (*run)(std::string_view)) { Targets().push_back({name, run}); }
 };
 
-// Ends the process, saying which promise was broken, unless `kept`.
+// If `kept` is false, prints the broken promise and ends the process.
 inline void Require(bool kept, std::string_view promise) {
   if (kept) return;
   std::fprintf(stderr, "broken promise: %.*s\n", static_cast<int>(promise.size()), promise.data());
   std::abort();
 }
 
-// Requires that a refusal blames the input, and that its message can be shown on a terminal.
+// Requires that the status blames the input, and that a terminal can show its message.
 inline void RequireRefusal(const absl::Status& status) {
   Require(absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsDataLoss(status),
           absl::StrCat("input is refused as wrong, not with ", status.ToString()));
@@ -55,7 +55,7 @@ inline void RequireRefusal(const absl::Status& status) {
   }
 }
 
-// Holds a file in memory that can be opened by its name as long as the object lives.
+// A file in memory. Code can open it by its name as long as the object lives.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {

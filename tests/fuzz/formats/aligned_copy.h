@@ -1,4 +1,4 @@
-// Copies input for targets that read mapped files, which are aligned.
+// Makes an aligned copy of an input, for targets whose parsers expect the alignment of a mapped file.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Fuzzes a JSON Lines file of documents: the parser that streams agrees with one that builds the whole document, line
-// by line, and the second pass over a file finds what the first one found.
+// Fuzzes a JSON Lines file of documents. For each line, the streaming parser must agree with a parser that builds the
+// whole document, and a second pass over the file must find the same documents as the first.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -36,7 +36,7 @@ void CheckLine(std::string_view line) {
   Require(json::parse(parsed->payload, nullptr, false) == whole, "the payload is the object without its id");
 }
 
-// Returns what a pass over the file gives: documents until its end or an error.
+// Reads the file once. Returns its documents, up to its end or the first error.
 std::vector<collection::DocumentLine> Documents(const MemoryFile& memory, std::optional<collection::IdType> type) {
   std::vector<collection::DocumentLine> documents;
   collection::DocumentLineReader reader(OpenMemory(memory), type);
@@ -59,7 +59,7 @@ void FuzzDocumentLines(std::string_view input) {
   Documents(memory, collection::IdType::kInt64);
   Documents(memory, collection::IdType::kString);
   const std::vector<collection::DocumentLine> documents = Documents(memory, std::nullopt);
-  // A file of plain ids has no payloads, and is not read again for them.
+  // A file of plain ids has no payloads, so it needs no second pass.
   const auto has_payload = [](const collection::DocumentLine& document) { return !document.payload.empty(); };
   if (std::none_of(documents.begin(), documents.end(), has_payload)) return;
   const std::unique_ptr<collection::PayloadSource> payloads = collection::ReadLinePayloads(OpenMemory(memory));

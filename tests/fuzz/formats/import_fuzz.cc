@@ -11,7 +11,7 @@
 namespace maxsim::fuzz {
 namespace {
 
-// Reads all payloads. One of them may still be refused here, because the import has not read them before.
+// Reads all payloads. The import may still refuse a payload here, because it has not read the payloads before.
 void ReadPayloads(collection::Import& import) {
   for (const int32_t size : import.catalog->payload_sizes) {
     const absl::StatusOr<std::string_view> payload = import.payloads->Next();

@@ -1,5 +1,5 @@
-// Fuzzes a value of a live collection's log: an accepted record is within the limits, and is written back as the same
-// bytes. The first byte chooses the collection's type of ids and its row size.
+// Fuzzes a value of a live collection's log: an accepted record is within the limits, and its serialization has the
+// same bytes. The first byte chooses the collection's type of ids and its row size.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kBlockBytes = 16 * 1024;
 
-// Reads the stream to its end, and returns whether all announced bytes were there. The loop is short enough: a size
-// is at most what the compressed bytes can expand to, a thousand times as much.
+// Reads the stream to its end. Returns whether it had all announced bytes. The loop is short enough, because an
+// announced size is at most a thousand times the compressed size.
 bool ReadAll(collection::ByteStream& stream, int64_t size) {
   std::string block(kBlockBytes, '\0');
   for (int64_t left = size; left > 0;) {

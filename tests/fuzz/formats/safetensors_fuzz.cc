@@ -50,7 +50,7 @@ void FuzzSafetensors(std::string_view input) {
   for (const SafetensorsTensor& tensor : header->tensors) {
     Require((*archive)->Has(tensor.name), "the archive has every tensor");
     absl::StatusOr<collection::ArrayInput> array = (*archive)->Open(tensor.name);
-    if (!array.ok()) continue;  // a type that no import takes
+    if (!array.ok()) continue;  // no import supports this type
     std::string data(static_cast<size_t>(tensor.num_bytes()), '\0');
     Require(array->shape == tensor.shape && array->bytes->Read(data.data(), data.size()).ok(), "a tensor can be read");
     Require(data == input.substr(static_cast<size_t>(tensor.begin), data.size()), "a tensor is its bytes");

@@ -25,7 +25,7 @@ void CheckDocuments(const collection::ShardContents& contents) {
   add({static_cast<const char*>(documents.tokens),
        static_cast<size_t>(documents.num_tokens() * RowBytes(documents.type, documents.dim))});
   if (IsResidual(documents.type)) {
-    // Whatever the rows hold, they are decoded to finite vectors.
+    // Any bytes in the rows must decode to finite vectors.
     const ResidualDecoder decoder(documents.type, documents.dim, documents.codebook);
     std::vector<float> vector(static_cast<size_t>(documents.dim));
     decoder.DecodeRow(documents.tokens, vector.data());

@@ -1,5 +1,6 @@
-// Fuzzes what a client sends to the gRPC port before its first call: the scanner of the gate gives the same units
-// however the bytes are cut, gives all of the bytes, and holds no more of them than its limits allow.
+// Fuzzes the bytes that a client sends to the gRPC port before its first call. However the bytes are cut into pieces,
+// the gate's scanner must return the same units, must return all bytes, and must hold no more bytes than its limits
+// allow.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -37,7 +38,7 @@ Scanned Scan(std::string_view bytes, size_t piece_bytes) {
 
 void FuzzHttp2(std::string_view input) {
   if (input.empty()) return;
-  // The first byte says how the rest is cut.
+  // The first byte gives the size of the pieces into which the rest is cut.
   const size_t piece_bytes = 1 + static_cast<unsigned char>(input.front());
   input.remove_prefix(1);
   const Scanned whole = Scan(input, input.size() + 1);

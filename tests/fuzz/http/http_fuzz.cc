@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kMaxBody = 8192;
 
-// Answers at once, and notes each request that it gets. A path that begins with /n is answered before its body.
+// Answers immediately, and notes each request. If a path begins with /n, answers before the body is read.
 class NotingApplication final : public http::Application {
  public:
   std::optional<http::Response> Begin(const http::Request& request) override {
@@ -43,7 +43,7 @@ class NotingApplication final : public http::Application {
   }
 
   http::Response Refuse(const http::Request& request, int status, const absl::Status& why) override {
-    // If a head is both too large and malformed, the cuts decide which is noticed first.
+    // If a head is both too large and malformed, the cuts decide which error the server finds first.
     const int noted = status == 431 ? 400 : status;
     Note(absl::StrCat("refuse ", noted), request);
     ++num_answers_;
@@ -54,7 +54,7 @@ class NotingApplication final : public http::Application {
   int num_answers() const { return num_answers_; }
 
  private:
-  // An answer to HEAD has no body.
+  // Returns an answer, without a body if the method is HEAD.
   static http::Response Answer(const http::Request& request, int status, const std::string& body) {
     return {.status = status, .content_type = "text/plain", .body = request.method == "HEAD" ? "" : body};
   }
@@ -68,7 +68,7 @@ class NotingApplication final : public http::Application {
   int num_answers_ = 0;
 };
 
-// The outcome of one connection.
+// The requests that the server read from one connection, and the answers that the client got.
 struct Exchange {
   std::string notes;
   std::string answers;
@@ -89,7 +89,7 @@ class Cuts {
   const int bits_;
 };
 
-// Holds the client's end of a connection, whose other end the server reads.
+// The client's end of a connection. The server reads the other end.
 class Client {
  public:
   Client() { Require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_) == 0, "the target has a socket"); }
@@ -118,7 +118,7 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   http::TransportOptions options;
   options.max_body_bytes = kMaxBody;
   options.client_header = "x-client-id";
-  // The timeouts are long: a slow machine is no slow client.
+  // The timeouts are long, so that a slow machine does not look like a slow client.
   options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = absl::Hours(24);
   http::Connections connections(options, &application, [] {});
   Client client;
@@ -141,12 +141,12 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   Require(connections.size() == 0, "a connection ends when its client has");
   exchange.notes = application.notes();
   exchange.num_answers = application.num_answers();
-  // A client whose body has already arrived is not told to send it, so the cuts decide whether this line comes.
+  // If the body has already arrived, the server does not send this line. So the cuts decide whether it comes.
   exchange.answers = absl::StrReplaceAll(exchange.answers, {{"HTTP/1.1 100 Continue\r\n\r\n", ""}});
   return exchange;
 }
 
-// Returns the number of whole answers in `text`, which holds nothing else.
+// Returns the number of answers in `text`. Requires that `text` holds only complete answers.
 int CountAnswers(std::string_view text) {
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   constexpr std::string_view kLength = "\r\nContent-Length: ";
@@ -173,9 +173,9 @@ void FuzzHttp(std::string_view input) {
   if (input.empty()) return;
   std::string bytes;
   for (const char c : input.substr(1)) c == '\1' ? bytes.append(5000, 'x') : bytes.append(1, c);
-  // Ends the last head: in a head that does not end, the cuts decide whether an error is noticed.
+  // Ends the last head. If a head had no end, the cuts would decide whether the server finds an error in it.
   bytes += "\r\n\r\n";
-  if (bytes.size() > 64 * 1024) return;  // more would not fit into the socket at once
+  if (bytes.size() > 64 * 1024) return;  // the socket's buffer has no room for more
   const Exchange whole = Serve(bytes, nullptr);
   Require(CountAnswers(whole.answers) == whole.num_answers, "every request is answered once");
   Cuts cuts(static_cast<unsigned char>(input[0]));

@@ -1,5 +1,5 @@
-// Fuzzes the JSON of rerank calls. An accepted request says what the body says according to a parser that builds the
-// whole document. Answers are JSON, whatever ids, payloads and messages hold.
+// Fuzzes the JSON of calls. If a request is accepted, its message must equal the body as a parser that builds the whole
+// document reads it. Answers must be valid JSON, whatever ids, payloads and messages hold.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -58,7 +58,7 @@ void CheckMatrix(const json& query, const v1::TokenMatrix& tokens) {
   }
 }
 
-// A member of the body by any of its names, or null.
+// Returns a member of the body, which may have any of the member's names, or null.
 json MemberOf(const json& body, http::Member member) {
   for (const http::MemberName& known : http::kMemberNames) {
     if (known.member == member && body.contains(known.name)) return body[std::string(known.name)];
@@ -68,7 +68,7 @@ json MemberOf(const json& body, http::Member member) {
 
 bool HasMember(const json& element, const char* name) { return element.is_object() && element.contains(name); }
 
-// Checks the documents that the body carries, or the ids of stored ones.
+// Checks the documents in the body, or the ids of stored documents.
 void CheckDocuments(const json& documents, bool strings_are_texts, const v1::Candidates& candidates) {
   if (documents.is_string()) {
     return Require(documents == "*" && candidates.has_whole_collection(), "a star is the whole collection");
@@ -168,7 +168,8 @@ void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequ
   CheckRefinement(MemberOf(body, http::Member::kRefinement), request);
 }
 
-// Whether a name appears twice in the body or in an object of it. The parser that builds a tree keeps one of the two.
+// Returns whether a name appears twice in an object of the body. The parser that builds a tree keeps only one of the
+// two members.
 bool HasTwins(const std::string& body) {
   std::vector<std::set<std::string>> open;
   bool has_twins = false;
@@ -209,7 +210,7 @@ void CheckAnswers(const std::string& text) {
   Require(json::accept(http::FormatCollections({info}, nullptr)), "a list of collections is JSON");
 }
 
-// The other bodies that come to the port, or from a file for it.
+// Checks the parsers of other bodies that the port or a file may contain.
 void CheckOthers(const std::string& body) {
   const absl::StatusOr<v1::RerankRequest> explain = http::ParseExplainRequest(body, {});
   if (explain.ok()) {
@@ -246,7 +247,7 @@ void CheckUpsertedDocument(const json& sent, const v1::Document& document) {
   Require(document.version() == (has_version ? sent["version"].get<uint64_t>() : 0), "the version is the body's");
 }
 
-// The bodies and paths of calls that write and read documents.
+// Checks the bodies and paths of calls that write and read documents.
 void CheckDocumentCalls(const std::string& body, bool has_twins) {
   const json sent = json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (const absl::StatusOr<v1::UpsertRequest> upsert = http::ParseUpsertBody(body, {}); !upsert.ok()) {
@@ -308,7 +309,7 @@ void FuzzHttpJson(std::string_view input) {
   if (!parsed.ok()) return RequireRefusal(parsed.status());
   json whole = json::parse(body, nullptr, /*allow_exceptions=*/false);
   Require(whole.is_object(), "a body that is accepted is a JSON object");
-  // Members that are passed over, and null ones, may appear twice.
+  // Unknown members and members that are null may appear twice.
   if (!HasTwins(body)) CheckRequest(whole, path.strings_are_texts, parsed->request);
   v1::RerankRequest again;
   Require(again.ParseFromString(parsed->request.SerializeAsString()), "the request can travel");

@@ -1,5 +1,6 @@
-// Fuzzes the headers of a trace: a traceparent is read as it was written, and what is passed on of a tracestate is a
-// prefix of it. The input is the traceparent and, after the first NUL byte, the tracestate.
+// Fuzzes the headers of a trace. An accepted traceparent must be written again as it was read, apart from its version and
+// flags, and the server must pass on a prefix of the tracestate. The input is the traceparent and, after the first NUL
+// byte, the tracestate.
 #include <algorithm>
 #include <optional>
 #include <string>

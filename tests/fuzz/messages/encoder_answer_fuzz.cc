@@ -1,9 +1,9 @@
-// Fuzzes the answers of an encoder: a whole HTTP answer as a connection reads it, or only a body, in each dialect. An
-// accepted answer must be scorable and equal to the body's contents. A refused one must give a printable message
-// without the token.
+// Fuzzes the answers of an encoder in each dialect: a whole HTTP answer, as a connection reads it, or only a body. If
+// an answer is accepted, its matrices must be scorable and equal the body's numbers. If it is refused, the error
+// message must be printable and must not contain the token.
 //
-// The first byte chooses the dialect and whether an HTTP head comes first, the second the number of texts and the
-// dimension, the third where the bytes are cut. They may be digits.
+// The first byte chooses the dialect and whether the input has an HTTP head. The second chooses the number of texts and
+// the dimension, the third where the bytes are cut. The three bytes may be digits.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -55,8 +55,8 @@ class Encoder {
     peer_.url.port = std::to_string(acceptor_.local_endpoint().port());
   }
 
-  // Returns the outcome of a call that is answered with `bytes`, after which the connection ends. With `seed` 0 they
-  // are sent at once, otherwise in pieces.
+  // Makes a call, answers it with `bytes` and closes the connection. Returns the call's outcome. If `seed` is 0, sends
+  // the bytes in one piece, otherwise in several.
   HttpOutcome Answer(std::string_view bytes, unsigned seed) {
     boost::system::error_code ignored;
     std::optional<HttpOutcome> outcome;
@@ -75,7 +75,7 @@ class Encoder {
       step();
       acceptor_.accept(socket, ignored);
     }
-    // Closing a connection that has unread bytes resets it, and the answer may be lost.
+    // Waits for the request: closing a connection with unread bytes would reset it, and the answer might be lost.
     while (socket.available() == 0) step();
     std::string request(socket.available(), ' ');
     socket.receive(asio::buffer(request));
@@ -171,7 +171,7 @@ void CheckAnswer(Dialect dialect, std::string_view body, size_t num_texts, int32
 }
 
 void CheckError(std::string_view body) {
-  // A byte 1 in the input stands for the token, so that the fuzzer need not find the token itself.
+  // Each byte 1 of the input is replaced by the token, so that the fuzzer need not find the token itself.
   std::string quoting;
   for (const char c : body) c == '\1' ? quoting.append(kSecret) : quoting.append(1, c);
   const std::string said = encoder::SaidInError(quoting, kSecret);

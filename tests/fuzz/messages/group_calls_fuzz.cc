@@ -1,9 +1,9 @@
-// Fuzzes the router's handling of its groups' answers to every call but Rerank (group_answers_fuzz.cc): writes and
-// reads of documents, explanations, changes of collections, and what servers say of themselves. An answer is refused,
-// or becomes part of a right one.
+// Fuzzes the router's handling of the answers of its groups of servers to every call except Rerank (which
+// group_answers_fuzz.cc fuzzes): writes and reads of documents, explanations, changes of collections, and the servers'
+// descriptions of themselves. The router must refuse an answer, or make it part of a right answer.
 //
-// The first two bytes of the input are the call, and its options. The rest is the answers of two parts: either their
-// bytes, each answer after its length in two bytes, or changes to right answers.
+// The first byte of the input chooses the call, the second its options. The rest holds the answers of two parts: either
+// their bytes, each answer preceded by its length in two bytes, or changes to right answers.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -118,7 +118,7 @@ v1::GetResponse RightAnswer(const v1::GetRequest& request) {
   return answer;
 }
 
-// Returns the answers that the input holds: their bytes, or `right` with changes.
+// Returns the answers in the input: read from their bytes, or `right` with the input's changes.
 template <typename Response>
 std::vector<Response> ReadAnswers(Reader& input, bool is_raw, std::vector<Response> right) {
   if (is_raw) {
@@ -138,7 +138,7 @@ bool IsFault(const std::optional<cluster::AnswerFault>& fault) {
   return true;
 }
 
-// Returns the answers to what was sent, or nothing where one of them was refused, as the call is then.
+// Returns the answers to the sent requests. Returns nothing if one of them is refused, because the call fails then.
 template <typename Request, typename Response, typename Check>
 std::vector<absl::StatusOr<Response>> CheckedAnswers(Reader& input, bool is_raw,
                                                      const cluster::DealtCall<Request>& sent, Check check) {
@@ -152,7 +152,7 @@ std::vector<absl::StatusOr<Response>> CheckedAnswers(Reader& input, bool is_raw,
   return checked;
 }
 
-// Requires that each write of the client has the result that its part gave.
+// Requires that the merged answer has, for each write of the client, the result from the part that got the write.
 template <typename Request, typename Response>
 void CheckWrites(int num_writes, const cluster::DealtCall<Request>& sent,
                  const std::vector<absl::StatusOr<Response>>& answers, const Response& merged) {
@@ -167,7 +167,8 @@ void CheckWrites(int num_writes, const cluster::DealtCall<Request>& sent,
   }
 }
 
-// Requires that each id has its document or is missing, in the order of the request.
+// Requires that the merged answer has, for each id in the order of the request, its document or lists the id as
+// missing.
 void CheckReads(const v1::GetRequest& request, const v1::GetResponse& merged) {
   const bool has_int_ids = request.has_int_ids();
   const int num_ids = has_int_ids ? request.int_ids().ids_size() : request.string_ids().ids_size();
@@ -251,7 +252,7 @@ void FuzzInfo(Reader& input, uint8_t options) {
   }
 }
 
-// Answers to changes of collections: a reload and a snapshot.
+// Fuzzes answers to changes of collections: a reload and a snapshot.
 void FuzzChanges(Reader& input, uint8_t options) {
   const bool is_raw = (options & kRawAnswers) != 0;
   if ((options & kOwnLogs) != 0) {

@@ -1,4 +1,4 @@
-// Changes any message in one place, as the bytes of a fuzzed input say.
+// Changes one place of any message. The bytes of a fuzzed input choose the place and the new value.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace maxsim::fuzz {
 
-// Returns a number that `value` stands for: small ones, and those at the ends of the types.
+// Maps `value` to a number: a small number, or a number near the limits of an integer type.
 inline int64_t NumberOf(uint32_t value) {
   switch (value >> 30) {
     case 0:
@@ -66,7 +66,8 @@ inline void SetScalar(google::protobuf::Message& message, const google::protobuf
   }
 }
 
-// Takes two bytes for each message on the way to the place, and four for the value.
+// Changes one place of the message. Reads two bytes for each nested message on the way to the place, and four bytes for
+// the value.
 inline void ChangeMessage(Reader& input, google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
   const google::protobuf::Descriptor& type = *message.GetDescriptor();

@@ -1,5 +1,5 @@
-// Fuzzes a rerank request from the bytes on the wire to its answer: what is accepted is scored, and every score, id,
-// position and missing id of the answer is what the message asks for, compared with the FP64 reference.
+// Fuzzes a rerank request from the bytes on the wire to its answer. If a request is accepted, the target scores it and
+// compares every score, id, position and missing id of the answer with the FP64 reference.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -19,9 +19,9 @@
 namespace maxsim::fuzz {
 namespace {
 
-// A score's error is bounded relative to FP32's normal numbers. Below them a product loses bits: at most the smallest
-// normal number for each product, times the weights and the scales that come after. An INT8 collection's query is
-// rotated before, which loses bits in the same way, and its products multiply them by up to 127.
+// The relative bound of a score's error holds only for FP32's normal numbers. A product below them loses bits: at most
+// the smallest normal number per product, times the weights and scales that multiply the product. A query of an INT8
+// collection loses bits in the same way when it is rotated, and the products multiply this error by up to 127.
 constexpr double kRelativeError = 1e-5;
 constexpr double kLargestI8 = 127;
 
@@ -47,7 +47,7 @@ void CheckId(const ExpectedQuery& expected, const KnownCollection& known, const 
   Require(result.int_ids().ids(rank) == test::CorpusIntId(document), "the integer id is the document's");
 }
 
-// Checks that every query token matches a token of the document that no other one beats.
+// Checks that every query token is matched with the most similar token of the document.
 void CheckAlignment(const ExpectedQuery& expected, size_t idx, const v1::Alignment& alignment) {
   const uint32_t ordinal = expected.ordinals[idx];
   const auto num_tokens = static_cast<int>(expected.query.tokens.num_tokens());
@@ -80,7 +80,7 @@ void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, cons
     Require(place != expected.positions.end(), "a position is a candidate's");
     const auto idx = static_cast<size_t>(place - expected.positions.begin());
     Require(returned.insert(idx).second, "no candidate is returned twice");
-    // The division of a mean rounds once more, which the tolerance covers.
+    // The division of a mean rounds once more. The tolerance covers this.
     const double num_tokens = request.normalize() ? static_cast<double>(expected.query.tokens.num_tokens()) : 1;
     Require(std::fabs(result.scores(rank) * num_tokens - expected.scores[idx].score) <= 2 * Tolerance(expected, idx),
             absl::StrCat("the score ", result.scores(rank), " is the reference's ", expected.scores[idx].score));
@@ -94,7 +94,7 @@ void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, cons
     }
     if (request.return_alignments()) CheckAlignment(expected, idx, result.alignments(rank));
     if (rank == 0) continue;
-    // Means keep the order of their sums, also where two of them round to one.
+    // Means have the order of their sums, also if two of them round to the same number.
     Require(!request.normalize() || result.scores(rank - 1) >= result.scores(rank), "means do not increase");
     if (request.normalize()) continue;
     Require(RanksBefore(Scored{result.scores(rank - 1), static_cast<uint32_t>(result.positions(rank - 1))},
@@ -128,7 +128,7 @@ void CheckResult(const v1::RerankRequest& request, const v1::Query& query, const
   CheckHits(expected, known, request, result);
 }
 
-// Returns whether a request to a collection of the generation may be refused with the code.
+// Returns whether the server may refuse the request with this code, if the collection has this generation.
 bool IsRefusal(const v1::RerankRequest& request, uint64_t generation, absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -168,7 +168,7 @@ void FuzzRequest(std::string_view input) {
   }
   const bool fits = service::CheckAnswerSize(translated->answer, scored, limits).ok();
   const v1::RerankResponse response = service::BuildResponse(translated->answer, scored);
-  // The 512 bytes are for what an answer has beside the results: the request's id, the generation, the timings.
+  // The 512 bytes are for the fields of an answer other than results: the request's id, the generation, the timings.
   Require(!fits || response.ByteSizeLong() <= limits.max_answer_bytes + 512, "an answer has the size it was given");
   Require(response.results_size() == request.queries_size(), "a result a query");
   Require(response.request_id() == request.request_id(), "the request's id comes back");

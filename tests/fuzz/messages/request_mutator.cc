@@ -1,5 +1,5 @@
-// Mutates a rerank request as a message, so that most inputs reach the scoring: a field anywhere in it, then matrices
-// made to fit their data. Some inputs are mutated as bytes, which is what finds faults of the wire format.
+// Mutates a rerank request as a message, so that most inputs reach the scoring: changes any field, and then sets the
+// matrices' dimensions so that they fit their data. Mutates some inputs as bytes, to find faults of the wire format.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Random = std::minstd_rand;
 
-// Returns a number whose bytes are mutated.
+// Returns a number made by mutating the bytes of `value`.
 template <typename T>
 T Mutated(T value) {
   LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(&value), sizeof(value), sizeof(value));
@@ -38,7 +38,7 @@ std::string MutatedText(const std::string& text, const std::string& name, Random
   return std::string(bytes.begin(), bytes.end());
 }
 
-// Sets a scalar field, or one element of a repeated one, to something near what it was.
+// Changes a scalar field, or one element of a repeated scalar field, to a value near the old one.
 void MutateScalar(Message& message, const FieldDescriptor& field, Random& random) {
   const Reflection& access = *message.GetReflection();
   const int size = field.is_repeated() ? access.FieldSize(message, &field) : -1;
@@ -73,7 +73,7 @@ void MutateScalar(Message& message, const FieldDescriptor& field, Random& random
 #undef MAXSIM_MUTATE
 }
 
-// Descends a few fields at random and changes the last.
+// Descends through a few random fields, and changes the last of them.
 void Mutate(Message& message, Random& random) {
   const Reflection& access = *message.GetReflection();
   const auto* const type = message.GetDescriptor();
@@ -95,7 +95,7 @@ void Mutate(Message& message, Random& random) {
   }
 }
 
-// Gives a matrix the dimension that all collections have, and as many rows as its bytes are worth.
+// Sets a matrix's dimension to that of all collections, and its number of rows to the number that its bytes hold.
 void Fit(v1::TokenMatrix& matrix) {
   if (matrix.dtype() < v1::DATA_TYPE_F32 || matrix.dtype() > v1::DATA_TYPE_BF16) matrix.set_dtype(v1::DATA_TYPE_F32);
   const size_t row_bytes = kRequestDim * SizeOf(static_cast<ScalarType>(matrix.dtype()));

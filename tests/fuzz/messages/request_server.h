@@ -1,4 +1,4 @@
-// The server that the request target asks: small collections of every kind that stay loaded, and a lane that scores on
+// The server of the target for requests: small collections of every kind, which stay loaded, and a lane that scores on
 // the calling thread.
 #pragma once
 
@@ -17,14 +17,14 @@
 namespace maxsim::fuzz {
 
 struct KnownCollection {
-  test::RandomDocuments documents;  // as they are stored
+  test::RandomDocuments documents;  // in the form that the collection stores
   test::CorpusOptions options;
   std::shared_ptr<const store::Collection> collection;
 };
 
 inline constexpr int32_t kRequestDim = 8;
 
-// Returns limits that are small enough for a request to pass each of them in a few hundred bytes.
+// Returns limits so small that a request of a few hundred bytes can exceed each of them.
 inline service::RequestLimits SmallLimits() {
   service::RequestLimits limits;
   limits.max_queries_per_request = 4;
@@ -42,7 +42,7 @@ inline service::RequestLimits SmallLimits() {
 
 class RequestServer {
  public:
-  // Returns the server that the first call makes. It is never destroyed.
+  // Returns the server. The first call makes it, and it is never destroyed.
   static RequestServer& Get() {
     static auto* const server = new RequestServer();
     return *server;

@@ -1,5 +1,6 @@
-// Fuzzes the input from a stream: messages, raw and with a valid head; JetStream's answers about them; and whole
-// messages of the NATS library with subjects and headers. The first byte chooses the kind of input and the collection.
+// Fuzzes the bytes that come from a stream: messages, raw and with a valid head; JetStream's answers to published
+// messages; and whole messages of the NATS library with subjects and headers. The first byte chooses the kind of input
+// and the collection.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ void AppendHash(std::string_view bytes, std::string& message) {
   message.append(reinterpret_cast<const char*>(&hash), sizeof(hash));
 }
 
-// Returns a message of these bytes as the record.
+// Returns a message with a valid head and these bytes as its record.
 std::string WithHead(std::string_view record, const collection::LogFormat& format) {
   std::string checked;
   AppendHash(Describe(format), checked);
@@ -53,7 +54,7 @@ void CheckAnswer(std::string_view data) {
   Require(sequence.ok() || IsUtf8(std::string(sequence.status().message())), "a message is text");
 }
 
-// Takes the part of the input before its first NUL byte, since a header cannot contain NUL.
+// Removes the part of the input before its first NUL byte and returns it. (A header cannot contain NUL.)
 std::string TakeField(std::string& input) {
   const size_t end = std::min(input.find('\0'), input.size());
   std::string field = input.substr(0, end);
@@ -61,8 +62,8 @@ std::string TakeField(std::string& input) {
   return field;
 }
 
-// Returns a message as the library delivers it, made from the input's fields: subject, reply subject and four headers;
-// the rest is the data. Null if the library does not make such a message.
+// Returns a message as the library delivers it. The input holds the subject, the reply subject, four headers, and then
+// the data. Returns null if the library refuses to make such a message.
 live::nats::Message MakeMessage(std::string input, std::string* reply, std::string* id, std::string* data) {
   const std::string subject = TakeField(input);
   *reply = TakeField(input);
@@ -85,7 +86,7 @@ live::nats::Message MakeMessage(std::string input, std::string* reply, std::stri
 }
 
 void CheckArrival(const std::string& input) {
-  // The library frees messages on a thread of its own, which this starts.
+  // Starts the thread on which the library frees messages.
   static const natsStatus opened = nats_Open(-1);
   Require(opened == NATS_OK, "the library opens");
   std::string reply;

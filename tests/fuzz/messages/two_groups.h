@@ -1,4 +1,5 @@
-// Shared by the fuzz targets that read answers of two groups: the bytes of the input, and a collection in two parts.
+// Shared by the fuzz targets for answers of two groups of servers: a reader of the input, and a collection in two
+// parts.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ namespace maxsim::fuzz {
 inline constexpr int kNumParts = 2;
 inline constexpr uint64_t kNumDocuments = 24;
 
-// Takes bytes off the front of the input. After its end, returns zeros.
+// Reads the input from its beginning. After the end of the input, returns zeros.
 class Reader {
  public:
   explicit Reader(std::string_view rest) : rest_(rest) {}

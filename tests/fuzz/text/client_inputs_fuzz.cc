@@ -1,5 +1,5 @@
-// Fuzzes texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q), a run (r), a
-// payload (p) or a line of documents (u).
+// Fuzzes texts that maxsimctl reads. The first byte chooses the parser: ids (i), judgements (j), query texts (q), a run
+// (r), a payload (p) or a line of documents (u).
 #include <cmath>
 #include <string>
 #include <vector>
@@ -60,7 +60,8 @@ void FuzzRun(std::string_view text) {
       RequireRefusal(lines.status());
       continue;
     }
-    // A score that is pushed below the smallest float is infinite, which no reader takes.
+    // To break ties, a run's scores are lowered. A score below the lowest float becomes infinite, and no reader accepts
+    // that.
     const auto again = evaluation::ParseRun(*lines, "again.run");
     if (!again.ok()) {
       RequireRefusal(again.status());

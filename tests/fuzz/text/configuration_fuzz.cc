@@ -1,6 +1,6 @@
-// Fuzzes a configuration from file, environment and flags: an accepted one prints as a file that loads to the same
-// configuration. Lines that begin with -- and a letter are flags, lines that begin with MAXSIM_ are variables, and the
-// rest is the file.
+// Fuzzes a configuration from file, environment and flags. If a configuration is accepted, it must print as a file that
+// loads as the same configuration. Lines that begin with -- and a letter are flags, lines that begin with MAXSIM_ are
+// variables, and the other lines are the file.
 #include <map>
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ Sources Split(std::string_view input) {
   for (const absl::string_view line : absl::StrSplit(absl::string_view(input.data(), input.size()), '\n')) {
     const size_t equals = line.find('=');
     if (absl::StartsWith(line, "--") && line.size() > 2 && absl::ascii_isalpha(static_cast<unsigned char>(line[2]))) {
-      // A flag may not name a file to load: a target opens no file but its own.
+      // Ignores flags that name a file to load, because the target must open only its own file.
       if (!absl::StartsWith(line, "--config")) sources.flags.emplace_back(line);
     } else if (absl::StartsWith(line, "MAXSIM_") && equals != absl::string_view::npos) {
       const std::string value(line.substr(equals + 1));
@@ -50,7 +50,7 @@ absl::StatusOr<config::Loaded> LoadFrom(const Sources& sources) {
   return config::Load(args, find, names);
 }
 
-// Returns the configuration as YAML, without what says where a value came from.
+// Returns the configuration as YAML, without the comments that say where each value came from.
 std::string PlainYaml(config::Loaded loaded) {
   loaded.origins.clear();
   return config::ToYaml(loaded);

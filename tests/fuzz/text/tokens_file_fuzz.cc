@@ -1,5 +1,6 @@
-// Fuzzes a file of bearer tokens: the server accepts each token that it lists and no other, and the command-line tools
-// send the first one. The input is the file and, after the first NUL byte, the value of an Authorization header.
+// Fuzzes a file of bearer tokens. The server must accept each token in the file and no other, and the command-line
+// tools must send the first one. The input is the file and, after the first NUL byte, the value of an Authorization
+// header.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -41,7 +42,7 @@ void FuzzTokensFile(std::string_view input) {
     Require(authenticator.Check("bearer " + token, service::Scope::kAdmin).ok(), "without an admin file it may do all");
   }
   const std::set<std::string> known(tokens.begin(), tokens.end());
-  constexpr size_t kScheme = 7;  // of "Bearer "
+  constexpr size_t kScheme = 7;  // length of "Bearer "
   if (authenticator.Check(header, service::Scope::kSearch).ok()) {
     Require(header.size() > kScheme && known.count(std::string(header.substr(kScheme))) == 1,
             "only a listed token may search");

@@ -23,7 +23,7 @@ namespace maxsim::test {
 namespace {
 
 // The shapes have documents of several tiles of sums, argmaxes of several rounds, query tokens that several warps
-// share, and (at 130 columns) matrices with rows that belong to no document.
+// share, and matrices with rows that belong to no document.
 TEST_F(GpuLibraryTest, GradientsOfManyPartsAreSummedUp) {
   const auto shape_of = [](int64_t num_queries, int64_t query_tokens, int64_t num_documents, int64_t document_tokens) {
     LibraryShape shape;
