@@ -1,6 +1,6 @@
-// Fuzzes the headers of a trace. An accepted traceparent must be written again as it was read, apart from its version and
-// flags, and the server must pass on a prefix of the tracestate. The input is the traceparent and, after the first NUL
-// byte, the tracestate.
+// Fuzzes the headers of a trace. An accepted traceparent must be written again as it was read, except for its version
+// and its flags. The server must pass on a prefix of the tracestate. The input is the traceparent and, after the first
+// NUL byte, the tracestate.
 #include <algorithm>
 #include <optional>
 #include <string>
