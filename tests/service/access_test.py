@@ -1,5 +1,5 @@
-"""Tests what maxsimd shows to whom: without tokens, web pages of other sites get nothing; only administrators see the
-folders of the server's machine.
+"""Tests what maxsimd shows to which client: web pages of other sites get nothing from a server without tokens, and
+only administrators see the folders of the server's machine.
 
 python access_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -21,7 +21,7 @@ from tracing_fixture import DIM, PATIENCE_S, wire_messages  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SEARCH, ADMIN = "token-for-searching", "token-for-everything"
-# Everything that a token protects.
+# The requests that need a token.
 GUARDED = [
     ("POST", "/v1/rerank"),
     ("POST", "/text/v2/rerank"),
@@ -56,7 +56,7 @@ def call(server, method, path, body="{}", **headers):
 
 
 class BrowsersTest(unittest.TestCase):
-    """A server without tokens."""
+    """Tests a server without tokens."""
 
     @classmethod
     def setUpClass(cls):
@@ -159,7 +159,7 @@ class TokensTest(unittest.TestCase):
             before = self.count(code, "http_info")
             for path in paths:
                 self.assertEqual(call(self.server, "GET", path, **headers)[0], status, path)
-            # The text of the metrics is made anew only after a while.
+            # The server renders the text of the metrics again only after some time.
             limit = time.monotonic() + 60
             while self.count(code, "http_info") < before + len(paths):
                 self.assertLess(time.monotonic(), limit, f"{before} and {len(paths)} more are not counted as {code}")

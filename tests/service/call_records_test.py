@@ -1,5 +1,6 @@
-"""Tests that maxsimd records a call as its client saw it: one count with the answer's code, one span with its status
-and, for a rerank call, a log line with its code. On both ports, for answers and for errors from every layer.
+"""Tests that maxsimd records each call as the client saw it: one count in the metrics with the answer's code, one
+span with its status and, for a rerank call, one log line with its code. Covers both ports, answers, and errors from
+every layer.
 
 python call_records_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -130,19 +131,19 @@ class CallRecordsTest(unittest.TestCase):
         return {(method, code): int(float(value)) for method, code, value in lines}
 
     def setUp(self):
-        self.calls = []  # name of the span, trace, method and code of each call whose span tearDown checks
-        self.logged = []  # method and code of further lines of the log
+        self.calls = []  # (name of the span, trace, method, code) of each call whose span tearDown checks
+        self.logged = []  # (method, code) of each line that the log must have
         self.num_lines = len(self.get_request_lines())
 
     def check(self, method, code, span_name, make_call):
-        """Makes a call in its own trace, and checks its count. tearDown checks its span and its line in the log: a
-        server sends its spans a second later."""
+        """Makes a call in a new trace, and checks the call's count. tearDown checks the call's span and its line in
+        the log, because a server sends spans only a second later."""
         type(self).num_traces += 1
         trace = f"{0xC0000 + self.num_traces:032x}"
         before = self.get_counts()
         make_call(trace)
         limit = time.monotonic() + PATIENCE_S
-        # The text of the metrics may be some milliseconds old.
+        # Waits because the text of the metrics may be some milliseconds old.
         while sum((after := self.get_counts()).values()) == sum(before.values()) and time.monotonic() < limit:
             time.sleep(0.002)
         self.assertEqual({k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)}, {(method, code): 1})
@@ -190,7 +191,7 @@ class CallRecordsTest(unittest.TestCase):
         connection.close()
         if answer.status == 200:
             return 200, "OK"
-        return answer.status, json.loads(data)["error"]["code"] if data else "UNAUTHENTICATED"  # of HEAD
+        return answer.status, json.loads(data)["error"]["code"] if data else "UNAUTHENTICATED"  # HEAD
 
     def test_a_compressed_body(self):
         body, wanted = {"query": ROWS, "documents": ["doc-1"]}, (415, "INVALID_ARGUMENT")
@@ -216,7 +217,7 @@ class CallRecordsTest(unittest.TestCase):
         self.assertEqual(sum(after.values()), sum(before.values()) + 1, "of two kinds of requests the last alone")
 
     def test_calls_beyond_the_limit(self):
-        """A third call with texts while two of them wait for the encoder, where there are places for two."""
+        """Two calls with texts wait for the encoder, and the limit is two such calls. A third call is refused."""
         num_before = len(self.encoder.calls)
         num_answered = self.get_counts().get(("http", "OK"), 0)
         self.encoder.gate.clear()
@@ -235,7 +236,7 @@ class CallRecordsTest(unittest.TestCase):
             limit = time.monotonic() + PATIENCE_S
 
             def count_waiting():
-                """Texts at the encoder, and those that wait to be gathered."""
+                """Returns the number of texts at the encoder and in the queue for it."""
                 at_encoder = sum(len(texts) for texts, *_ in self.encoder.calls[num_before:])
                 return at_encoder + int(self.get_value("maxsim_encoder_queue_texts"))
 
@@ -249,7 +250,8 @@ class CallRecordsTest(unittest.TestCase):
                 thread.join()
         self.assertEqual(answers, [(200, "OK")] * 2)
         self.logged += [("http", "OK")] * 2
-        # The next check must not find these two, because the text of the metrics may be some milliseconds old.
+        # Waits until the metrics count these two calls. Otherwise the next check() would find them, because the text
+        # of the metrics may be some milliseconds old.
         limit = time.monotonic() + PATIENCE_S
         while self.get_counts().get(("http", "OK"), 0) < num_answered + 2 and time.monotonic() < limit:
             time.sleep(0.01)
@@ -351,7 +353,7 @@ class CallRecordsTest(unittest.TestCase):
 
 
 class RouterRecordsTest(CallRecordsTest):
-    """The same calls to a router of one group."""
+    """Makes the same calls to a router with one group of servers."""
 
     @classmethod
     def start_server(cls):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests what maxsimctl prints when TLS fails: one line of its own, and nothing of gRPC's.
+"""Tests that maxsimctl prints one line if TLS fails, and none of gRPC's log lines.
 
   ctl_tls_test.py FOLDER_OF_THE_PROGRAMS
 """

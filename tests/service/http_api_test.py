@@ -1,5 +1,6 @@
-"""The HTTP API of maxsimd with maxsim-encoder, against its own description: every answer is what /openapi.json says, to
-requests that schemathesis makes up too, and a text has the score of its vectors, bit for bit.
+"""Tests the HTTP API of maxsimd with maxsim-encoder by the description in /openapi.json: every answer must match the
+description, also the answers to requests that schemathesis makes. A text must have the score of its vectors, bit for
+bit.
 
 python http_api_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -66,12 +67,12 @@ class HttpApiTest(unittest.TestCase):
         cls.questions = read_lines(DEMO / "queries.jsonl")
 
     def check(self, schema, value):
-        """`value` is what the schema says, which may refer to others."""
+        """Checks that `value` matches the schema, which may refer to other schemas."""
         whole = {**schema, "components": self.description["components"]}
         jsonschema_rs.Draft202012Validator(whole).validate(value)
 
     def post(self, path, body, status=200):
-        """The answer, which the description must allow, as it must the body."""
+        """Posts a body. Checks that the description allows the body and the answer, and returns the answer."""
         if status == 200:
             self.check({"$ref": "#/components/schemas/Request"}, body)
         answered, _, data = call(self.server.port, "POST", path, body)

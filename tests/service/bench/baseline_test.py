@@ -1,4 +1,5 @@
-"""bench/serving/baseline/server.py on the CPU, over collections that maxsim-shard built: its answers against NumPy's.
+"""Runs bench/serving/baseline/server.py on the CPU with collections that maxsim-shard built, and compares its answers
+with NumPy's.
 
     baseline_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -32,7 +33,8 @@ def documents():
     return rows.astype(np.float16)
 
 
-# Documents of one length, cut from the same vectors, are gathered in another way.
+# Lengths of a second collection of the same vectors: if all documents have the same length, the baseline gathers them
+# in another way.
 SAME = np.full(60, 5)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""In the place of maxsim-loadtest: takes its flags, sends one real request's worth of nothing, and writes a report.
+"""Replaces maxsim-loadtest in a test: accepts its flags, connects to the server without a request, and writes a
+report.
 
-The server must listen where --target says and show metrics where --metrics says; anything else is an error, as it would
-be for the real one. Numbers follow from the flags, so that a test can tell what became of them.
-"""
+As with the real program, it is an error if no server listens at --target or serves metrics at --metrics. The numbers
+in the report follow from the flags, so that a test can check where the flags end up. """
 
 import argparse
 import json

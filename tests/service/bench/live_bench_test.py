@@ -1,4 +1,4 @@
-"""The benchmarks of live collections, over little data.
+"""Runs the benchmarks of live collections with little data.
 
 live_bench_test.py FOLDER_OF_THE_PROGRAMS
 """

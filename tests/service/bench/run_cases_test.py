@@ -1,4 +1,4 @@
-"""run_cases.py over the real servers at the small scale, with a stand-in for the load tester.
+"""Runs run_cases.py with the real servers at the small scale, and with fake_loadtest.py as the load tester.
 
     run_cases_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -82,7 +82,7 @@ class RunCasesTest(unittest.TestCase):
                 self.assertTrue(report.exists(), result.stderr)
                 answered = json.loads(report.read_text())
                 asked = server.metrics()['maxsim_requests_total{code="OK",method="Rerank"}']
-        # The load tester checks every answer. That of the pool's other request would be an error.
+        # The load tester checks every answer. An answer to the pool's other request would be an error.
         self.assertEqual(answered["errors"], {})
         self.assertGreater(answered["requests"], 20)
         self.assertEqual(asked, 4)

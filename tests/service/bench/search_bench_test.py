@@ -1,4 +1,5 @@
-"""bench/search from Debian's packages to the page, over 2,000 documents, with the peers that this machine can run.
+"""Runs all steps of bench/search, from Debian's packages to the page, with 2,000 documents and the peers that this
+machine can run.
 
 search_bench_test.py LIBMAXSIM.so FOLDER_OF_THE_PROGRAMS        with the packages of bench/search/requirements.txt
 """
@@ -28,7 +29,7 @@ import page  # noqa: E402
 from documents import load_documents, load_questions  # noqa: E402
 
 DOCUMENTS, MADE, QUESTIONS, DIM = 2000, 100, 64, 64
-# Names in the report, with the names for --systems and the modules that each needs.
+# For each name in the report: the name for --systems, and the modules that the peer needs.
 PEERS = {
     "fast-plaid": ("fast_plaid", "fast_plaid"),
     "xtr-warp-rs": ("xtr_warp", "xtr_warp"),

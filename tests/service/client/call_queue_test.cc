@@ -1,4 +1,4 @@
-// Tests both kinds of CallQueue against a server that misbehaves as it is told, over real connections.
+// Tests both kinds of CallQueue over real connections, with a server that misbehaves as each test tells it to.
 #include "client/call_queue.h"
 
 #include <atomic>
@@ -46,7 +46,7 @@ class CallQueueTest : public testing::TestWithParam<bool> {
     return sessions() ? MakeSessionQueue(*channels, options) : MakeCallQueue(*channels, options);
   }
 
-  // Takes answers until there are `count`, and returns their statuses by tag.
+  // Takes `count` answers. Returns their statuses by tag.
   static std::map<uint64_t, absl::Status> Take(CallQueue& queue, size_t count) {
     std::map<uint64_t, absl::Status> statuses;
     CallQueue::Answer answer;
@@ -143,7 +143,7 @@ TEST_P(CallQueueTest, AServerThatIsNotThereIsUnavailable) {
   const auto channels = MakeChannels(options);
   ASSERT_TRUE(channels.ok());
   const auto queue = sessions() ? MakeSessionQueue(*channels, options) : MakeCallQueue(*channels, options);
-  for (uint64_t round = 0; round < 2; ++round) {  // a session opens anew
+  for (uint64_t round = 0; round < 2; ++round) {  // in the second round, a session queue must open a new session
     for (uint64_t i = 0; i < 3; ++i) queue->Start(EncodedRequest(Request(1)), i);
     for (const auto& [tag, status] : Take(*queue, 3)) EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << tag;
   }
@@ -160,7 +160,7 @@ TEST_P(CallQueueTest, AnUnusedQueueCloses) {
 INSTANTIATE_TEST_SUITE_P(Kinds, CallQueueTest, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Sessions" : "Calls"; });
 
-// A server whose streams answer as the function `answer` tells them to.
+// A service whose RerankStream calls answer as the function `answer` decides.
 class OddStreams : public v1::Reranker::Service {
  public:
   using Answer =

@@ -1,4 +1,4 @@
-// Tests the client's calls with callbacks, and its sessions, against a server that misbehaves as it is told.
+// Tests the client's calls with callbacks, and its sessions, with a server that misbehaves as each test tells it to.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -80,7 +80,7 @@ TEST(ClientAsyncTest, CancelReachesTheServer) {
 
 TEST(ClientAsyncTest, CancelEndsTheWaitBetweenAttempts) {
   test::FakeServer server;
-  server.on_rerank = [](auto&, auto&, auto&) { return QueueFull(absl::Seconds(25)); };  // within the default timeout
+  server.on_rerank = [](auto&, auto&, auto&) { return QueueFull(absl::Seconds(25)); };  // the client waits
   const auto client = Connect(server);
   absl::Notification done;
   const CallHandle call =
@@ -89,7 +89,7 @@ TEST(ClientAsyncTest, CancelEndsTheWaitBetweenAttempts) {
         done.Notify();
       });
   while (server.num_reranks == 0) absl::SleepFor(absl::Milliseconds(1));
-  // A call that does not wait yet has its attempt ended by Cancel, which is right as well.
+  // Gives the call time to begin its wait. If it has not begun, Cancel ends the attempt instead, with the same result.
   absl::SleepFor(absl::Milliseconds(50));
   call.Cancel();
   done.WaitForNotification();

@@ -1,4 +1,4 @@
-// Tests the client's calls that write and read documents, against a server that answers as it is told.
+// Tests the client's calls that write and read documents, with a server that answers as each test tells it to.
 #include <atomic>
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// Connects clients to a server that misbehaves as it is told, and makes its answers.
+// Connects clients to a server that misbehaves as each test tells it to, and makes the server's answers.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,8 @@ inline v1::RerankRequest Request(const std::string& id) {
   return request;
 }
 
-// Waits for the server to see the call end; a handler that returned at once would hide a cancellation that never came.
+// Waits until the server sees the call's cancellation. A handler that returned immediately would hide a cancellation
+// that never arrives.
 inline grpc::Status WaitUntilCancelled(grpc::ServerContext& context) {
   return test::Eventually([&] { return context.IsCancelled(); })
              ? grpc::Status::CANCELLED

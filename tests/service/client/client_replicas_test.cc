@@ -1,4 +1,4 @@
-// Tests a client of several servers: all get calls, and one that goes away costs none.
+// Tests a client of several servers: every server gets calls, and no call fails when one of the servers goes away.
 #include <atomic>
 #include <memory>
 #include <set>
@@ -27,8 +27,8 @@ class ClientReplicasTest : public testing::Test {
     options_.target = absl::StrCat("ipv4:", first_->target(), ",", second_->target());
   }
 
-  // Calls until both servers have had a call: a connection comes up in its own time, and calls go to the servers that
-  // are connected.
+  // Makes calls until both servers have had a call. Several calls may be needed, because calls go only to connected
+  // servers, and a connection needs some time.
   static void CallUntilBothAnswer(Client& client, const test::FakeServer& a, const test::FakeServer& b) {
     const int before_a = a.num_reranks, before_b = b.num_reranks;
     const absl::Time limit = absl::Now() + kReplicaLimit;
@@ -105,7 +105,8 @@ TEST_F(ClientReplicasTest, ACallQueueUsesAllToo) {
   EXPECT_GE(second_->num_reranks, 5);
 }
 
-// With one address each channel is one connection, and a server that comes back is found.
+// If the target has one address, each channel has one connection. The client connects again to a server that comes
+// back.
 TEST(ClientOfOneServerTest, EachChannelIsOneConnection) {
   test::FakeServer server;
   Mutex mutex;

@@ -1,4 +1,4 @@
-// Tests the client against a server that misbehaves as it is told, over real connections.
+// Tests the client over real connections, with a server that misbehaves as each test tells it to.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -108,7 +108,7 @@ TEST(ClientServiceTest, TheServerSeesTheDeadlineAndTheClientKeepsIt) {
   EXPECT_LE(left_ms, 401);
 }
 
-// Returns a port that nothing listens on and that a server can take later.
+// Returns a port on which no program listens. A server can use it later.
 int PortOfNobody() {
   const test::FakeServer probe;
   return probe.port();
@@ -153,12 +153,12 @@ TEST(ClientServiceTest, AChangeOfCollectionsGivesUpOnAServerThatIsNotThere) {
   options.target = "127.0.0.1:1";
   auto client = *Client::Create(options);
   EXPECT_EQ(client->ReloadCollection({}).status().code(), absl::StatusCode::kUnavailable);
-  // The connection is refused or the time is over, whichever comes first.
+  // The call ends when the connection is refused or when the time limit is reached, whichever comes first.
   EXPECT_THAT(client->ReloadCollection({}, {.timeout = absl::Milliseconds(20)}).status().code(),
               ::testing::AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded));
 }
 
-// Returns every kind of call that a Client makes, once.
+// Returns one function for each kind of call that a Client has, with the call's name.
 std::vector<std::pair<std::string, std::function<void(Client&)>>> EveryKindOfCall() {
   return {
       {"Rerank", [](Client& client) { EXPECT_TRUE(client.Rerank(Request("r")).ok()); }},

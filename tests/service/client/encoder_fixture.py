@@ -1,4 +1,5 @@
-"""Common parts of the encoder's tests: a model that tests control, a server of it in this process, and HTTP calls."""
+"""Shared by the encoder's tests: a model that tests control, a server of this model in this process, and HTTP
+calls."""
 
 import base64
 import http.client
@@ -26,9 +27,9 @@ READY_LIMIT_S = 60
 
 
 class FakeEncoder:
-    """A text's vectors are its characters: row i is [code of character i, number of characters, 1 for a query]. The
-    model waits for `gate` in every call. Texts with "explode" raise, with "nan" answer NaN, with "narrow" too few
-    columns."""
+    """A model that makes one vector per character: row i is [code of character i, number of characters, 1 for a
+    query]. Every call of the model waits for `gate`. If a text contains "explode", the model raises an error; for
+    "nan" it returns NaN, and for "narrow" too few columns."""
 
     def __init__(self, length=64):
         self.info = EncoderInfo("fake", "0123456789abcdef", 3, "Q: ", "D: ", length, length, False)
@@ -58,7 +59,7 @@ class FakeEncoder:
 
 
 class LocalServer:
-    """A server in this process on a free port. `encoder` None leaves it loading."""
+    """A server in this process on a free port. If `encoder` is None, the server stays in the state "loading"."""
 
     def __init__(self, encoder, batch=None, limits=None, **options):
         self.service = Service(batch or BatchOptions(window_s=0.0), limits or Limits())
@@ -77,7 +78,7 @@ class LocalServer:
 
 
 class Program:
-    """maxsim-encoder as a process of its own."""
+    """maxsim-encoder in a separate process."""
 
     def __init__(self, *flags):
         command = [sys.executable, "-m", "maxsim_encoder", "--port", "0", *map(str, flags)]
@@ -99,7 +100,7 @@ class Program:
         return self
 
     def stop(self):
-        """The exit status after SIGTERM."""
+        """Stops the program by SIGTERM. Returns its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
         try:
@@ -111,7 +112,8 @@ class Program:
 
 
 def call(port, method, path, body=None, headers=None, connection=None):
-    """Status, headers and body of one request. `body` may be bytes or what becomes JSON."""
+    """Makes one request. Returns status, headers and body of the answer. `body` is bytes, or an object to send as
+    JSON."""
     own = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     if body is not None and not isinstance(body, (bytes, str)):
         body = json.dumps(body)
@@ -124,7 +126,7 @@ def call(port, method, path, body=None, headers=None, connection=None):
 
 
 def error_of(port, path, body, headers=None, method="POST"):
-    """Status and the members of the error that a request is answered with."""
+    """Makes a request that fails. Returns the status and the members of the error."""
     status, _, data = call(port, method, path, body, headers)
     error = json.loads(data)["error"]
     assert set(error) == {"message", "type", "code"}, error
@@ -132,14 +134,15 @@ def error_of(port, path, body, headers=None, method="POST"):
 
 
 def metric(port, line):
-    """The value of a series, given with its labels as it is written."""
+    """Returns the value of a series. `line` is the series with its labels as /metrics prints it."""
     text = call(port, "GET", "/metrics")[2].decode()
     found = re.search("^" + re.escape(line) + r" (\S+)$", text, re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
 def read_safetensors(data):
-    """The tensors and the metadata of a safetensors file, read without the library that may have written it."""
+    """Returns the tensors and the metadata of a safetensors file. Does not use the safetensors library, which may
+    have written the file."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     metadata = header.pop("__metadata__")
@@ -152,7 +155,7 @@ def read_safetensors(data):
 
 
 def split_rows(tensors):
-    """The matrices of a binary answer, one a text."""
+    """Returns the matrices in a binary answer, one per text."""
     return np.split(tensors["tokens"], np.cumsum(tensors["lengths"])[:-1])
 
 

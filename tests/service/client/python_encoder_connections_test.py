@@ -98,7 +98,7 @@ class HeadTest(unittest.TestCase):
 
     def test_headers_that_clients_send_are_read(self):
         lines = (b"A:b", b"B:", b"C: \xc3\xa4\t!", b"X-Y_z.1: ~", b"Content-Type: application/json; a=\"b\"", length(BODY))
-        # Three requests in one packet get three answers.
+        # The client sends three requests in one packet and gets three answers.
         statuses, answer = self.statuses((head(*lines) + BODY) * 3)
         self.assertEqual(statuses, [200] * 3, answer)
 
@@ -116,7 +116,8 @@ class SlowPeersTest(unittest.TestCase):
             time.sleep(0.005)
 
     def drip(self, connections):
-        """Until the test ends, sends a byte on each connection now and then, so that no single read takes long."""
+        """Sends a byte on each connection from time to time, until the test ends, so that no single read takes
+        long."""
         end = threading.Event()
 
         def send():
@@ -149,7 +150,7 @@ class SlowPeersTest(unittest.TestCase):
     def test_a_second_head_that_drips_ends_in_its_time(self):
         server = self.serve(header_timeout_s=0.5)
         connection = connect(server.port)
-        # The second request begins in the packet of the first.
+        # The packet with the first request also has the beginning of the second request.
         connection.sendall(head(length(BODY)) + BODY + b"POST /embed_all HTTP/1.1\r\nA: ")
         self.drip([connection])
         self.assertEqual(read_to_the_end(connection).count(b"HTTP/1.1 200"), 1)
@@ -172,7 +173,7 @@ class SlowPeersTest(unittest.TestCase):
         while server.server._connections:
             self.assertLess(time.monotonic(), limit)
             with contextlib.suppress(ConnectionError):
-                connection.recv(1000)  # slowly, but so often that no single write takes long
+                connection.recv(1000)  # slow, but so often that no single write of the server takes long
             time.sleep(0.01)
 
     def test_connections_that_drip_or_send_nothing_keep_nobody_out(self):

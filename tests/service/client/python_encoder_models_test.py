@@ -1,4 +1,5 @@
-"""maxsim-encoder serving a MultiVectorEncoder: what comes over HTTP is what sentence-transformers answers.
+"""Tests maxsim-encoder with a MultiVectorEncoder: the vectors over HTTP equal those that sentence-transformers
+computes.
 
 python python_encoder_models_test.py      needs sentence-transformers 6.0 or later; downloads nothing
 """
@@ -33,7 +34,7 @@ DIM = 8
 
 
 def make_backbone(folder):
-    """A small BERT of random weights with a word piece tokenizer, as Transformers saves it."""
+    """Saves a small BERT with random weights and a word piece tokenizer, in Transformers' format."""
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.punctuation, *string.ascii_lowercase, *WORDS]
     vocabulary += [f"##{letter}" for letter in string.ascii_lowercase]
     (folder / "vocab.txt").write_text("\n".join(dict.fromkeys(vocabulary)) + "\n")
@@ -46,7 +47,7 @@ def make_backbone(folder):
 
 
 def make_checkpoint(backbone, folder, prompts=None, **lengths):
-    """A late-interaction checkpoint over the backbone."""
+    """Saves a late-interaction checkpoint that uses the backbone."""
     dense = Dense(32, DIM, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
     modules = [Transformer(str(backbone), **lengths), dense, MultiVectorMask(skiplist_words=[".", ",", "?"])]
     MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts).save_pretrained(str(folder))
@@ -67,7 +68,8 @@ class SentenceTransformersTest(unittest.TestCase):
         make_checkpoint(cls.folder / "backbone", cls.folder / "expanded", query_expansion=expansion)
 
     def serve(self, name, *flags):
-        """Returns the port of a server. One begins in ten seconds, so that tests share those of the same flags."""
+        """Returns the port of a server with these flags. Tests with the same flags share a server, because a server
+        needs ten seconds to start."""
         if (name, *flags) not in self.ports:
             self.ports[(name, *flags)] = self.serve_another(name, *flags)
         return self.ports[(name, *flags)]

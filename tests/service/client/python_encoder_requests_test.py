@@ -1,4 +1,4 @@
-"""maxsim-encoder's requests with a model that tests control: batches, limits, errors, connections.
+"""Tests maxsim-encoder's requests with a model that the tests control: batches, limits, errors, connections.
 
 python python_encoder_requests_test.py      needs the packages of demo/requirements.txt
 """
@@ -32,7 +32,7 @@ from encoder_fixture import (  # noqa: E402
 
 
 class BatchTest(unittest.TestCase):
-    """How texts of concurrent requests meet, with a model that the test holds back."""
+    """Tests how the encoder batches texts of concurrent requests, with a model that the test can block."""
 
     def start(self, **options):
         self.encoder = FakeEncoder()
@@ -42,7 +42,8 @@ class BatchTest(unittest.TestCase):
         return server
 
     def post_all(self, server, bodies):
-        """Sends the bodies side by side; returns their threads and a list that their answers come into."""
+        """Sends the bodies at the same time, each in a thread. Returns the threads, and a list that gets the
+        answers."""
         answers = [None] * len(bodies)
 
         def post(i):
@@ -54,7 +55,7 @@ class BatchTest(unittest.TestCase):
         return threads, answers
 
     def hold(self, server, text="held"):
-        """Begins a call of the model that ends with encoder.gate.set()."""
+        """Starts a call of the model that blocks until encoder.gate.set()."""
         self.encoder.gate.clear()
         threads, _ = self.post_all(server, [{"texts": [text], "kind": "query"}])
         self.encoder.entered.acquire()
@@ -267,7 +268,8 @@ class RequestTest(unittest.TestCase):
         head = b"POST /embed_all HTTP/1.1\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(head % len(body))
-            # The body follows only when the server has asked for it, within the 0.5 s that it waits for one.
+            # The client sends the body only after the server has requested it, and within the 0.5 s for which the
+            # server waits.
             self.assertEqual(connection.recv(1 << 16), b"HTTP/1.1 100 Continue\r\n\r\n")
             connection.sendall(body)
             self.assertIn(b"HTTP/1.1 200 OK", connection.recv(1 << 16))

@@ -1,4 +1,5 @@
-"""maxsim-encoder: the demo model against the bundled vectors, every dialect, the program's flags and its end, loaders.
+"""Tests maxsim-encoder: compares the demo model with the bundled vectors, and tests every dialect, the program's
+flags, how it stops, and the loaders.
 
 python python_encoder_test.py      needs the packages of demo/requirements.txt
 """
@@ -56,7 +57,7 @@ def stored(prefix):
 
 
 class DemoTest(unittest.TestCase):
-    """The program itself with the bundled model."""
+    """Tests the program with the bundled model."""
 
     @classmethod
     def setUpClass(cls):
@@ -115,7 +116,7 @@ class DemoTest(unittest.TestCase):
 
     def test_max_tokens_cuts_and_keeps_the_separator(self):
         whole = self.encode(["volcanoes are mountains that open downward"], "document")[0]["tokens"]
-        # Four tokens are [CLS], two pieces and [SEP], which has no vector.
+        # The four tokens are [CLS], two word pieces and [SEP]. [SEP] has no vector.
         cut = self.encode(["volcanoes are mountains that open downward"], "document", max_tokens=4)[0]["tokens"]
         short = self.encode(["volcanoes are"], "document")[0]["tokens"]
         self.assertEqual((len(whole), len(cut)), (7, 3))
@@ -159,7 +160,7 @@ class DemoTest(unittest.TestCase):
 
 
 class ProgramTest(unittest.TestCase):
-    """Tests that need a process: flags, token, TLS, its end."""
+    """Tests that need a separate process: flags, token, TLS, how the program stops."""
 
     def test_sigterm_answers_what_was_accepted(self):
         program = Program("--demo", "--window-ms", "700")
@@ -247,10 +248,10 @@ class ProgramTest(unittest.TestCase):
 
 
 class LoaderTest(unittest.TestCase):
-    """The loaders of PyTorch models, with the libraries' answers made up."""
+    """Tests the loaders of PyTorch models with a fake of the libraries."""
 
     class Library:
-        """Records how it is called, and answers as both libraries do."""
+        """Records the arguments of its calls, and returns results in the form of both libraries."""
 
         tokenizer = staticmethod(lambda texts, truncation, padding: {"input_ids": [text.split() for text in texts]})
         query_length = document_length = 10

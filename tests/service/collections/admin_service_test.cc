@@ -192,7 +192,7 @@ TEST(AdminServiceTest, ADisabledAdminServiceIsNotThere) {
 
 TEST(AdminServiceTest, AReloadUnderLoadNeverMixesGenerations) {
   RunningServer server;
-  // Odd generations hold one set of documents and even ones another, under the same ids.
+  // Odd generations hold one set of documents, and even generations another set with the same ids.
   const RandomDocuments other = ServedDocuments(TestSeed() + 1000);
   const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, kDim, 8);
   const v1::RerankRequest request = MakeRequest("corpus", query, AllIds(), 20);

@@ -1,4 +1,4 @@
-// Tests which token may do what, and that a revoked one may do nothing from then on.
+// Tests which calls each kind of token allows, and that a revoked token allows none.
 #include <chrono>
 #include <future>
 #include <memory>
@@ -57,7 +57,7 @@ TEST(AdminServiceTest, WithTokensOnlyTheirBearersAreServed) {
   EXPECT_EQ(HttpGet(server.http_port(), "/metrics").status, 200);
   EXPECT_EQ(HttpGet(server.http_port(), "/readyz").status, 200);
 
-  // A reload takes the new tokens, and applies them to streams that are open, too.
+  // A reload reads the new tokens. They also apply to streams that are already open.
   grpc::ClientContext context;
   context.AddMetadata("authorization", "Bearer secret");
   auto stream = server.stub().RerankStream(&context);
@@ -125,7 +125,7 @@ TEST(AdminServiceTest, WithTokensForAdministrationThoseForSearchChangeNothing) {
   }
   for (const grpc::Status& status : administer("operator")) EXPECT_TRUE(status.ok()) << status.error_message();
 
-  // Both tokens search, over both ports.
+  // Both tokens allow searches, on both ports.
   const auto request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
   for (const char* token : {"searcher", "operator"}) {
     grpc::ClientContext rerank, get_info;

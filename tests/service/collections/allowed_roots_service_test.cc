@@ -1,4 +1,5 @@
-// Tests what store.allowed_roots keeps clients from, while others put links where folders and files were.
+// Tests that clients cannot reach files outside of store.allowed_roots, even if another program replaces folders and
+// files by links.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,7 +61,7 @@ class AllowedRootsServiceTest : public testing::Test {
     EXPECT_TRUE(manifest.ok()) << manifest.status();
     return manifest->shards.front().file;
   }
-  // Puts a link to `target` in the place of the file.
+  // Replaces the file by a link to `target`.
   static void ReplaceByLink(const std::string& path, const std::string& target) {
     ASSERT_EQ(unlink(path.c_str()), 0);
     ASSERT_EQ(symlink(target.c_str(), path.c_str()), 0);
@@ -72,7 +73,7 @@ class AllowedRootsServiceTest : public testing::Test {
 };
 
 TEST_F(AllowedRootsServiceTest, AShardThatIsALinkOutIsNotLoaded) {
-  // The link leads to a copy of the shard, so that nothing but the way to the bytes is wrong.
+  // The link leads to a copy of the shard, so that only the path to the bytes is wrong.
   const std::string shard = FirstShard(root_ / "c");
   std::filesystem::copy_file(root_ / "c/" + shard, outside_ / "stolen");
   ReplaceByLink(root_ / "c/" + shard, outside_ / "stolen");
@@ -80,7 +81,7 @@ TEST_F(AllowedRootsServiceTest, AShardThatIsALinkOutIsNotLoaded) {
   EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr(shard));
   EXPECT_THAT(status.error_message(), Not(HasSubstr(outside_.path())));
-  // A target that is not there gives the same error.
+  // A link to a missing file gives the same error.
   ReplaceByLink(root_ / "c/" + shard, outside_ / "nothing");
   EXPECT_EQ(Load("c", root_ / "c").error_message(), status.error_message());
 }
@@ -91,7 +92,7 @@ TEST_F(AllowedRootsServiceTest, AManifestThatIsALinkToASecretTellsNothingOfIt) {
   const grpc::Status link = Load("c", root_ / "c");
   EXPECT_EQ(link.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_THAT(link.error_message(), Not(HasSubstr("parse")));
-  // A file of the root that is no manifest is not shown either.
+  // The error also shows nothing of a file inside of the root that is not a valid manifest.
   WriteFile(root_ / "c/collection.json", "xyzzy: the password\n");
   const grpc::Status text = Load("c", root_ / "c");
   EXPECT_EQ(text.error_code(), grpc::DATA_LOSS);
@@ -129,11 +130,11 @@ TEST_F(AllowedRootsServiceTest, AReloadStaysInsideToo) {
   grpc::ClientContext context;
   ASSERT_TRUE(server_.admin().ListCollections(&context, {}, &list).ok());
   EXPECT_EQ(list.collections(0).num_documents(), uint64_t{kNumDocuments}) << "the one before is served";
-  // The configured collection is not bound to the root.
+  // store.allowed_roots does not restrict the collection in the server's configuration.
   EXPECT_TRUE(Reload("corpus", &response).ok());
 }
 
-// Swaps two names again and again, each time in one step.
+// Swaps two names again and again until it is destroyed. Each swap is atomic.
 class Swapping {
  public:
   Swapping(std::string a, std::string b)
@@ -155,7 +156,7 @@ class Swapping {
 };
 
 TEST_F(AllowedRootsServiceTest, NothingOutsideIsLoadedWhileFoldersAndLinksAreSwapped) {
-  // The link is the last folder of the path, or one before it.
+  // The path's last folder is a link, or an earlier folder of the path.
   ASSERT_EQ(symlink((outside_ / "c").c_str(), (root_ / "link").c_str()), 0);
   std::filesystem::create_directories(root_ / "deep/d");
   std::filesystem::copy(root_ / "c", root_ / "deep/d/c", std::filesystem::copy_options::recursive);

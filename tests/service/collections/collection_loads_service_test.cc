@@ -1,4 +1,4 @@
-// Tests loads that take long: what else goes on meanwhile, and how they end before they are done.
+// Tests loads that take long: the server handles other calls during the load, and a client or a stop can end the load.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,8 +25,8 @@ using testing::HasSubstr;
 // This time is far more than a load needs to end on a busy machine, and far less than hashing the file takes.
 constexpr auto kSoon = kTestLimit;
 
-// Publishes a collection of one shard, all of it a hole of 4 TiB: it takes hours to hash, and next to no memory on tier
-// disk.
+// Publishes a collection of one shard that is a sparse file of 4 TiB. The server needs hours to hash it, and with
+// residency "disk" almost no memory.
 void PublishHole(const std::string& folder) {
   constexpr int64_t kBytes = int64_t{4} << 40;
   constexpr int64_t kRowBytes = kDim * 2;
@@ -53,7 +53,7 @@ void PublishHole(const std::string& folder) {
   ASSERT_TRUE(published.ok()) << published;
 }
 
-// Makes a call that loads, in the background.
+// Makes a LoadCollection call in a thread.
 class Loading {
  public:
   Loading(RunningServer& server, const std::string& name, const std::string& path,
@@ -83,7 +83,7 @@ class CollectionLoadsServiceTest : public testing::Test {
     Publish(folder_ / "good", ServedDocuments(77));
   }
 
-  // Waits for the collection to be in the list, loading. Returns whether it came.
+  // Waits until ListCollections lists the collection as loading. Returns false if that does not happen in time.
   bool WaitForLoading(const std::string& name) {
     return Eventually([&] {
       const std::vector<v1::CollectionInfo> list = List();
@@ -135,7 +135,7 @@ TEST_F(CollectionLoadsServiceTest, OthersAreLoadedReloadedAndUnloadedBesideALong
 }
 
 TEST_F(CollectionLoadsServiceTest, AReloadOfAllComesToTheOthersBesideALongLoad) {
-  Loading hole(server_, "a-hole", folder_ / "hole");  // its name comes before the other one's
+  Loading hole(server_, "a-hole", folder_ / "hole");  // its name sorts before the other collection's name
   ASSERT_TRUE(WaitForLoading("a-hole"));
   Publish(server_.folder(), ServedDocuments(5));
   server_.server().RequestReload();
@@ -155,7 +155,7 @@ TEST_F(CollectionLoadsServiceTest, ALoadEndsSoonAfterItsClientGaveUp) {
   ASSERT_TRUE(WaitForLoading("hole"));
   hole.Cancel();
   EXPECT_EQ(hole.Wait().error_code(), grpc::CANCELLED);
-  // Loads of one name run one after another, so that this one shows that the first is over.
+  // The server runs loads of one name one after another. So the end of this load shows that the first load has ended.
   const grpc::Status loaded = Load("hole");
   EXPECT_TRUE(loaded.ok()) << loaded.error_message();
   EXPECT_THAT(server_.server().metrics().Expose(),
@@ -174,7 +174,7 @@ TEST_F(CollectionLoadsServiceTest, ACallThatWaitsForAnotherOfItsNameEndsWhenItsC
   ASSERT_TRUE(WaitForLoading("hole"));
   Loading second(server_, "hole", folder_ / "good", "disk", 300ms);
   EXPECT_EQ(second.Wait().error_code(), grpc::DEADLINE_EXCEEDED);
-  // On a busy machine the client may say that it gave up well before the server notices the deadline by itself.
+  // On a busy machine the server may see the client's cancellation before it notices the deadline itself.
   const auto counted = [&] {
     const std::string metrics = server_.server().metrics().Expose();
     const auto has = [&](const std::string& code) {

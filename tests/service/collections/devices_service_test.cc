@@ -1,4 +1,4 @@
-// Tests a whole server on several devices, and what becomes of it when one is lost.
+// Tests a whole server on several devices, also after it has lost one of them.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ v1::RerankRequest WholeCollection() {
   return request;
 }
 
-// Holds on to the devices for the test.
+// The fake devices, and pointers by which the test controls them.
 struct Fakes {
   explicit Fakes(size_t count) {
     for (size_t idx = 0; idx < count; ++idx) {
@@ -115,14 +115,14 @@ TEST(DevicesServiceTest, ALostDeviceTakesItsDocumentsOutAndEverybodyIsTold) {
   }));
   EXPECT_THAT(server.server().metrics().Expose(), HasSubstr("maxsim_device_up{device=\"0\"} 1\n"));
 
-  // Answers over HTTP lack the lost device's documents, too.
+  // Answers over HTTP also lack the lost device's documents.
   std::string row = "1";
   for (int32_t i = 1; i < kDim; ++i) row += ",0";
   const std::string body = R"({"model": "corpus", "documents": "*", "query": [[)" + row + "]]}";
   EXPECT_THAT(HttpPost(server.http_port(), "/v1/rerank", body, "application/json").body,
               HasSubstr("\"unavailable_documents\":" + std::to_string(missing)));
 
-  // A reload moves all documents to the devices that are left.
+  // A reload moves all documents to the remaining devices.
   grpc::ClientContext context;
   v1::ReloadCollectionRequest reload;
   reload.set_name("corpus");

@@ -1,5 +1,5 @@
-// Tests live collections through a whole server: made, written to over gRPC and HTTP, searched, compacted and copied at
-// run time.
+// Tests live collections of a running server: clients create them, write to them over gRPC and HTTP, search, compact
+// and copy them.
 #include <bit>
 #include <filesystem>
 #include <memory>
@@ -81,7 +81,7 @@ class DocumentsServiceTest : public testing::Test {
   std::unique_ptr<v1::Documents::Stub> documents_;
 };
 
-// A document that is written has the bits that it has as an inline one, in a scan and in a list.
+// A written document has the same bits of scores as an inline document of a request, in a scan and in a list.
 TEST_F(DocumentsServiceTest, AWriteIsFoundWithTheScoreOfTheInlineDocument) {
   for (const auto& [name, storage] : {std::pair("half", v1::DATA_TYPE_F16), {"quantised", v1::DATA_TYPE_I8}}) {
     SCOPED_TRACE(name);
@@ -278,7 +278,7 @@ TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedAndListedOverGrpcAndHttp) {
   EXPECT_EQ(answer.status, 400);
   EXPECT_EQ(json::parse(answer.body)["error"]["field"], "after");
   EXPECT_EQ(HttpPost(port, "/v1/collections/no/documents/scroll", "{}", json_type).status, 404);
-  // A document may be named "scroll".
+  // "scroll" is a valid id of a document.
   EXPECT_EQ(HttpGet(port, path).status, 404);
   EXPECT_EQ(HttpGet(port, "/v1/count").status, 405);
 }

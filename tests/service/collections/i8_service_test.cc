@@ -1,5 +1,5 @@
-// Tests an i8 collection over gRPC and HTTP: scores against FP64 of what is stored, documents in requests, reloads, and
-// what is said of it.
+// Tests an i8 collection over gRPC and HTTP: compares scores with FP64 of the stored vectors, and tests documents in
+// requests, reloads, and the collection's description.
 #include <bit>
 #include <string>
 #include <vector>
@@ -33,7 +33,7 @@ class I8ServiceTest : public testing::Test {
     return response;
   }
 
-  // Returns a document as a client has it, before it is stored.
+  // Returns a document's original vectors, as a client would send them.
   static v1::TokenMatrix Original(const RandomDocuments& values, int64_t document) {
     TokenMatrix one(ScalarType::kF32, kDim, values.length(document));
     for (int64_t token = 0; token < values.length(document); ++token) {
@@ -80,7 +80,7 @@ TEST_F(I8ServiceTest, QueriesComeInEveryTypeAndAreNotRoundedFirst) {
   EXPECT_THAT(status.error_message(), HasSubstr("queries[0].tokens.dtype: is 4"));
 }
 
-// A copy of a document in a request ranks beside the stored one.
+// A request carries a copy of a stored document. Both have the same score.
 TEST_F(I8ServiceTest, AnInlineDocumentScoresTheBitsOfTheStoredOne) {
   const RandomDocuments values = ServedDocuments(TestSeed(), ScalarType::kF32);
   const RandomQuery query = MakeQuery(TestSeed() + 7, ScalarType::kI8, kDim, 17);

@@ -26,7 +26,7 @@ struct RankedDocument {
   std::string id;
   std::string payload;
 
-  // Compares the bits of scores.
+  // Returns whether ids and positions are equal, and scores have the same bits.
   friend bool operator==(const RankedDocument& a, const RankedDocument& b) {
     return std::bit_cast<uint32_t>(a.score) == std::bit_cast<uint32_t>(b.score) && a.position == b.position &&
            a.id == b.id && a.payload == b.payload;
@@ -60,7 +60,7 @@ inline RandomDocuments TiedDocuments(int64_t count) {
   return documents;
 }
 
-// Returns the first ids of a numbered list whose slots are in a range.
+// Returns the first `count` ids of a numbered list whose slots are in a range.
 inline std::vector<std::string> IdsOf(const SlotRange& slots, size_t count) {
   std::vector<std::string> ids;
   for (int n = 0; ids.size() < count; ++n) {
@@ -140,7 +140,7 @@ class PartitionServiceTest : public testing::Test {
     for (const std::string& id : ids) {
       v1::Document& document = *request.add_documents();
       document.set_string_id(id);
-      *document.mutable_tokens() = ToProto(RandomTokens(5, ScalarType::kF32, kDim, 3));  // all alike: they tie
+      *document.mutable_tokens() = ToProto(RandomTokens(5, ScalarType::kF32, kDim, 3));  // equal, so they tie
     }
     grpc::ClientContext context;
     v1::UpsertResponse response;

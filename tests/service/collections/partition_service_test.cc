@@ -1,5 +1,5 @@
-// Tests partitions through whole servers: their positions, that together they answer as the whole collection does,
-// which of them a server takes, and generations that requests ask for.
+// Tests partitions in whole servers: positions, merged answers (which must equal the whole collection's), which
+// partitions a server accepts, and requests for a certain generation.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -30,7 +30,7 @@ using testing::StartsWith;
 class PartitionMergeTest : public PartitionServiceTest,
                            public testing::WithParamInterface<std::tuple<ScalarType, collection::IdType>> {};
 
-// Merges the parts as a router does: in rank order, by score and position alone.
+// Merges the parts' results as a router does: in rank order, only by score and position.
 TEST_P(PartitionMergeTest, PartsInRankOrderAreTheWholeTiesIncluded) {
   const auto [storage, id_type] = GetParam();
   const std::vector<std::string> folders = MakePartitions(storage, id_type, 3);

@@ -1,4 +1,4 @@
-// Tests what may be written to a partition, and the positions of what was written.
+// Tests which documents a client may write to a partition, and the positions of written documents.
 #include <string>
 #include <vector>
 
@@ -60,7 +60,7 @@ TEST_F(PartitionServiceTest, ACreatedCollectionIsThePartitionAndTakesItsIdsAlone
   EXPECT_THAT(got.missing_string_ids().ids(), ElementsAre(foreign));
 }
 
-// All documents tie, so that the rank order is that of positions.
+// All documents have the same score, so that positions alone decide the rank order.
 TEST_F(PartitionServiceTest, PositionsOfALivePartitionStayThroughCompactionsAndRestarts) {
   std::vector<int64_t> lengths(20, 3);
   RandomDocuments documents = MakeDocuments(5, ScalarType::kF32, kDim, lengths);

@@ -1,5 +1,5 @@
-// Tests a collection of residual codes over gRPC and HTTP: scores against FP64 of what is stored, from memory and from
-// the files, documents in requests, documents that are read, and that it cannot be live.
+// Tests a collection of residual codes over gRPC and HTTP: compares scores, from memory and from the files, with FP64
+// of the stored codes; tests documents in requests and reads of documents; and tests that it cannot be live.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ class ResidualServiceTest : public testing::Test {
     return response;
   }
 
-  // Returns the vectors of a document, [tokens, dim].
+  // Returns the decoded vectors of a document, [tokens, dim].
   static std::vector<float> Decoded(int64_t document) {
     const RandomDocuments& documents = server_->documents();
     const ResidualDecoder decoder(kType, kDim, documents.view().codebook);
@@ -75,7 +75,7 @@ TEST_F(ResidualServiceTest, FromTheFilesToo) {
   EXPECT_EQ(disk.results(0).SerializeAsString(), host.results(0).SerializeAsString());
 }
 
-// Documents in requests are vectors of F16, beside the stored codes.
+// Documents in requests are F16 vectors, although the collection stores codes.
 TEST_F(ResidualServiceTest, DocumentsInRequestsAreScoredAsHalves) {
   const RandomQuery query = MakeQuery(TestSeed() + 7, kType, kDim, 17);
   const RandomDocuments halves = ServedDocuments(TestSeed(), ScalarType::kF16);

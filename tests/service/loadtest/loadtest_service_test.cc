@@ -1,4 +1,4 @@
-// Tests maxsim-loadtest against a whole server in this process: what one counts, the other has counted, too.
+// Runs maxsim-loadtest against a whole server in this process. Both must have counted the same calls.
 #include "loadtest/loadtest.h"
 
 #include <atomic>
@@ -35,7 +35,7 @@ class LoadtestServiceTest : public testing::Test {
     server_ = std::make_unique<RunningServer>(change, std::move(backend));
   }
 
-  // Runs the load tester over the server's string ids, and leaves its JSON in report_.
+  // Runs the load tester with the server's string ids. Stores its JSON in report_.
   int Run(std::vector<std::string> arguments) {
     for (const std::string& flag :
          {std::string("--target"), server_->grpc_address(), std::string("--collection"), std::string("corpus"),
@@ -56,7 +56,7 @@ class LoadtestServiceTest : public testing::Test {
     return Run(all);
   }
 
-  // Returns the calls of `method` that ended with `code`, as the server counts them.
+  // Returns how many calls of `method` ended with `code`, by the server's metrics.
   int64_t Counted(const std::string& method, const std::string& code) const {
     const Scrape scrape(server_->server().metrics().Expose());
     return static_cast<int64_t>(
@@ -64,8 +64,8 @@ class LoadtestServiceTest : public testing::Test {
             .value_or(0));
   }
 
-  // The server counts an answer before it is sent, so that its count is there at once; the end of a stream may be
-  // counted later.
+  // The server counts an answer before it sends the answer, so no wait is needed for it. It may count the end of a
+  // stream later.
   void ExpectCountsAgree(const std::string& method) const {
     const json& whole = report_["whole_run"];
     EXPECT_EQ(whole["answered"], Counted(method, "OK"));
@@ -98,7 +98,7 @@ TEST_F(LoadtestServiceTest, AClosedLoopAndTheServerCountTheSame) {
   EXPECT_LE(report_["server_us"]["total_p50"], report_["latency_us"]["p50"]) << "the server's part of the time";
   EXPECT_GT(report_["client_cpu_s"], 0);
   EXPECT_THAT(out_.str(), HasSubstr("closed loop, 4 requests under way"));
-  // An answered request may not have been followed by the next one yet.
+  // Fewer than 4 may be in flight, because a client may just have got an answer and not yet sent its next request.
   EXPECT_THAT(err_.str(), ContainsRegex("in flight [1-4]\n"));
 }
 
@@ -149,7 +149,7 @@ TEST_F(LoadtestServiceTest, EveryKindOfRequestIsAnsweredRight) {
   }
 }
 
-// Returns a backend that takes this long for a request, which is a call for each of the collection's 26 shards.
+// Returns a backend on which a request takes `duration`. A request is one call per shard, and the collection has 26.
 std::unique_ptr<FakeBackend> SlowBackend(absl::Duration duration) {
   auto backend = std::make_unique<FakeBackend>();
   backend->OnTopK([duration](absl::Span<const Query>) {
@@ -191,7 +191,7 @@ TEST_F(LoadtestServiceTest, ErrorsEndInTheReportAndInTheExitCode) {
 
 TEST_F(LoadtestServiceTest, ASweepFindsARateBelowTheServersCapacity) {
   Serve(
-      [](config::Config* config) {  // at most 100 requests a second
+      [](config::Config* config) {  // at most 100 requests per second
         config->engine.num_lanes = 1;
         config->batching.max_batch_queries = 1;
       },
@@ -207,7 +207,7 @@ TEST_F(LoadtestServiceTest, ASweepFindsARateBelowTheServersCapacity) {
   EXPECT_LE(held, 100);
   bool failed_above = false;
   for (const json& step : report_["steps"]) {
-    // Requests that are refused or time out in steps above the rate that holds are no failure.
+    // In steps above the highest rate that holds, requests may be refused or time out.
     failed_above |= !step["held"] && step["rate"] > held;
   }
   EXPECT_TRUE(failed_above);
@@ -228,7 +228,8 @@ TEST_F(LoadtestServiceTest, ASweepThatFindsNoRateFails) {
 
 TEST_F(LoadtestServiceTest, ASweepThatIsEndedSaysThatItDidNotConverge) {
   Serve();
-  // The first 11 requests are the first step and the one before it, and 20 more the second.
+  // The sweep makes 11 requests up to the end of the first step, and 20 in the second step. So it is stopped during the
+  // second step.
   std::atomic<bool> ended = false;
   std::thread stopper([this, &ended] {
     while (!ended && Counted("Rerank", "OK") < 20) absl::SleepFor(absl::Milliseconds(5));
@@ -294,7 +295,7 @@ TEST_F(LoadtestServiceTest, PreparingIsEndedToo) {
 TEST_F(LoadtestServiceTest, AServerThatWantsACertificateIsShownOne) {
   if (std::system("openssl version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no openssl program to make certificates";
   const auto file = [this](const std::string& name) { return folder_ / name; };
-  for (const char* name : {"server", "client"}) {  // each certificate is its own authority
+  for (const char* name : {"server", "client"}) {  // each certificate is self-signed
     const std::string command = absl::StrCat(
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=", name,
         " -addext subjectAltName=IP:127.0.0.1 -keyout ", file(absl::StrCat(name, ".key")), " -out ",
