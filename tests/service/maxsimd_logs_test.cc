@@ -1,4 +1,4 @@
-// Tests the log of the program maxsimd: what it says of requests, of files of tokens, and how much at most.
+// Tests the log of the program maxsimd: the lines about requests and about files of tokens, and the limits of lines.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ TEST_F(ProcessTest, RequestsAreLoggedByTheirIdAndSlowOnesAreWarnedOf) {
                                            std::tuple("slow_request", "warning", "--log.slow_request=1us")}) {
     Process process(folder_ / "log", Args({"--log.format=json", flag}));
     EXPECT_TRUE(Ask("corpus", "a-17"));
-    std::this_thread::sleep_for(150ms);  // the wait passes the bound on warnings a second
+    std::this_thread::sleep_for(150ms);  // lets the limit of warnings per second allow the next one
     EXPECT_FALSE(Ask("gone", "a-18"));
     const std::vector<json> lines = StopAndFind(process, event);
     ASSERT_EQ(lines.size(), 2u) << event;
@@ -110,7 +110,7 @@ void SendBadHeader(int port, size_t size) {
   }
   RawConnection connection(port);
   connection.Send(bytes);
-  // The server answers the settings at once, and has looked at the rest by then.
+  // The server answers the SETTINGS frame immediately. When the answer is here, it has read the other bytes too.
   bool closed = false;
   connection.FinishSending();
   connection.ReadToEnd(&closed, 1000ms);
@@ -119,7 +119,7 @@ void SendBadHeader(int port, size_t size) {
 TEST_F(ProcessTest, AReaderOfTheLogThatStallsHoldsUpNoCallAndNoStop) {
   int log[2];
   ASSERT_EQ(pipe2(log, O_CLOEXEC), 0);
-  // The pipe is full before the server begins, so that every line waits.
+  // Fills the pipe before the server starts, so that the server can write no line of its log.
   fcntl(log[1], F_SETFL, O_NONBLOCK);
   while (write(log[1], "x", 1) == 1) continue;
   fcntl(log[1], F_SETFL, 0);
@@ -147,7 +147,7 @@ TEST_F(ProcessTest, AReaderOfTheLogThatStallsHoldsUpNoCallAndNoStop) {
   EXPECT_GT(dropped(), 0);
   EXPECT_EQ(HttpGet(ports["http_port"], "/readyz").status, 200);
   process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);  // the reader never reads
+  EXPECT_EQ(process.Wait(), 0);  // the stop does not wait for the log's reader, which reads nothing
   close(log[0]);
 }
 
@@ -156,7 +156,7 @@ TEST_F(ProcessTest, ALineThatAClientCausesIsShortAndTheyAreFewInASecond) {
   const json ports = Ports();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 4; ++i) SendBadHeader(ports["grpc_port"], size_t{1} << 20);
-  // A busy machine may need several rounds to cause more lines in a second than are written.
+  // On a busy machine, several rounds may be needed until one second has more lines than the server writes per second.
   while (process.Log().find("left_out=") == std::string::npos &&
          std::chrono::steady_clock::now() - begin < kTestLimit) {
     for (int i = 0; i < 40; ++i) SendBadHeader(ports["grpc_port"], 400);

@@ -24,7 +24,7 @@
 
 namespace maxsim::test {
 
-// Returns $MAXSIM_BIN_DIR/maxsimd, or bin/maxsimd beside this test's folder, or "" where there is none.
+// Returns $MAXSIM_BIN_DIR/maxsimd, or else bin/maxsimd next to this test's folder, or "" if neither exists.
 inline std::string ProgramPath() {
   std::string folder;
   if (const char* configured = std::getenv("MAXSIM_BIN_DIR"); configured != nullptr) {
@@ -40,14 +40,14 @@ inline std::string ProgramPath() {
   return access(program.c_str(), X_OK) == 0 ? program : "";
 }
 
-// Runs maxsimd with its output in a file, and kills it when the object is destroyed.
+// Runs maxsimd with its output in a file. The destructor kills it.
 class Process {
  public:
   Process(const std::string& log, std::vector<std::string> args)
       : Process(open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), std::move(args), log) {
     close(output_);
   }
-  // Sends the program's output to `output`, which stays the caller's.
+  // Sends the program's output to the descriptor `output`, which the caller must close.
   Process(int output, std::vector<std::string> args, const std::string& log = "/dev/null")
       : output_(output), log_(log) {
     const std::string program = ProgramPath();
@@ -71,7 +71,8 @@ class Process {
 
   void Signal(int number) const { kill(pid_, number); }
 
-  // Returns the exit code, 128 + the number of the signal that ended it, or -1 after `timeout`.
+  // Waits for the end of the program. Returns the exit code, or 128 + the signal's number if a signal ended it, or -1
+  // if it still runs after `timeout`.
   int Wait(std::chrono::seconds timeout = kTestLimit) {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -115,7 +116,7 @@ class ProcessTest : public testing::Test {
     return args;
   }
 
-  // Waits for the port file. Returns a null value when it does not come.
+  // Waits for the port file. Returns its content, or a null value if it does not appear.
   nlohmann::json Ports() const {
     const auto deadline = std::chrono::steady_clock::now() + kTestLimit;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -134,7 +135,8 @@ class ProcessTest : public testing::Test {
     return {code, process.Log()};
   }
 
-  // Sends one request to the server of the port file. Returns whether it was answered.
+  // Sends one request to the server whose ports are in the port file. Returns whether the server answered it without
+  // error.
   bool Ask(const std::string& collection, const std::string& request_id) const {
     const std::string address = "127.0.0.1:" + std::to_string(Ports()["grpc_port"].get<int>());
     const auto stub = v1::Reranker::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
@@ -145,7 +147,7 @@ class ProcessTest : public testing::Test {
     return stub->Rerank(&context, request, &response).ok();
   }
 
-  // Stops a server that logs JSON, and returns the lines of this event in its log.
+  // Stops a server that logs JSON. Returns the lines of this event in its log.
   static std::vector<nlohmann::json> StopAndFind(Process& process, const std::string& event) {
     process.Signal(SIGTERM);
     EXPECT_EQ(process.Wait(), 0) << process.Log();

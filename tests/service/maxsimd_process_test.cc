@@ -47,7 +47,8 @@ TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
   EXPECT_NE(access((folder_ / "ports").c_str(), F_OK), 0) << "a stopped server's ports";
 }
 
-// The first query of each collection is the server's own, and a machine may take as long for it as it likes.
+// After a load, the server makes the first query to the collection itself. Limits on waiting do not apply to this
+// query.
 TEST_F(ProcessTest, ItStartsHoweverShortlyRequestsMayWait) {
   Process process(folder_ / "log",
                   Args({"--batching.max_queue_time=1us", "--collection", "again=" + folder_ / "corpus"}));
@@ -129,7 +130,7 @@ TEST_F(ProcessTest, ASignalToProcessAndGroupIsMeantOnce) {
   Process process(folder_ / "log", Args({"--server.shutdown_delay=300ms"}));
   Ports();
   process.Signal(SIGTERM);
-  std::this_thread::sleep_for(2ms);  // without a wait they could be one
+  std::this_thread::sleep_for(2ms);  // without a pause, the system could merge the two signals into one
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0) << process.Log();
 }
@@ -146,7 +147,7 @@ TEST_F(ProcessTest, HangUpReloadsTheCollections) {
   EXPECT_TRUE(Eventually([&] { return generation() == 2; }));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
-  // Every line is an object, and the store's events have members to search by.
+  // Every line of the log must be a JSON object, and the lines of the store's events must have members to search by.
   std::map<std::string, json> last;
   std::istringstream lines(process.Log());
   for (std::string line; std::getline(lines, line);) {
@@ -166,7 +167,7 @@ TEST_F(ProcessTest, WhatKeepsItFromStartingIsSaidInOneLine) {
     const auto [code, log] = Run(std::move(args));
     EXPECT_EQ(code, exit_code) << log;
     EXPECT_THAT(log, HasSubstr(text));
-    // The port file comes last, when the server has begun to serve.
+    // The server writes the port file last, when it already serves.
     if (text.find("port_file") == std::string::npos) {
       EXPECT_THAT(log, Not(HasSubstr("unanswered_requests")));
     }

@@ -1,4 +1,4 @@
-// Tests memory that runs out while a request is handled: that request fails, and the server goes on.
+// Tests a server that runs out of memory while it handles a request: only this request fails, and the server continues.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -11,8 +11,8 @@
 
 namespace {
 
-// An allocation of this many bytes or more fails, whichever thread makes it. Arrays are excepted, since gRPC's slices
-// are those.
+// An allocation of this many bytes or more fails in every thread. Allocations of arrays (operator new[]) never fail,
+// because gRPC allocates its slices in this way.
 std::atomic<size_t> fails_from{SIZE_MAX};
 
 }  // namespace
@@ -53,7 +53,8 @@ class MemoryServiceTest : public testing::Test {
     return request;
   }
 
-  // Expects `expected` as the code of one unary call and of one request in a stream.
+  // Sends the request as a unary call and in a stream, while allocations of `fails_from_bytes` fail. Both must end with
+  // the code `expected`.
   void ExpectBoth(const v1::RerankRequest& request, grpc::StatusCode expected, size_t fails_from_bytes) {
     v1::RerankResponse response;
     grpc::ClientContext context;
@@ -83,7 +84,7 @@ TEST_F(MemoryServiceTest, ARequestThatNoMemoryIsLeftForFailsAloneAndIsCounted) {
   ExpectBoth(Request(100'000), grpc::OK, SIZE_MAX);
 }
 
-// A container that an exception left broken would end the process when it is destroyed.
+// If an exception left a container in a broken state, the container's destructor would end the process.
 TEST_F(MemoryServiceTest, AListWhoseUnknownIdsOutgrowTheMemoryFailsAlone) {
   for (const size_t bytes : {900'000, 1'500'000, 3'000'000}) {
     ExpectBoth(Request(100'000), grpc::RESOURCE_EXHAUSTED, bytes);

@@ -1,4 +1,4 @@
-// Tests requests that end without an answer: cancelled, expired, refused, or failed with the device.
+// Tests requests that end without a result: requests that are cancelled, expire, are refused, or fail with the device.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// Returns the body of a request over HTTP that is about as small as SmallRequest.
+// Returns the body of an HTTP request that is about as small as SmallRequest().
 std::string SmallBody() {
   return R"({"model":"corpus","documents":["doc-1"],"query":{"dtype":"f32","shape":[1,32],"data":")" +
          std::string(170, 'A') + "A=\"}}";
@@ -43,7 +43,7 @@ class OverloadServiceTest : public testing::Test {
     backend_->Close();
   }
 
-  // Sends a request that will hold the only lane.
+  // Sends a request that occupies the only lane until the test opens the backend.
   std::thread HoldLane() {
     const size_t before = backend_->calls().size();
     std::thread holder([this] {
@@ -92,14 +92,15 @@ TEST_F(OverloadServiceTest, ACancelledRequestLeavesTheQueueUnscored) {
 TEST_F(OverloadServiceTest, AnExpiredRequestIsAnsweredInTimeAndCounted) {
   Serve();
   std::thread holder = HoldLane();
-  // The server must receive the request before the deadline, which takes longer on a busy machine.
+  // Doubles the timeout until the server receives a request before the request's deadline. On a busy machine that takes
+  // longer.
   std::chrono::milliseconds timeout = 50ms;
   EXPECT_TRUE(Eventually([&] {
     v1::RerankResponse response;
     EXPECT_EQ(server_->Rerank(SmallRequest(), &response, timeout *= 2).error_code(), grpc::DEADLINE_EXCEEDED);
     return Metric("maxsim_rejections_total{reason=\"deadline\"}") != "0";
   }));
-  // The lane is still held.
+  // The first request still occupies the lane.
   EXPECT_TRUE(Eventually([&] {
     const std::string counted = Metric("maxsim_requests_total{code=\"DEADLINE_EXCEEDED\",method=\"Rerank\"}");
     return !counted.empty() && counted != "0";
@@ -153,8 +154,8 @@ TEST_F(OverloadServiceTest, ClientsAreToldApartByTheirKeyOrElseByTheirAddress) {
   Serve([](config::Config* config) { config->client_key = "x-tenant"; });
   std::thread holder = HoldLane();
   std::vector<std::thread> clients;
-  // Two requests have one name, one has another, and two have none, over either protocol. A header that is not the key
-  // says nothing.
+  // Over each protocol, two requests have the name "shop" in the key's header, one has "search", and two have no name.
+  // Other headers do not distinguish clients.
   for (const char* name : {"shop", "shop", "search", ""}) {
     clients.emplace_back([this, name] {
       grpc::ClientContext context;
@@ -220,14 +221,14 @@ TEST_F(OverloadServiceTest, SlowHttpRequestsDoNotDelayProbes) {
     const batching::SchedulerStats stats = server_->server().scheduler().stats();
     return stats.queued_jobs + stats.running_jobs == kMax;
   }));
-  // These connections send nothing, or not all of a request.
+  // These connections send nothing, or only a part of a request.
   std::vector<RawConnection> others;
   for (int i = 0; i < 100; ++i) {
     others.emplace_back(server_->http_port());
     if (i % 2 == 0) others.back().Send("POST /v1/rerank HTTP/1.1\r\nX:");
   }
   for (const char* path : {"/livez", "/readyz", "/metrics", "/v1/collections"}) {
-    EXPECT_EQ(HttpGet(server_->http_port(), path).status, 200) << path;  // all slots wait for the held backend
+    EXPECT_EQ(HttpGet(server_->http_port(), path).status, 200) << path;  // all slots wait for the backend
   }
 
   const HttpAnswer refused = Post();
@@ -285,7 +286,8 @@ TEST_F(OverloadServiceTest, RequestsThatHoldMuchMemoryAreRefusedWhileOthersWait)
     EXPECT_TRUE(server_->Rerank(SmallRequest(), &response).ok());
   });
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
-  // Unknown ids leave nothing to score but one document, yet each takes a string for the answer.
+  // All ids except one are unknown, so the server scores only one document. But the answer repeats each unknown id, and
+  // the waiting request holds these strings.
   v1::RerankRequest large = SmallRequest();
   for (int i = 0; i < 30'000; ++i) large.mutable_candidates()->mutable_string_ids()->add_ids(std::to_string(i));
   grpc::ClientContext context;
@@ -316,7 +318,7 @@ TEST_F(OverloadServiceTest, ALostDeviceEndsTheServerWithAnErrorAndNoAnswers) {
   backend_->SetHealth(absl::UnavailableError("ECC error"));
   EXPECT_TRUE(Eventually([&] { return !server_->server().Readiness().ok(); }));
   const grpc::Status status = server_->Rerank(SmallRequest(), &response);
-  // The server closes by itself meanwhile: a call that comes while gRPC closes is cut off with CANCELLED.
+  // The server stops at the same time. If a call arrives while gRPC closes, gRPC ends it with CANCELLED.
   EXPECT_TRUE(status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::CANCELLED)
       << status.error_code() << ": " << status.error_message();
   EXPECT_EQ(server_->Wait(), Server::kExitDeviceLost);
@@ -355,7 +357,7 @@ TEST_F(OverloadServiceTest, WhatWaitsWhenTheGraceEndsFailsAndTheCallThatRunsIsFi
   });
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
   server_->server().RequestStop("test");
-  waiting.join();  // the lane is still held
+  waiting.join();  // although the first request still occupies the lane
   EXPECT_EQ(failed.error_code(), grpc::UNAVAILABLE) << failed.error_message();
   EXPECT_EQ(failed.error_message(), "the server is shutting down");
   backend_->Open();

@@ -1,4 +1,4 @@
-"""maxsimd as a program, for tests in Python."""
+"""Runs the program maxsimd for tests in Python."""
 
 import json
 import pathlib
@@ -9,8 +9,9 @@ READY_LIMIT_S = 120
 
 
 class Maxsimd:
-    """A server on free ports that scores with one thread of the CPU. `folder` is made, and keeps the log; `collections`
-    are folders by their name, or the folder of "demo"; `flags` are flags of maxsimd without their dashes."""
+    """A server on free ports that scores with one CPU thread. Creates `folder`, which keeps the log. `collections` is
+    a dictionary of folders by name, or the folder of the collection "demo". `flags` are flags of maxsimd without
+    their dashes."""
 
     def __init__(self, programs, folder, collections, **flags):
         self.folder = pathlib.Path(folder)
@@ -48,7 +49,7 @@ class Maxsimd:
         return (self.folder / "maxsimd.log").read_text(errors="replace")
 
     def stop(self):
-        """The exit status after SIGTERM."""
+        """Stops the server by SIGTERM. Returns its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait(timeout=60)

@@ -1,4 +1,4 @@
-"""HTTP calls whose records call_records_test checks, and the names and limits that they depend on."""
+"""The HTTP calls of call_records_test, which checks their records, and the names and limits that these calls need."""
 
 from tracing_fixture import DIM
 
@@ -12,8 +12,8 @@ CREATE, COMPACT, SNAPSHOT = "Admin/CreateCollection", "Admin/CompactCollection",
 DOCUMENTS = "/v1/collections/docs/documents"
 MAX_BODY = 64 << 10
 
-# Name of the case; method and path; body (JSON unless it is text); token; status and code that the client gets; the
-# method's name in the metrics; name of the span (None: no span).
+# Each row: name of the case; method and path; body (JSON, or text); token; the answer's status and code; the method's
+# name in the metrics; the span's name (None if the call has no span).
 HTTP_CALLS = [
     ("vectors", "POST /v1/rerank", {"query": ROWS, "documents": ["doc-1", "doc-2"]}, SEARCH, 200, "OK", "http", RERANK),
     ("texts as ids", "POST /v1/rerank", {"query": "why", "documents": TEXTS}, SEARCH, 404, "NOT_FOUND", "http", RERANK),

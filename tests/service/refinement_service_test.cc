@@ -98,7 +98,7 @@ TEST_F(RefinementServiceTest, ProvenAnswersAreThoseOfTheCollectionWithoutCodes) 
 TEST_F(RefinementServiceTest, FewCandidatesAreScoredWithoutAScan) {
   for (const char* name : {"coded", "signs"}) {
     const v1::QueryResult whole = Answer(WholeOf("corpus", 1)).results(0);
-    // The default of 1,000 + 20 top_k is more than there are.
+    // The default number of documents to refine, 1,000 + 20 * top_k, exceeds the size of the collection.
     const v1::QueryResult by_default = Answer(WholeOf(name, 1)).results(0);
     EXPECT_FALSE(by_default.has_refinement());
     ExpectSame(whole, by_default);
@@ -126,7 +126,7 @@ TEST_F(RefinementServiceTest, ListsAndSeveralQueriesAreScanned) {
   EXPECT_FALSE(scanned.refinement().outside_is_bound());
   EXPECT_FLOAT_EQ(scanned.refinement().margin(), scanned.scores(kTopK - 1) - scanned.refinement().outside_score());
   EXPECT_FALSE(response.results(1).has_refinement());
-  // Each hit has the score of a rerank of it.
+  // Each hit has the same score as in a rerank call that names it.
   for (int hit = 0; hit < scanned.scores_size(); ++hit) {
     v1::RerankRequest one = MakeRequest("corpus", Query(3), {scanned.string_ids().ids(hit)}, 1);
     one.set_normalize(true);

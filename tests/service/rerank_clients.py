@@ -1,39 +1,42 @@
-"""Packages from PyPI that rerank over HTTP, each wrapped in one call. The packages are unchanged: they get a base URL.
+"""Wraps packages from PyPI that rerank over HTTP. Each package has a class with one call. The packages are unchanged,
+and get only a base URL.
 
-A client's package is imported when the client is made, so that an environment needs those that it uses.
-"""
+A client imports its package when it is created, so that an environment needs only the packages that it uses. """
 
 import asyncio
 import os
 
-# Haystack and LangChain report their use unless these say otherwise; a proxy has no way to this machine's loopback.
+# Without the first two variables, Haystack and LangChain report their use. NO_PROXY is needed because a proxy cannot
+# reach this machine's loopback address.
 os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
-# LiteLLM fetches a table of prices otherwise.
+# Without this variable, LiteLLM downloads a table of prices.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
-# The model in the settings of a program that was not made for maxsimd. No collection has this name.
+# The model that a program made for another service has in its settings. No collection has this name.
 THEIR_MODEL = "rerank-v3.5"
 
 
 def given(**arguments):
-    """Those arguments that are not None."""
+    """Returns the arguments that are not None, as a dictionary."""
     return {name: value for name, value in arguments.items() if value is not None}
 
 
 class Client:
-    """One way to rerank with a package. `base` is the server's URL, with or without /text at its end."""
+    """A way to rerank with a package. `base` is the server's URL, with or without /text at its end."""
 
-    # Whether the user sees the server's error. A package that ignores the status fails with an error of its own.
+    # Whether the user sees the server's error. If false, the package ignores the status and fails with another error.
     shows_errors = True
     # Whether the request can name a model, and so a collection.
     names_model = True
     # Whether the request can limit the number of results.
     cuts = True
-    # Whether the package needs every document in the answer. Then an unknown id is an error; otherwise it is left out.
+    # Whether the package needs every document in the answer. If so, an unknown id is an error. If not, the answer
+    # leaves the id out.
     wants_all = False
 
     def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
-        """Returns [(position in documents, score)] in the package's order; all documents if `top_n` is None."""
+        """Returns [(position in documents, score)] in the package's order. If `top_n` is None, returns all
+        documents."""
         raise NotImplementedError
 
     def shown(self, error):
@@ -94,7 +97,8 @@ class LangChainCohere(Client):
 
 
 class LlamaIndex(Client):
-    """Base of LlamaIndex's postprocessors: `make` returns one, which is given nodes."""
+    """The base class for LlamaIndex's postprocessors. `make` returns a postprocessor, which gets the documents as
+    nodes."""
 
     def make(self, base, key, model, top_n):
         raise NotImplementedError
@@ -189,7 +193,7 @@ class Voyage(Client):
         return [(one.index, one.relevance_score) for one in ranked]
 
     def shown(self, error):
-        # The package has a text of its own for 500 and 503, and keeps the server's body beside it.
+        # For 500 and 503, the package shows its own text, and keeps the server's body in http_body.
         return f"{error} {error.http_body}"
 
 
@@ -200,7 +204,7 @@ class VoyageAsync(Voyage):
 
 
 class Rerankers(Client):
-    """The API rankers of `rerankers`, which have a request of their own for each service."""
+    """The API rankers of the package `rerankers`, which builds a different request for each service."""
 
     shows_errors = False
     cuts = False
@@ -218,7 +222,7 @@ class Rerankers(Client):
 
 
 class LiteLlm(Client):
-    """LiteLLM as it calls the servers of a provider, which has a base path of its own."""
+    """LiteLLM with one of its providers. Each provider has its own base path."""
 
     def __init__(self, provider, path=""):
         import litellm

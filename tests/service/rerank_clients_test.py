@@ -1,5 +1,6 @@
-"""Unmodified clients of rerank services against maxsimd and maxsim-encoder: their texts rank as vectors do, with the
-same bits; their strings may be ids of documents that are stored; the server's errors reach their users.
+"""Tests unmodified clients of rerank services with maxsimd and maxsim-encoder. Texts must rank as their vectors do,
+with the same bits of scores. Strings may also be ids of stored documents. The clients' users must see the server's
+errors.
 
 python rerank_clients_test.py FOLDER_OF_THE_PROGRAMS [PACKAGE...]      default: every package of rerank_clients.CLIENTS
 """
@@ -24,29 +25,31 @@ from program_fixture import Maxsimd  # noqa: E402
 from rerank_clients import CLIENTS, THEIR_MODEL, CohereV1, CohereV2, HaystackJina, LiteLlm, Voyage, Xinference  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-# Those without an argument share an environment.
+# The packages of the default share an environment.
 PACKAGES = sys.argv[1:] or [package for package in CLIENTS if package != "litellm"]
 KEY = "key-of-the-rerank-clients"
 QUERY = "How does bread dough rise, and what gives a loaf its crust?"
-# More documents than `limits.default_top_k`, which ends no list of texts, and fewer than `encoder.max_batch_texts`: a
-# model's matrix products round differently beside other texts, so that only one call has one answer.
+# More documents than `limits.default_top_k`, which does not limit lists of texts. Fewer than
+# `encoder.max_batch_texts`, so that the encoder gets all texts in one call: in another batch, the model's matrix
+# products round differently.
 NUM_DOCUMENTS = 15
-# Vectors are float16 where they are scored: a step of 2^-11 of values up to 1.
+# The server scores float16 vectors. Values up to 1 are rounded to steps of 2^-11.
 TOLERANCE = 2e-3
 
 
 class Server(Maxsimd):
-    """maxsimd with the bundled collection. Its callers need KEY."""
+    """maxsimd with the bundled collection. Clients need the token KEY."""
 
     def __init__(self, folder, collection, encoder_url, **more):
         tokens = folder.with_suffix(".tokens")
         tokens.write_text(KEY + "\n")
-        # With the breaker, answers would tell clients to come back later, and some clients wait and do so.
+        # The circuit breaker is off: with it, answers would tell clients to try again later, and some clients would
+        # wait.
         flags = {"encoder.url": encoder_url, "encoder.breaker_failures": 0, "auth.tokens_file": tokens, **more}
         super().__init__(PROGRAMS, folder, collection, **flags)
 
     def rank_vectors(self, query, documents):
-        """Returns [(position, score)] of a call that carries the vectors of the query and of each document."""
+        """Makes a call with the vectors of the query and of each document. Returns [(position, score)]."""
         inline = [{"tokens": matrix(tokens)} for tokens in documents]
         body = {"model": "demo", "query": matrix(query), "documents": inline, "top_n": len(inline)}
         status, _, data = call(self.port, "POST", "/v1/rerank", body, {"Authorization": f"Bearer {KEY}"})
@@ -55,27 +58,28 @@ class Server(Maxsimd):
 
 
 def matrix(tokens):
-    """The JSON of token vectors."""
+    """Returns token vectors as JSON."""
     data = base64.b64encode(np.ascontiguousarray(tokens, "<f4")).decode()
     return {"dtype": "f32", "shape": list(tokens.shape), "data": data}
 
 
 def encode(port, kind, texts):
-    """The token vectors of each text, from one call of the encoder."""
+    """Makes one call of the encoder. Returns the token vectors of each text."""
     status, _, data = call(port, "POST", "/encode", {"kind": kind, "texts": texts})
     assert status == 200, data
     return split_rows(read_safetensors(data)[0])
 
 
 class World:
-    """Shared by the tests: the encoder, a server that asks it, one whose encoder is gone, texts, and right answers."""
+    """Shared by the tests: the encoder, a server that uses it, a server whose encoder does not exist, texts, and
+    right answers."""
 
     def __init__(self, folder):
         subprocess.run([DEMO / "build.sh", "--bin", PROGRAMS, "--output", folder / "demo"], check=True)
         encoder = self.start(Program("--demo")).wait_until_ready()
         self.folder, self.encoder_url = folder, f"http://127.0.0.1:{encoder.port}"
         self.server = self.start(Server(folder / "server", folder / "demo", self.encoder_url))
-        # A port that is taken and does not listen refuses connections.
+        # This socket is bound but does not listen, so that its port refuses connections.
         gone = socket.socket()
         unittest.addModuleCleanup(gone.close)
         gone.bind(("127.0.0.1", 0))
@@ -85,7 +89,7 @@ class World:
         chosen = range(0, len(passages), len(passages) // NUM_DOCUMENTS)[:NUM_DOCUMENTS]
         stored = np.split(np.load(DEMO / "tokens.npy"), np.cumsum(np.load(DEMO / "lengths.npy"))[:-1])
         self.ids = [passages[i]["id"] for i in chosen]
-        # First sentences alone, which the model reads three times as fast.
+        # Uses only first sentences, which the model encodes three times as fast.
         self.texts = [passages[i]["text"].split(". ")[0] for i in chosen]
         self.query_vectors = encode(encoder.port, "query", [QUERY])[0]
         self.vectors = encode(encoder.port, "document", self.texts)
@@ -108,12 +112,12 @@ def setUpModule():
 
 
 def bits(ranking):
-    """Positions and the bits of the scores as float32."""
+    """Returns the positions, and the bits of the scores as float32."""
     return [(index, np.float32(score).tobytes().hex()) for index, score in ranking]
 
 
 class ReferenceTest(unittest.TestCase):
-    """The vectors' own call is what clients are compared with, so it is compared with NumPy first."""
+    """Compares a call with vectors with NumPy. The other tests compare the clients with this call."""
 
     def test_the_call_with_vectors_ranks_by_maxsim(self):
         query = world.query_vectors.astype(np.float64)
@@ -126,12 +130,13 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual(scores, sorted(scores, reverse=True))
 
     def test_stored_documents_rank_differently_from_these_texts(self):
-        # The collection's vectors are of titles and texts, so that ids taken for texts, or texts for ids, are noticed.
+        # The collection's vectors are made from title and text. So the scores differ, and a test notices if the
+        # server takes ids for texts or texts for ids.
         self.assertNotEqual(bits(world.by_stored_vectors), bits(world.by_vectors))
 
 
 class DropIn:
-    """Tests that every client must pass. Each client has a subclass, which names it."""
+    """Tests that every client must pass. There is a subclass for each client."""
 
     make = None
 
@@ -143,7 +148,8 @@ class DropIn:
         return self.client.rank(server.url + path, key, QUERY, documents, **options)
 
     def expect_error(self, words, *arguments, **options):
-        """The call raises, and its user reads these words where the client hands on what the server says."""
+        """Expects the call to raise an error. If the client shows the server's errors, the error must contain these
+        words."""
         with self.assertRaises(Exception) as raised:
             self.rank(*arguments, **options)
         if self.client.shows_errors:
@@ -158,7 +164,7 @@ class DropIn:
         self.assertAlmostEqual(score, dict(world.by_vectors)[0], delta=TOLERANCE * len(world.query_vectors))
 
     def test_strings_are_ids_without_the_base_path(self):
-        # Where the client sends no model, the only collection answers.
+        # If the client sends no model, the server uses its only collection.
         self.assertEqual(bits(self.rank(world.server, "", world.ids, model="demo")), bits(world.by_stored_vectors))
 
     def test_an_id_that_is_not_stored_is_left_out_or_an_error(self):
@@ -199,7 +205,7 @@ def only_with(package):
 
 @only_with("cohere")
 class CohereOptionsTest(unittest.TestCase):
-    """Members that Cohere's clients alone send and read."""
+    """Tests members that only Cohere's clients send and read."""
 
     def ask(self, client, documents, **options):
         url = world.server.url + "/text"
@@ -314,7 +320,8 @@ class OtherServicesTest(unittest.TestCase):
 @only_with("litellm")
 class LiteLlmOptionsTest(unittest.TestCase):
     def test_jinas_client_drops_the_base_path(self):
-        """It asks /v1/rerank of the host, which takes texts where http.root_documents says so."""
+        """Jina's client calls /v1/rerank of the host. This path accepts texts if http.root_documents is set
+        accordingly."""
         server = Server(world.folder / "rooted", world.folder / "demo", world.encoder_url, http__root_documents="texts")
         self.addCleanup(server.stop)
         client = LiteLlm("jina_ai")
@@ -348,5 +355,5 @@ for package in PACKAGES:
         globals()[f"{name}Test"] = type(f"{name}Test", (DropIn, *more, unittest.TestCase), {"make": staticmethod(make)})
 
 if __name__ == "__main__":
-    # The clients leave connections open, and Python would warn about each.
+    # Without this argument, Python warns about each connection that a client leaves open.
     unittest.main(argv=sys.argv[:1], verbosity=2, warnings="ignore")

@@ -1,4 +1,4 @@
-// Tests answers over gRPC, results and errors.
+// Tests the server's answers over gRPC: results and errors.
 #include <functional>
 #include <string>
 #include <vector>
@@ -219,7 +219,7 @@ TEST_F(RerankServiceTest, GetInfoTellsVersionLimitsDevicesAndCollections) {
 }
 
 TEST_F(RerankServiceTest, ACompressedRequestIsRefusedAndTheServerLivesOn) {
-  // Zeros compress well, so that gRPC does send them compressed.
+  // Zeros compress well. gRPC compresses a message only if that makes it smaller.
   v1::RerankRequest request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
   v1::TokenMatrix& document = *request.mutable_candidates()->mutable_inline_documents()->add_documents();
   document.set_dtype(v1::DATA_TYPE_F16);

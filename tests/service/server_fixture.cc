@@ -24,7 +24,8 @@ config::Config TestConfig() {
   config.backend.kind = config::BackendKind::kCpu;
   config.backend.cpu_threads = 2;
   config.server.shutdown_delay = absl::ZeroDuration();
-  // No time limit may pass because the machine is busy; a test of a limit sets it itself.
+  // These time limits are so long that even a busy machine does not exceed them. A test of a limit sets that limit
+  // itself.
   config.server.shutdown_grace = absl::Hours(1);
   config.http.request_timeout = absl::ZeroDuration();
   config.batching.max_queue_time = absl::ZeroDuration();
@@ -116,7 +117,7 @@ std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& que
                         const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
                         const std::string& ids_prefix) {
   std::vector<uint32_t> known;
-  std::vector<size_t> positions;  // positions of `known` in the request, first ones only
+  std::vector<size_t> positions;  // first position in the request of each of `known`
   std::set<int64_t> seen;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i] < 0 || !seen.insert(candidates[i]).second) continue;

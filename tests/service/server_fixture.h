@@ -1,5 +1,5 @@
-// Runs a whole server in this process, on free ports, with a collection of random documents, and checks its answers
-// against what they must be.
+// Runs a whole server in this process, on free ports, with a collection of random documents, and compares its answers
+// with FP64 references.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace maxsim::test {
 
-// Returns defaults for tests: ports 0 on the loopback, two CPU threads, no delay at the end.
+// Returns a configuration for tests: free ports on the loopback interface, two CPU threads, no delay of the shutdown.
 config::Config TestConfig();
 
 // The served collection has 200 documents of 1 to 12 tokens in F16, dimension 32, in several shards, with payloads and
@@ -30,19 +30,20 @@ config::Config TestConfig();
 constexpr int64_t kNumDocuments = 200;
 constexpr int32_t kDim = 32;
 RandomDocuments ServedDocuments(uint64_t seed, ScalarType type = ScalarType::kF16);
-// Publishes documents as the next generation in `folder`. For i8 storage they are given as F32.
+// Publishes documents as the next generation in `folder`. If `storage` is i8, the documents must be F32.
 void Publish(const std::string& folder, const RandomDocuments& documents, ScalarType storage = ScalarType::kF16);
 std::vector<std::string> AllIds();
 // Returns a valid request of one query for two documents of the collection "corpus".
 v1::RerankRequest SmallRequest();
 
-// Runs a server until the object is destroyed. A failure to start fails the test.
+// Runs a server until the object is destroyed. If the server does not start, the test fails.
 class RunningServer {
  public:
-  // Serves "corpus" from `folder`, published if need be, in `storage`. Where `backend` is null, the CPU scores.
+  // Serves the collection "corpus" from `folder`. If the folder has no collection, publishes one in `storage` first. If
+  // `backend` is null, the CPU backend scores.
   explicit RunningServer(const std::function<void(config::Config*)>& change = nullptr,
                          std::unique_ptr<Backend> backend = nullptr, ScalarType storage = ScalarType::kF16);
-  // Serves on several devices, whose numbers are 0, 1, ...
+  // Serves on several devices with the numbers 0, 1, ...
   RunningServer(const std::function<void(config::Config*)>& change, std::vector<std::unique_ptr<Backend>> backends,
                 ScalarType storage = ScalarType::kF16);
   ~RunningServer();
@@ -58,7 +59,7 @@ class RunningServer {
 
   // Stops the server and returns Run's exit code. May be called again.
   int Stop();
-  // Waits for Run to return by itself, and returns its exit code.
+  // Waits until Run returns by itself. Returns its exit code.
   int Wait();
 
   grpc::Status Rerank(const v1::RerankRequest& request, v1::RerankResponse* response,
@@ -76,14 +77,15 @@ class RunningServer {
   std::unique_ptr<v1::Admin::Stub> admin_;
 };
 
-// Returns "" when `result` ranks the candidates as FP64 does, or else what is wrong: every score is within 1e-5 of its
-// magnitude, results are in rank order, nothing is left out that scores higher, each candidate comes once. `candidates`
-// are ordinals by position in the request; unknown ids have -1. Where `ids_prefix` is empty, results name no ids.
+// Compares `result` with the FP64 ranking of the candidates. Returns "" if every score is within 1e-5 of its magnitude,
+// results are in rank order, no better candidate is left out, and no candidate comes twice; otherwise returns the
+// error. `candidates` has the ordinal of each candidate in the request, or -1 for an unknown id. If `ids_prefix` is
+// empty, the result must have no ids.
 std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& query,
                         const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
                         const std::string& ids_prefix = "doc-");
 
-// Holds the answer to a request. The status code is -1 when nothing answered.
+// The answer to an HTTP request. The status is -1 if no answer came.
 struct HttpAnswer {
   int status = -1;
   std::string body;
@@ -93,10 +95,10 @@ inline constexpr char kJson[] = "application/json";
 HttpAnswer HttpGet(int port, const std::string& path, const std::string& token = "");
 HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, const std::string& content_type,
                     const std::string& token = "");
-// Sends a request of another method, with JSON.
+// Sends a request with this method and a JSON body.
 HttpAnswer HttpSend(const std::string& method, int port, const std::string& path, const std::string& body);
 
-// Names what the health service reports of a service.
+// The health of a service, as the health service reports it.
 enum class Health { kServing, kNotServing, kUnknown };
 Health HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service);
 

@@ -1,4 +1,4 @@
-// Tests what a stop does to the calls that it meets.
+// Tests how a stop of the server affects calls that are in progress or arrive later.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// The tests' grace is an hour, so a stop that waits for it would run into CTest's time limit.
+// The grace period of the tests is an hour. If a stop waited for it, the test would exceed CTest's time limit.
 
 // Keeps a Watch stream of the health service open.
 class HealthWatch {
@@ -33,7 +33,7 @@ class HealthWatch {
     call_ = stub_.PrepareCall(&context_, "/grpc.health.v1.Health/Watch", &queue_);
     call_->StartCall(Tag(1));
     EXPECT_TRUE(Next());
-    const grpc::Slice nothing("");  // an empty message asks for the server as a whole
+    const grpc::Slice nothing("");  // an empty message asks for the health of the whole server
     call_->WriteLast(grpc::ByteBuffer(&nothing, 1), grpc::WriteOptions(), Tag(2));
     EXPECT_TRUE(Next());
   }
@@ -103,7 +103,8 @@ TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
     clients.emplace_back([&, c] {
       const auto stub =
           v1::Reranker::NewStub(grpc::CreateChannel(server.grpc_address(), grpc::InsecureChannelCredentials()));
-      // Each client is refused some times: more calls come while the server refuses, as from clients that try again.
+      // Each client calls until it is refused three times. So calls also arrive while the server already refuses, as
+      // they do from clients that try again.
       for (int refused = 0; refused < 3;) {
         grpc::ClientContext context;
         context.set_deadline(std::chrono::system_clock::now() + kTestLimit);
@@ -134,7 +135,7 @@ TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
   for (std::thread& client : clients) client.join();
 }
 
-// Loads collections one shard after another, with a backend that stops at the first shard.
+// Tests stops during a load. The backend blocks in the load of the first shard until the test releases it.
 class LoadShutdownTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -191,7 +192,7 @@ TEST_F(LoadShutdownTest, AReloadByTheServerItselfStopsToo) {
   server_->server().RequestStop("test");
   release_.set_value();
   EXPECT_EQ(server_->Wait(), 0);
-  server_ = nullptr;  // destroys the backend, too: a load that went on would not survive this
+  server_ = nullptr;  // also destroys the backend: a load that continued would crash
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 constexpr int kClients = 64;
 constexpr int kQueries = 32;
 
-// Holds a query, and what FP64 says about each document of the odd and of the even generations.
+// A query, and its FP64 score of each document of the odd and of the even generations.
 struct KnownQuery {
   RandomQuery query;
   std::array<std::vector<ReferenceScore>, 2> scores;
@@ -83,7 +83,7 @@ class Soak {
     if (!failed_.exchange(true)) ADD_FAILURE() << what << "; " << SeedTrace(TestSeed());
   }
 
-  // Returns a request of `kind`, and the query that it asks.
+  // Makes a request of `kind` with the known query.
   v1::RerankRequest Request(Kind kind, const KnownQuery& known, std::mt19937_64& random,
                             std::vector<int64_t>* candidates) {
     std::vector<std::string> ids;
@@ -103,7 +103,7 @@ class Soak {
     return request;
   }
 
-  // Returns "" when the answer is right for its generation, or else what is wrong.
+  // Returns "" if the answer is right for its generation, otherwise the error.
   std::string Wrong(const KnownQuery& known, const std::vector<int64_t>& candidates, const v1::RerankRequest& request,
                     const v1::RerankResponse& response) const {
     const std::vector<ReferenceScore>& scores = known.scores[response.generation() % 2];
@@ -125,7 +125,7 @@ class Soak {
       const ReferenceScore& truth = scores[static_cast<size_t>(document)];
       const double tolerance = 1e-5 * truth.magnitude;
       if (!(std::abs(static_cast<double>(result.scores(rank)) - truth.score) <= tolerance)) return "wrong score";
-      // The best documents were returned when, rank by rank, the scores are those of the sorted reference.
+      // The answer has the best documents if, at each rank, its score is that of the sorted reference.
       if (std::abs(best[static_cast<size_t>(rank)] - truth.score) > 2 * tolerance) return "wrong rank";
     }
     return "";
@@ -218,7 +218,7 @@ class Soak {
     while (stream->Read(&response)) {
       ++answers;
       const Sent& one = sent[std::stoul(response.request_id())];
-      // In a stream the hint is a field, and not a detail of a status.
+      // In a stream, the hint when to try again is a field of the response, and not a detail of a status.
       const std::string details = response.retry_after_ms() > 0 ? "google.rpc.RetryInfo" : "";
       Judge(one.kind, {static_cast<grpc::StatusCode>(response.code()), response.message(), details}, *one.known,
             one.candidates, one.request, response.response());

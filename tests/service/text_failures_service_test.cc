@@ -1,4 +1,4 @@
-// Sends texts to a whole server whose encoder is missing, hangs, fails, or makes vectors that do not fit.
+// Sends texts to a whole server whose encoder is missing, hangs, fails, or returns vectors of the wrong dimension.
 #include <atomic>
 #include <chrono>
 #include <future>

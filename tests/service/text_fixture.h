@@ -1,4 +1,4 @@
-// A whole server whose encoder of texts is a fake that makes small matrices of them.
+// A whole server with a fake encoder, which makes a small matrix from each text.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace maxsim::test {
 
-// An encoder in the dialect tei, whose vectors have `dim` values.
+// Returns the handler of an encoder with the dialect "tei", whose vectors have `dim` values.
 inline FakeEncoder::Handler TeiHandler(int dim) {
   return [dim](const FakeCall& call) { return FakeReply{.body = AnswerList(TextsOf(call), dim)}; };
 }

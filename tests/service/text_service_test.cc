@@ -1,4 +1,4 @@
-// Sends texts to a whole server: they score as the vectors that the encoder, a fake, makes of them.
+// Sends texts to a whole server with a fake encoder. Texts must have the scores of the vectors that the encoder makes.
 #include <functional>
 #include <string>
 #include <vector>
@@ -80,7 +80,8 @@ TEST_F(TextServiceTest, DocumentsMayBeTextsWithACollectionAndWithout) {
 }
 
 TEST_F(TextServiceTest, ACachedQueryIsNotEncodedAgain) {
-  // The first answer says how wide the encoder's vectors are, and belongs to no encoder that is known yet.
+  // Sets the encoder's dimension in the configuration. Otherwise the server would learn it from the first answer, and
+  // would not find this answer in the cache later, because the dimension is a part of the cache's key.
   Start(TeiHandler(kDim), [](config::Config* config) { config->encoder.http.identity.dim = kDim; });
   const v1::RerankRequest request = TextRequest("again and again");
   const std::string first = Answer(request).results(0).SerializeAsString();
@@ -155,7 +156,7 @@ TEST_F(TextServiceTest, BlankDocumentsAloneAreScoredByVectorsToo) {
   for (int i = 0; i < 2; ++i) request.mutable_candidates()->mutable_inline_documents()->add_texts("");
   EXPECT_THAT(Answer(request).results(0).scores(), testing::ElementsAre(0, 0));
   EXPECT_EQ(encoder_->num_calls(), 0);
-  // A client's dimension does not decide how much memory is taken.
+  // The server must not allocate memory by the dimension that a client sends.
   request.mutable_queries(0)->mutable_tokens()->set_dim(4'000'000'000);
   EXPECT_EQ(StatusOf(request).error_code(), grpc::INVALID_ARGUMENT);
   request.mutable_queries(0)->mutable_tokens()->set_dim(4096);
@@ -169,7 +170,7 @@ TEST_F(TextServiceTest, BlankDocumentsAloneAreScoredByVectorsToo) {
   EXPECT_THAT(refused.error_message(), testing::HasSubstr("blank documents, whose vectors of dimension 4096"));
 }
 
-// An encoder in the dialect maxsim that says of texts with "long" that it cut them.
+// Answers as an encoder with the dialect "maxsim", which reports that it truncated the texts that contain "long".
 FakeReply AnswerWithTruncated(const FakeCall& call) {
   if (call.method == "GET") {
     return {.body = R"({"model": "m", "fingerprint": "f", "dim": 32, "query_prefix": "", "document_prefix": "",
@@ -212,7 +213,7 @@ TEST_F(TextServiceTest, TextsThatTheEncoderCutAreMarked) {
   request.mutable_queries(1)->mutable_candidates()->mutable_inline_documents()->add_texts("a");
   request.add_queries()->set_text("long again");
   request.mutable_queries(2)->mutable_candidates()->mutable_whole_collection();
-  for (int i = 0; i < 2; ++i) {  // also from the cache, where one query is asked
+  for (int i = 0; i < 2; ++i) {  // the second time, the query comes from the cache
     const v1::RerankResponse response = Answer(request);
     const v1::QueryResult& first = response.results(0);
     EXPECT_TRUE(first.query_truncated());

@@ -1,4 +1,4 @@
-// Tests how long a connection lasts, and connections over a Unix socket.
+// Tests the limit of a connection's age, and connections over a Unix socket.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ v1::RerankRequest TwoDocuments() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
 }
 
-// Makes a channel with connections of its own; channels with equal arguments share theirs.
+// Makes a channel that has its own connections. (By default, gRPC channels with equal arguments share connections.)
 std::shared_ptr<grpc::Channel> OwnChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -45,8 +45,7 @@ grpc::Status RerankOver(const std::shared_ptr<grpc::Channel>& channel) {
   return v1::Reranker::NewStub(channel)->Rerank(&context, TwoDocuments(), &response);
 }
 
-// Waits until the connection that the channel has takes no more calls. Returns false when it still does after
-// kTestLimit.
+// Waits until the channel's connection accepts no more calls. Returns false if it still accepts calls after kTestLimit.
 bool WaitForGoAway(grpc::Channel& channel) {
   return channel.WaitForStateChange(GRPC_CHANNEL_READY, std::chrono::system_clock::now() + kTestLimit);
 }
@@ -125,7 +124,8 @@ class UnixSocketTest : public testing::Test {
     return address;
   }
 
-  // Binds the socket but does not listen on it, as another process might have left it.
+  // Binds a socket to the path but does not listen on it. The file is then in the state in which another process might
+  // have left it.
   int BoundSocket() const {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_un address = Address();
@@ -169,7 +169,8 @@ TEST_F(UnixSocketTest, OneOfAnotherServerIsLeftToIt) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// Its server accepts nothing and its queue is full, so that a connection to it would wait.
+// The server that owns the socket accepts no connection, and the socket's queue is full, so that a connection would
+// wait.
 TEST_F(UnixSocketTest, OneWhoseServerHasNoTimeIsLeftToIt) {
   const int busy = BoundSocket();
   ASSERT_EQ(listen(busy, 0), 0);

@@ -1,4 +1,4 @@
-// Tests what errors say to programs, over both ports: field, reason and limit.
+// Tests the parts of errors that programs read, over both ports: field, reason and limit.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// The details of an error. `limit` is 0 if the error names none.
+// The details of an error. `limit` is 0 if the error names no limit.
 struct Details {
   std::string field;
   std::string reason;
@@ -91,7 +91,7 @@ TEST_F(ErrorDetailsServiceTest, BothPortsSayTheSameInTheirOwnNames) {
     std::function<void(v1::RerankRequest&)> request;
     std::function<void(json&)> body;
     Details by_grpc;
-    std::string by_http;  // its name of the field
+    std::string by_http;  // the field's name in an error over HTTP
   };
   const std::vector<Case> cases = {
       {[&](v1::RerankRequest& request) { request.set_top_k(static_cast<uint32_t>(max_top_k + 1)); },

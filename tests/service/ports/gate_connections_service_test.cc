@@ -1,4 +1,5 @@
-// Tests how many connections the gate in front of gRPC takes, from whom, for how long, and without descriptors.
+// Tests the limits of connections of the gate in front of gRPC: their number, also per address, their age, and the gate
+// when the process has no descriptors left.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -25,12 +26,12 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-// Sets the limit of this process, which is the server's too, for as long as the object lives.
+// Until the object is destroyed, allows this process `num_left` more descriptors. The server is in this process, too.
 class DescriptorsLeft {
  public:
   explicit DescriptorsLeft(int num_left) {
     getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = dup(0);  // the lowest number that is free
+    const int next = dup(0);  // the lowest free number
     close(next);
     rlimit lowered = before_;
     lowered.rlim_cur = static_cast<rlim_t>(next) + static_cast<rlim_t>(num_left);
@@ -42,7 +43,7 @@ class DescriptorsLeft {
   rlimit before_{};
 };
 
-// Holds descriptors until it goes.
+// Holds descriptors until it is destroyed.
 class HeldDescriptors {
  public:
   HeldDescriptors() = default;
@@ -52,7 +53,7 @@ class HeldDescriptors {
   HeldDescriptors(const HeldDescriptors&) = delete;
   HeldDescriptors& operator=(const HeldDescriptors&) = delete;
 
-  // Takes every descriptor that the process may still open.
+  // Opens descriptors until the process may open no more.
   void TakeAll() {
     for (int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC); descriptor >= 0;
          descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC)) {
@@ -75,7 +76,8 @@ TEST_F(GateServiceTest, ThePortAcceptsAgainAfterDescriptorsHaveRunOut) {
       idle.push_back(std::make_unique<ScriptedConnection>(running));
       if (!idle.back()->connected()) break;
     }
-    // The ends of the client and of the server share the limit, so that accepting has failed by this time.
+    // The client's and the server's descriptors count against the same limit, so the server has now failed to accept a
+    // connection.
     ASSERT_FALSE(idle.back()->connected());
     std::this_thread::sleep_for(300ms);
   }
@@ -88,7 +90,7 @@ TEST_F(GateServiceTest, TheServerIsNotReadyWhileItsPortCannotBeReached) {
   EXPECT_TRUE(running.server().Readiness().ok());
   {
     const DescriptorsLeft none(0);
-    // Takes descriptors again and again, because other code may close some meanwhile.
+    // Takes all descriptors again and again, because other code of the process may close some at the same time.
     HeldDescriptors held;
     for (const auto end = std::chrono::steady_clock::now() + kTestLimit;
          running.server().Readiness().ok() && std::chrono::steady_clock::now() < end;) {
@@ -126,7 +128,7 @@ TEST_F(GateServiceTest, WhatGrpcHasIsNotClosedForNewcomers) {
     EXPECT_EQ(channel->GetState(false), GRPC_CHANNEL_READY);
     EXPECT_TRUE(RerankWith(channel, "").ok());
   }
-  // The connections no longer count once they are gone.
+  // Closed connections no longer count.
   EXPECT_TRUE(WaitForMetric(running, "maxsim_grpc_connections{state=\"open\"}", 2));
   served.clear();
   EXPECT_TRUE(WaitForMetric(running, "maxsim_grpc_connections{state=\"open\"}", 0));
@@ -151,7 +153,7 @@ TEST_F(GateServiceTest, AConnectionWithoutACallEndsAfterItsTime) {
   silent.ReadToEnd();
   EXPECT_TRUE(silent.ended());
   EXPECT_TRUE(WaitForMetric(*running, "maxsim_grpc_connections_ended_total{reason=\"timeout\"}", 2));
-  // A client that has connected early and calls late connects again by itself.
+  // A client that connects early and makes its first call late loses its connection. It connects again by itself.
   const auto channel = OwnChannel(*running);
   ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + kTestLimit));
   std::this_thread::sleep_for(500ms);

@@ -1,4 +1,4 @@
-// A whole server, and connections to its gRPC port that send frame by frame what a test says.
+// Runs a whole server, and connects to its gRPC port with connections that send only the frames that a test gives them.
 #pragma once
 
 #include <arpa/inet.h>
@@ -52,7 +52,8 @@ class ScriptedConnection {
     return true;
   }
 
-  // Returns everything that comes until the server closes the connection, or "" where it does not within `limit`.
+  // Reads until the server closes the connection. Returns all bytes, or "" if the server does not close it within
+  // `limit`.
   std::string ReadToEnd(std::chrono::milliseconds limit = kTestLimit) {
     std::string all;
     const auto end = std::chrono::steady_clock::now() + limit;
@@ -82,7 +83,8 @@ inline std::string ClientSettings() { return gate::Frame(gate::FrameType::kSetti
 
 inline std::string Begin() { return absl::StrCat(std::string(gate::kClientPreface), ClientSettings()); }
 
-// Returns what the gate sends first where calls need tokens: the bound on streams that gRPC will send, too.
+// Returns the frame that the gate sends first if calls need tokens. It announces the same limit of streams as gRPC does
+// later.
 inline std::string GateSettings() { return gate::Settings(config::Config().grpc.max_concurrent_streams); }
 
 inline std::shared_ptr<grpc::Channel> OwnChannel(const RunningServer& running) {
@@ -108,7 +110,7 @@ inline double MetricOf(RunningServer& running, const std::string& series) {
   return at == std::string::npos ? 0 : std::stod(text.substr(at + series.size() + 2));
 }
 
-// Waits until the series has the value. Returns false after kTestLimit.
+// Waits until the series has the value. Returns false if it does not within kTestLimit.
 inline bool WaitForMetric(RunningServer& running, const std::string& series, double value) {
   return Eventually([&] { return MetricOf(running, series) == value; });
 }

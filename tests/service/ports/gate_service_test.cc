@@ -61,7 +61,7 @@ TEST_F(GateServiceTest, CallsWithAndWithoutATokenOnOneChannel) {
     const grpc::Status without = RerankWith(channel, "");
     EXPECT_EQ(without.error_code(), grpc::UNAUTHENTICATED) << without.error_message();
     EXPECT_THAT(without.error_message(), HasSubstr("carries no bearer token"));
-    // A request that is larger than the window of a connection does not wait for room in it.
+    // This request is larger than a connection's flow-control window. The gate must not wait for more of the window.
     const grpc::Status wrong = RerankWith(channel, "wrong", /*query_tokens=*/2000);
     EXPECT_EQ(wrong.error_code(), grpc::UNAUTHENTICATED) << wrong.error_message();
     EXPECT_THAT(wrong.error_message(), HasSubstr("not known"));
@@ -116,7 +116,7 @@ TEST_F(GateServiceTest, ACallWithoutATokenOnARelayedConnectionIsRefusedByTheServ
   EXPECT_TRUE(RerankWith(channel, "secret").ok());
 }
 
-// These limits keep a client from filling the server's memory before it has shown a token.
+// The limits prevent a client from filling the server's memory before it has sent a valid token.
 TEST_F(GateServiceTest, FloodsWithoutATokenEndTheirConnection) {
   const auto running = ServeWithTokens();
   gate::Packer packer;
@@ -156,13 +156,13 @@ TEST_F(GateServiceTest, CallsOfHealthWithoutEndAreSlowedAndStreamsBounded) {
   gate::Packer packer;
   ScriptedConnection client(*running);
   ASSERT_TRUE(client.Send(Begin()));
-  // Streams that stay open end the connection.
+  // If a client opens too many streams and leaves them open, the gate ends the connection.
   bool open = true;
   for (uint32_t stream = 1; open && stream < 2001; stream += 2)
     open = client.Send(gate::Call(packer, stream, kCheckPath, ""));
   EXPECT_TRUE(client.ReadToEnd().empty() || client.ended());
   EXPECT_TRUE(client.ended());
-  // Calls that end are let through at the rate of honest checks.
+  // The gate passes on calls that end, but only as many per second as honest health checks need.
   gate::Packer other;
   ScriptedConnection resets(*running);
   ASSERT_TRUE(resets.Send(Begin()));
@@ -201,7 +201,7 @@ TEST_F(GateServiceTest, AFloodOfBytesAfterAHealthCheckEndsTheConnection) {
   gate::Packer packer;
   ScriptedConnection client(*running);
   ASSERT_TRUE(client.Send(Begin() + gate::Call(packer, 1, kCheckPath, "")));
-  // At its rate limit, the server would read these calls for longer than the test may take.
+  // The server would need more time than the test may take to read these calls at its rate limit.
   std::string bytes;
   for (int frame = 0; frame < 1024; ++frame) {
     bytes += Frame(FrameType::kData, 0, 1, std::string(gate::kMaxFrameBytes, 'x'));

@@ -1,5 +1,5 @@
-// Probes the HTTP port while others flood it. Probes have no address of their own, since a kubelet may share one with
-// many clients.
+// Probes the HTTP port during a flood from other connections. Probes have the same address as the flood, because a
+// kubelet may share its address with many clients.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class HttpFloodTest : public testing::Test {
   static constexpr int kThreads = 3;
   static constexpr auto kDuration = 700ms;
 
-  // Probes during a flood, which runs over and over in some threads. A probe may be late once or twice, since the
-  // machine may be busy with something else.
+  // Probes while several threads call `flood` again and again. Tries up to three times until all probes of a try are in
+  // time, because the machine may be busy with other work.
   void ProbeDuring(const std::function<void(int thread)>& flood) {
     const double limit = kSanitized ? 5 : 2;
     double seconds = limit;
@@ -43,7 +43,7 @@ class HttpFloodTest : public testing::Test {
     EXPECT_LT(seconds, limit);
   }
 
-  // A test that floods a port with certificates sets this, which probes through TLS as well.
+  // The tests that flood a port with certificates set this function, which also probes through TLS.
   std::function<void()> probe_more_;
 
   double LongestProbeDuring(const std::function<void(int thread)>& flood) {
@@ -69,7 +69,7 @@ class HttpFloodTest : public testing::Test {
       const Clock::time_point begin = Clock::now();
       if (probe_more_ != nullptr) probe_more_();
       longest = std::max(longest, Clock::now() - begin);
-      // Every probe takes a port, which is not free again for a minute: a fast machine would run out of them.
+      // Every probe occupies a port of the client for a minute. Without a pause, a fast machine would run out of ports.
       std::this_thread::sleep_for(2ms);
     }
     over = true;
@@ -80,9 +80,9 @@ class HttpFloodTest : public testing::Test {
     return seconds;
   }
 
-  // Probes, and once more where nothing came back, as an orchestrator does before it gives a server up: a probe whose
-  // thread waits for a processor between its connection and its request is an idle connection of the flood's own
-  // address. Returns how often nothing came back.
+  // Probes, and once more if no answer came, as an orchestrator does before it restarts a server. A probe can fail
+  // once: if its thread has to wait for a processor between connecting and sending, the server sees an idle connection
+  // of the flood's address. Returns how many probes got no answer.
   int Probe(const char* path) {
     const HttpAnswer first = HttpGet(server_.http_port(), path);
     if (first.status == 200) return 0;
@@ -92,7 +92,7 @@ class HttpFloodTest : public testing::Test {
     return 1;
   }
 
-  // Opens `count` connections from the address `from`, which send `start` and then a byte from time to time.
+  // Opens `count` connections from the address `from`. Each sends `start`, and then a byte from time to time.
   void Drip(uint32_t from, size_t count, const std::string& start) {
     std::vector<RawConnection> connections;
     for (size_t i = 0; i < count; ++i) {
@@ -159,7 +159,8 @@ TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfScrapes) {
   const std::string scrape = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
   ProbeDuring([&](int) {
     std::vector<RawConnection> connections;
-    // Fewer connections than one address may have, even while those of the round before are being closed.
+    // So few connections that the address stays within its limit, even while the server still closes the connections of
+    // the previous round.
     for (int i = 0; i < 40; ++i) {
       connections.emplace_back(server_.http_port());
       connections.back().ResetOnClose();
@@ -179,7 +180,7 @@ TEST_F(HttpFloodTest, AFloodFromOneAddressClosesNoConnectionOfAnother) {
   EXPECT_THAT(quiet.ReadAnswers(1), testing::HasSubstr("\nmaxsim_http_connections "));
 }
 
-// Writes the files of tls.* before a server starts. The key is of the kind that takes longest to sign with.
+// Writes the files for tls.* before the server starts. Uses the kind of key with which signing takes longest.
 class CertificateFiles {
  protected:
   CertificateFiles() {
@@ -191,9 +192,9 @@ class CertificateFiles {
   TemporaryFolder folder_;
 };
 
-// Floods a port with certificates. Probes come in plain text from an address of the flood, and through TLS from one of
-// their own: a flood leaves no time for other handshakes of its own address, since one takes as long as many
-// connections.
+// Floods a port with certificates. Plain-text probes come from an address of the flood. Probes through TLS come from
+// another address, because the flood leaves no time for other handshakes of its own address: one handshake takes as
+// long as many connections.
 class HttpTlsFloodTest : private CertificateFiles, public HttpFloodTest {
  protected:
   HttpTlsFloodTest()
@@ -202,7 +203,7 @@ class HttpTlsFloodTest : private CertificateFiles, public HttpFloodTest {
           config->tls.cert_file = folder_ / "server.pem";
           config->tls.key_file = folder_ / "server.key";
         }) {
-    std::signal(SIGPIPE, SIG_IGN);  // of the clients
+    std::signal(SIGPIPE, SIG_IGN);  // the clients write to connections that the server has closed
     probe_more_ = [this] { ProbeThroughTls(); };
   }
 

@@ -37,7 +37,7 @@ class HttpServiceTest : public testing::Test {
   }
   static HttpAnswer Post(const std::string& body) { return HttpPost(server_->http_port(), "/v1/rerank", body, kJson); }
 
-  // Returns the response as the gRPC message that WrongAnswer reads.
+  // Converts the JSON response to the gRPC message that WrongAnswer() reads.
   static v1::QueryResult ToResult(const json& response) {
     v1::QueryResult result;
     for (const json& entry : response["results"]) {
@@ -93,10 +93,10 @@ TEST_F(HttpServiceTest, VectorsInTheBodyAreScoredWithoutACollection) {
   EXPECT_EQ(answer["generation"], 0);
   EXPECT_EQ(answer["model"], "nobody's");
   EXPECT_EQ(answer["results"], json::parse(R"([{"id": 4, "index": 0, "relevance_score": 2.0}])"));
-  // In the collection they must have its dimension.
+  // Vectors for a collection must have the collection's dimension.
   body["model"] = "corpus";
   EXPECT_THAT(Post(body.dump()).body, HasSubstr("query.shape[1]: is 8, and the collection's dimension is 32"));
-  // Without one they must have the query's.
+  // Documents without a collection must have the query's dimension.
   body["model"] = "nobody's";
   body["documents"][0]["tokens"] = json::array({json(std::vector<float>(16, 0.5F))});
   EXPECT_THAT(Post(body.dump()).body, HasSubstr("is 16, and the first query's dimension is 8"));
@@ -130,7 +130,7 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT",
          "top_n: is -1, and whole numbers from 0 to 10000 (limits.max_top_k");
   body = Body(query, {"doc-1"}, 2);
-  body["collection"] = 2;  // a member of the gRPC message alone
+  body["collection"] = 2;  // only the gRPC message has this member
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "collection: is not a member");
   body = Body(query, {"doc-1"}, 2);
   body["query"] = "a text";
@@ -161,7 +161,7 @@ TEST_F(HttpServiceTest, BodiesAreBoundedWhateverTheyCallThemselves) {
     EXPECT_EQ(answer.status, 413) << answer.body;
     EXPECT_THAT(answer.body, HasSubstr("http.max_body_bytes: the body has 65537 bytes, more than the limit 65536"));
   }
-  // This body comes in chunks, without a length.
+  // The client sends this body in chunks, without a length.
   httplib::Client client("127.0.0.1", server_->http_port());
   size_t sent = 0;
   const auto result = client.Post(
@@ -177,7 +177,7 @@ TEST_F(HttpServiceTest, BodiesAreBoundedWhateverTheyCallThemselves) {
       },
       kJson);
   EXPECT_TRUE(!result || result->status == 413);
-  // Compressed bodies could unfold to any size, so that they are refused.
+  // The server refuses compressed bodies, because they could expand to any size.
   httplib::Headers headers = {{"Content-Encoding", "gzip"}};
   const auto compressed = client.Post("/v1/rerank", headers, "xxxx", kJson);
   ASSERT_TRUE(compressed);
@@ -218,7 +218,7 @@ TEST_F(HttpServiceTest, ManyConnectionsAtOnceAreServed) {
   for (std::thread& client : clients) client.join();
 }
 
-// Sends bodies that take long to read, more of them than there are threads.
+// Sends more bodies than the server has threads. Each body takes long to read.
 class HttpLongBodiesTest : public testing::Test {
  protected:
   static constexpr int kNumBodies = 6;

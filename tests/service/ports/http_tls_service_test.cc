@@ -1,4 +1,5 @@
-// Tests what the HTTP port of a server with certificates serves in plain text, through TLS, and to whom.
+// Tests which requests the HTTP port of a server with certificates answers in plain text and through TLS, and for which
+// clients.
 #include <csignal>
 #include <memory>
 #include <string>
@@ -40,7 +41,7 @@ class HttpTlsServiceTest : public testing::Test {
     });
   }
 
-  // Returns the status of a call through TLS: a POST with a body, a GET without. -1 when nothing answered.
+  // Makes a call through TLS: a POST if there is a body, otherwise a GET. Returns the status, or -1 without an answer.
   int CallTls(const std::string& path, const std::string& body = "", bool certified = false,
               const std::string& authority = "server") {
     const std::string cert = certified ? folder_ / "client.pem" : "";
@@ -107,7 +108,8 @@ TEST_F(HttpTlsServiceTest, CallsWantAClientCertificateWhereTheServerAsksForOneAn
   EXPECT_THAT(last_body_, HasSubstr("wants a client certificate"));
   EXPECT_EQ(CallTls("/v1/collections"), 401);
   for (const char* path : {"/livez", "/readyz", "/metrics"}) EXPECT_EQ(CallTls(path), 200) << path;
-  // A certificate from an authority that the server does not trust is worse than none: the handshake fails.
+  // A client without a certificate may connect, but if its certificate comes from an authority that the server does not
+  // trust, the handshake fails.
   Write("client", own_);
   EXPECT_EQ(CallTls("/livez", "", /*certified=*/true), -1);
 }
@@ -120,7 +122,7 @@ TEST_F(HttpTlsServiceTest, AReloadGivesNewConnectionsTheNewCertificate) {
   server_->server().RequestReload();
   EXPECT_EQ(CallTls("/livez"), 200);
   EXPECT_EQ(CallTls("/livez", "", false, "old"), -1);
-  // Halfway through a replacement there is another key, and still the old certificate.
+  // In the middle of a replacement, the key is new and the certificate is still the old one.
   const std::string key = ReadFile(folder_ / "server.key");
   WriteFile(folder_ / "server.key", client_.key);
   server_->server().RequestReload();

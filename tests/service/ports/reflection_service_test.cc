@@ -1,4 +1,5 @@
-// Tests what reflection tells, to whom, and what its clients can take of the server.
+// Tests the answers of reflection, which clients get them, and how much of the server's memory and time clients can
+// use.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -53,7 +54,7 @@ class Stream {
 
   bool Write(const Request& request) { return stream_->Write(request); }
 
-  // Returns the answer to a request that names a symbol, or an empty one when the stream has ended.
+  // Asks for the file of a symbol. Returns the answer, or an empty message if the stream has ended.
   Response AskForSymbol(const std::string& name) {
     Request request;
     request.set_file_containing_symbol(name);
@@ -75,7 +76,7 @@ class Stream {
     return names;
   }
 
-  // Returns how the stream ends when this side has nothing more to say.
+  // Ends this side of the stream. Returns the status with which the server ends the stream.
   grpc::Status End() {
     stream_->WritesDone();
     return WaitForEnd();
@@ -114,7 +115,7 @@ TEST(ReflectionServiceTest, BothVersionsListTheServices) {
   EXPECT_TRUE(alpha.End().ok());
 }
 
-// grpcurl has no .proto file of the health service, so that reflection has to be enough.
+// grpcurl has no .proto file of the health service, so reflection must give it everything it needs.
 TEST(ReflectionServiceTest, TheHealthServiceIsCalledByReflectionAlone) {
   RunningServer server;
   Stream<> stream(server.channel());
@@ -155,7 +156,7 @@ TEST(ReflectionServiceTest, TheHealthServiceIsCalledByReflectionAlone) {
   EXPECT_TRUE(stream.End().ok());
 }
 
-// A tool builds its messages from nothing but these answers.
+// A tool must be able to build its messages only from these answers.
 TEST(ReflectionServiceTest, TheFileOfASymbolComesWithAllThatItImports) {
   RunningServer server;
   Stream<> stream(server.channel());
@@ -168,7 +169,7 @@ TEST(ReflectionServiceTest, TheFileOfASymbolComesWithAllThatItImports) {
     EXPECT_EQ(response.original_request().file_containing_symbol(), symbol);
     google::protobuf::DescriptorPool pool;
     const auto& files = response.file_descriptor_response().file_descriptor_proto();
-    for (auto it = files.rbegin(); it != files.rend(); ++it) {  // a file stands before those that it imports
+    for (auto it = files.rbegin(); it != files.rend(); ++it) {  // a file comes before the files that it imports
       google::protobuf::FileDescriptorProto file;
       ASSERT_TRUE(file.ParseFromString(*it));
       ASSERT_NE(pool.BuildFile(file), nullptr) << file.name();
@@ -246,7 +247,8 @@ TEST(ReflectionServiceTest, AStreamBeyondTheBoundIsRefusedUntilAnotherEnds) {
   EXPECT_THAT(refused.error_message(), HasSubstr(absl::StrCat("the limit is ", bound)));
   EXPECT_FALSE(streams.front()->Services().empty()) << "those that are open go on";
   EXPECT_TRUE(streams.back()->End().ok());
-  // The stream counts until gRPC has let go of the call, for which its client does not wait.
+  // The server counts the ended stream until gRPC has freed the call, and the client does not wait for that. So the
+  // test tries again until a new stream is accepted.
   for (const auto end = std::chrono::steady_clock::now() + kTestLimit; std::chrono::steady_clock::now() < end;) {
     if (!AlphaStream(server.channel()).Services().empty()) return;
   }
@@ -277,7 +279,7 @@ TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   Stream<> unread(server.channel());
   ServerReflectionRequest request;
   request.set_file_containing_symbol("maxsim.v1.Admin");
-  for (int i = 0; i < 200; ++i) ASSERT_TRUE(unread.Write(request));  // megabytes of answers, which are not read
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(unread.Write(request));  // leaves megabytes of answers unread
   EXPECT_EQ(server.Stop(), 0);                                       // and does not wait for the grace
   // After 100 ms the port cuts off whatever is still open. Under a sanitiser, writing the stream's end may take longer.
   const grpc::StatusCode ended = idle.WaitForEnd().error_code();
@@ -285,7 +287,7 @@ TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   EXPECT_EQ(ended, grpc::UNAVAILABLE);
 }
 
-// Runs a gRPC server with the reflection service alone, and with time limits short enough to wait for.
+// Runs a gRPC server that has only the reflection service, with time limits so short that a test can wait for them.
 class ReflectionAloneTest : public testing::Test {
  protected:
   explicit ReflectionAloneTest(rpc::ReflectionLimits limits = {.max_streams = 2, .max_idle = 200ms})

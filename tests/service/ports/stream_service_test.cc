@@ -1,4 +1,4 @@
-// Tests RerankStream: pipelining, backpressure, errors in the stream, and its ends.
+// Tests RerankStream: pipelining, backpressure, errors in a stream, and the ways in which a stream ends.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -67,7 +67,8 @@ TEST(StreamServiceTest, ManyPipelinedRequestsEachGetTheirAnswerWrongOnesAmongThe
   EXPECT_EQ(answered.size(), static_cast<size_t>(kRequests));
 }
 
-// gRPC reports such a message as it reports the end of the stream.
+// gRPC reports a message that it cannot parse in the same way as the end of the stream, and the server must tell them
+// apart.
 TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
   RunningServer server;
   const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
@@ -99,7 +100,7 @@ TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
               HasSubstr("maxsim_requests_total{code=\"INVALID_ARGUMENT\",method=\"RerankStream\"} 3"));
 }
 
-// gRPC refuses such a message by its length, so that there is no request which could be answered.
+// gRPC refuses the message because of its length, so the server has no request that it could answer.
 TEST(StreamServiceTest, AMessageThatIsTooLargeEndsTheStream) {
   RunningServer server([](config::Config* config) { config->limits.max_request_bytes = 4096; });
   const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
@@ -127,7 +128,7 @@ TEST(StreamServiceTest, NoMoreThanTheConfiguredRequestsAreTakenAtATime) {
   const RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 2);
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
   stream->WritesDone();
-  // All four are on their way before a fifth could be, and nothing more comes after them.
+  // Waits until the server has taken four requests. It must not take a fifth before it has answered one of them.
   const auto taken = [&] {
     const batching::SchedulerStats stats = server.server().scheduler().stats();
     return stats.queued_jobs + stats.running_jobs;

@@ -1,4 +1,4 @@
-// Tests encryption of the gRPC port, with certificates that the test makes.
+// Tests the encryption of the gRPC port. The tests make the certificates.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ class TlsServiceTest : public testing::Test {
     old_certificate_ = ReadFile(folder_ / "server.pem");
   }
 
-  // Makes a self-signed certificate, which is its own authority.
+  // Makes a self-signed certificate.
   void Make(const std::string& name, const std::string& more) {
     const std::string command =
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=" + name +
@@ -73,7 +73,7 @@ class TlsServiceTest : public testing::Test {
   static constexpr char kForThisMachine[] = "-addext subjectAltName=IP:127.0.0.1";
 
   TemporaryFolder folder_;
-  std::string old_certificate_;  // the server's certificate as it was made first
+  std::string old_certificate_;  // the server's first certificate
 };
 
 TEST_F(TlsServiceTest, OnlyEncryptedCallsAreServed) {
@@ -115,7 +115,7 @@ TEST_F(TlsServiceTest, AReloadGivesNewConnectionsTheNewCertificateAndKeepsTheOpe
   EXPECT_EQ(Call(server, Trusting(false)), grpc::UNAVAILABLE) << "nobody asked for a reload";
   server.server().RequestReload();
   EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);
-  // The credentials are made anew, since the call could take the connection that is open otherwise.
+  // With the same credentials, the call could use the connection that is already open. So the test makes new ones.
   EXPECT_EQ(Call(server, TrustingOnly(old_certificate_)), grpc::UNAVAILABLE);
   EXPECT_EQ(call_open(), grpc::OK);
 }
@@ -135,7 +135,7 @@ TEST_F(TlsServiceTest, AReloadTakesTheNewAuthoritiesOfClients) {
 
 TEST_F(TlsServiceTest, WrongFilesLeaveTheOldCertificateInForce) {
   RunningServer server([this](config::Config* config) { Configure(config); });
-  // Halfway through a replacement there is another key, and still the old certificate.
+  // In the middle of a replacement, the key is new and the certificate is still the old one.
   WriteFile(folder_ / "server.key", ReadFile(folder_ / "client.key"));
   server.server().RequestReload();
   EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);
@@ -176,7 +176,7 @@ TEST_F(TlsServiceTest, WhatIsWrongWithAFileIsSaid) {
   expect("server.key", ReadFile(folder_ / "client.key"), absl::StatusCode::kInvalidArgument,
          "is not the key of the certificate");
   expect("client.pem", key, absl::StatusCode::kInvalidArgument, "tls.client_ca_file: ");
-  // A pipe is not waited for.
+  // If the key's file is a pipe, the server must not wait for it.
   ASSERT_EQ(unlink((folder_ / "server.key").c_str()), 0);
   ASSERT_EQ(mkfifo((folder_ / "server.key").c_str(), 0600), 0);
   EXPECT_THAT(std::string(certificates.Load().status().message()), HasSubstr("server.key: it is a pipe, not a file"));

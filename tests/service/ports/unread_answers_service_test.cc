@@ -1,4 +1,4 @@
-// Tests clients that do not read their answers: what they hold is bounded, and others are served.
+// Tests clients that do not read their answers: the memory of unread answers is bounded, and other clients are served.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -25,7 +25,7 @@ constexpr uint64_t kMi = uint64_t{1} << 20;
 
 class UnreadAnswersTest : public testing::Test {
  protected:
-  // Returns a request of many unknown ids. Its answer repeats them, which makes about a MiB.
+  // Returns a request of many unknown ids. The answer repeats the ids and has about 1 MiB.
   static v1::RerankRequest RequestOfALargeAnswer() {
     v1::RerankRequest request = MakeRequest("corpus", MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
     for (int i = 0; i < 2500; ++i) {
@@ -35,7 +35,7 @@ class UnreadAnswersTest : public testing::Test {
     return request;
   }
 
-  // Returns the channel of a client that takes 64 KiB of a call and no more until it reads.
+  // Returns a channel whose client accepts 64 KiB of a call before it reads.
   static std::shared_ptr<grpc::Channel> NarrowChannel(const RunningServer& server) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -52,7 +52,7 @@ class UnreadAnswersTest : public testing::Test {
   static double Held(RunningServer& server) { return Metric(server, "maxsim_unread_answer_bytes"); }
   static double Ended(RunningServer& server) { return Metric(server, "maxsim_unread_answers_ended_total"); }
 
-  // Returns 0 for a series that does not exist.
+  // Returns the value of maxsim_requests_total for this method and code, or 0 if the series does not exist.
   static double Requests(RunningServer& server, const std::string& method, const std::string& code) {
     const std::string text = "\n" + server.server().metrics().Expose();
     for (const std::string& labels :
@@ -126,7 +126,7 @@ TEST_F(UnreadAnswersTest, AStreamIsNotReadWhileItsOwnAnswersAreNot) {
   });
   EXPECT_TRUE(Eventually([&] { return Held(server) > 4.0 * kMi; }));
   std::this_thread::sleep_for(300ms);
-  // Some more answers were under way when the share of 4 MiB was passed.
+  // The server was already computing some more answers when the answers exceeded the stream's share of 4 MiB.
   EXPECT_LT(Held(server), 16.0 * kMi);
   int num_read = 0;
   v1::RerankStreamResponse response;
