@@ -1,5 +1,5 @@
-"""Common parts of the adapters' tests: the demo collection, a maxsimd that serves it and has the demo encoder, and the
-right ranking, which is computed here."""
+"""Shared by the adapters' tests: the demo collection, a maxsimd that serves it and uses the demo encoder, and
+functions that compute the right ranking."""
 
 import contextlib
 import json
@@ -24,8 +24,8 @@ from encoder_fixture import Program  # noqa: E402
 from program_fixture import Maxsimd  # noqa: E402
 
 DEMO = ROOT / "demo"
-# The demo collection is float16, and so are documents that come with a request: a step of 2^-11 of each of some 12
-# similarities of up to 1. Scores that are closer than this may change places.
+# Documents with scores that differ by less than this may change places. Stored documents and documents in requests
+# are rounded to float16, by up to 2^-11 for each of about 12 similarities of up to 1.
 TIE = 5e-3
 EXAMPLE_LIMIT_S = 240
 
@@ -34,9 +34,9 @@ FIELDS = "lang:keyword,year:integer,price:number,sold:boolean,at:time,tags:keywo
 
 
 class World(contextlib.ExitStack):
-    """A server of the programs in a folder, from start() until the `with` block ends. `texts` and `ids` are a part of
-    the demo collection, in its order. The collection "fields" has the same documents, with `payloads`, by id, and the
-    fields of FIELDS."""
+    """A maxsimd from the folder of the programs, which runs from start() to the end of the `with` block. `texts` and
+    `ids` are some documents of the demo collection, in its order. The collection "fields" has the same documents,
+    with the fields of FIELDS. `payloads` has their payloads by id."""
 
     def start(self, programs: pathlib.Path, num_documents: int = 15) -> None:
         self.folder = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="maxsim-adapters-")))
@@ -103,8 +103,8 @@ def maxsim(query: np.ndarray, document: np.ndarray) -> float:
 
 
 def check_ranking(test, ranked, scores, top_k=None, tie=TIE):
-    """Fails where `ranked`, [(key, score)], is not the order of `scores`, {key: score}: of its best `top_k`, or of all.
-    Scores within `tie` are equal, and keys whose scores are may change places."""
+    """Fails the test if `ranked`, [(key, score)], does not have the order of `scores`, {key: score}: of the best
+    `top_k` scores, or of all. If two scores differ by at most `tie`, their keys may change places."""
     ranked = list(ranked)
     wanted = sorted(scores.values(), reverse=True)[:top_k]
     test.assertEqual(len(ranked), len(wanted))
@@ -119,8 +119,8 @@ def _split(tokens: str, lengths: str) -> list[np.ndarray]:
 
 
 def run_example(world: World, program: str, *options, demo: bool = True):
-    """Runs a program of examples/python_frameworks against the world's server. Returns (id, score) of each line, or,
-    without `demo`, the lines."""
+    """Runs a program of examples/python_frameworks with the world's server. Returns (id, score) of each line that it
+    prints, or the lines themselves if `demo` is false."""
     command = [sys.executable, ROOT / "examples" / "python_frameworks" / program, world.target]
     command += [*([DEMO] if demo else []), *options]
     environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")

@@ -1,5 +1,5 @@
-"""The programs of examples/python_frameworks, each with the real package, against a real server. Run by
-frameworks_test.py; pylate_test.py runs PyLate's. Also the retrievers of docs/use/frameworks.md."""
+"""Runs the programs of examples/python_frameworks with the real packages and a real server, and the retrievers of
+docs/use/frameworks.md. frameworks_test.py runs this module; pylate_test.py runs PyLate's example."""
 
 import sys
 import unittest
@@ -11,7 +11,7 @@ from maxsim import Client
 sys.path.append(str(ROOT / "tests" / "python" / "client"))
 from page_snippets import run_snippet, snippets  # noqa: E402
 
-QUESTION = 0  # that of the examples
+QUESTION = 0  # index of the question that the examples ask
 
 
 class ExamplesTest(unittest.TestCase):
@@ -19,7 +19,7 @@ class ExamplesTest(unittest.TestCase):
         self.world: World = world()
 
     def check(self, program, *options):
-        """The program prints three passages: the best of all is first, and each has its MaxSim with the question."""
+        """Checks that the program prints three passages with their exact MaxSim, and the best passage first."""
         printed = run_example(self.world, program, *options)
         self.assertEqual(len(printed), 3)
         scores = self.world.scores(QUESTION)

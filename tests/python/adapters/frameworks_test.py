@@ -1,7 +1,7 @@
-"""The adapters for LangChain, LlamaIndex, Haystack, rerankers and sentence-transformers, each with the real package:
-texts through the server's encoder, texts through a MultiVectorEncoder of MiniLM, and documents of a collection by their
-ids rank as exact MaxSim does. Retrievers find the documents of a collection that match a filter. Runs the examples of
-examples/python_frameworks too.
+"""Tests the adapters for LangChain, LlamaIndex, Haystack, rerankers and sentence-transformers with the real packages.
+Three kinds of documents must rank as exact MaxSim ranks them: texts that the server's encoder encodes, texts that a
+MultiVectorEncoder of MiniLM encodes, and stored documents named by id. Retrievers must find the documents that match
+a filter. Also runs the programs of examples/python_frameworks.
 
 python frameworks_test.py FOLDER_OF_THE_PROGRAMS [FRAMEWORK...]      default: all
 """
@@ -12,7 +12,7 @@ import pathlib
 import sys
 import unittest
 
-# Haystack and LangChain report their use unless these say otherwise.
+# Without these variables, Haystack and LangChain report their use.
 os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
 
 from frameworks_world import World  # noqa: E402

@@ -1,4 +1,4 @@
-"""The world of the frameworks' tests: one server and one MultiVectorEncoder of MiniLM, which all of them share."""
+"""The server and the MultiVectorEncoder of MiniLM that all tests of frameworks share."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""Haystack's filter dictionaries as filters, without Haystack and without a server.
+"""Tests the conversion of Haystack's filter dictionaries to filters, without Haystack and without a server.
 
 python haystack_filters_test.py      needs grpcio, protobuf and numpy
 """

@@ -1,5 +1,5 @@
-"""The Haystack retriever, with Haystack, over a collection with fields of a real server: it finds the documents that
-Haystack's own evaluation of the same filters finds. Run by frameworks_test.py."""
+"""Tests the Haystack retriever with Haystack and a real server, which serves a collection with fields. It must find
+the documents that Haystack finds when it evaluates the same filters itself. frameworks_test.py runs this module."""
 
 import asyncio
 import datetime
@@ -57,7 +57,8 @@ class HaystackRetrieverTest(unittest.TestCase):
         self.world: World = world()
         self.query = self.world.questions[QUESTION]
         self.scores = self.world.scores(QUESTION)
-        # Haystack looks for the field "author" in the meta itself, where the collection finds it by its path.
+        # The collection reads the field "author" by its path in the payload. Haystack expects it directly in the
+        # meta.
         self.documents = {
             id: Document(id=id, meta={**payload, "author": payload.get("about", {}).get("author")})
             for id, payload in self.world.payloads.items()

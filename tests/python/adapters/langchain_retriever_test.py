@@ -12,7 +12,7 @@ from maxsim.adapters.langchain import MaxsimRetriever
 from maxsim.errors import InvalidArgument
 
 QUESTION = 3
-# Filters in each form, beside the same in Python.
+# Each filter in one of its forms, with a Python function that does the same.
 FILTERS = (
     (F.lang == "en", lambda one: one.get("lang") == "en"),
     ((F.lang != "en") & (F.year >= 2020), lambda one: one.get("lang") != "en" and one.get("year", 0) >= 2020),

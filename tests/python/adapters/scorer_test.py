@@ -41,7 +41,7 @@ class Hit:
 
 
 class FakeClient:
-    """Scores a candidate by its id, by the length of its text or by its first value."""
+    """A client whose score of a candidate follows from its id, the length of its text or its first value."""
 
     def __init__(self):
         self.calls = []
@@ -57,7 +57,7 @@ class FakeClient:
 
 
 class FakeEncoder:
-    """A text's vectors are [[number of characters, 1 for a query]]."""
+    """An encoder whose vectors of a text are [[number of characters, 1 for a query]]."""
 
     def __init__(self):
         self.calls = []

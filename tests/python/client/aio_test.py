@@ -1,5 +1,5 @@
-"""maxsim.AsyncClient against the real programs: it answers as Client does, whose answers client_test.py holds against
-NumPy.
+"""Tests maxsim.AsyncClient with the real programs. It must give the same answers as Client. (client_test.py compares
+Client with NumPy.)
 
 python aio_test.py FOLDER_OF_THE_PROGRAMS
 """

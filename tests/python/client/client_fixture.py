@@ -1,4 +1,5 @@
-"""Collections of random documents with their exact scores, a maxsimd that serves them, and servers in this process."""
+"""Makes collections of random documents with exact scores, a maxsimd that serves them, and servers in this
+process."""
 
 import asyncio
 import concurrent.futures
@@ -52,7 +53,7 @@ class RandomCollection:
         return self.tokens[self.offsets[ordinal] : self.offsets[ordinal + 1]].astype(np.float64)
 
     def scores(self, query, weights=None):
-        """FP64 MaxSim with every document, and the magnitudes that errors are relative to."""
+        """Returns the FP64 MaxSim with every document, and the magnitude to which each score's error is relative."""
         query = np.asarray(query, np.float64)
         weights = np.ones(len(query)) if weights is None else np.asarray(weights, np.float64)
         scores, magnitudes = [], []
@@ -85,7 +86,8 @@ class RealServerTest(unittest.TestCase):
         cls.queries = [rng.standard_normal((n, DIM)).astype(np.float16) for n in (1, 7, 32)]
 
     def expect(self, collection, ranking, query, ordinals, top_k, weights=None):
-        """The ranking is the FP64 top k of these documents, in order, with scores within 1e-5 of their magnitude."""
+        """Checks that the ranking has the best `top_k` of these documents by FP64, in order, and that each score's
+        error is at most 1e-5 of its magnitude."""
         scores, magnitudes = collection.scores(query, weights)
         order = sorted(range(len(ordinals)), key=lambda p: (-scores[ordinals[p]], p))[:top_k]
         self.assertEqual([d.position for d in ranking], order)
@@ -95,7 +97,8 @@ class RealServerTest(unittest.TestCase):
             self.assertLessEqual(abs(document.score - scores[ordinal]), 1e-5 * magnitudes[ordinal])
 
     def secured_server(self, **flags):
-        """A server of "text" that requires the token "secret" and may load what lies in the folder of the tests."""
+        """Starts a server of "text" that requires the token "secret" and may load collections from the tests'
+        folder."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         (folder / "tokens").write_text("secret\n")
         wanted = {"auth.tokens_file": folder / "tokens", "store.allowed_roots": self.folder, **flags}
@@ -104,12 +107,12 @@ class RealServerTest(unittest.TestCase):
         return server
 
 
-# gRPC's asyncio does not bear several loops in one process well.
+# All coroutines use one event loop, because gRPC's asyncio has problems with several loops in one process.
 _loop = asyncio.new_event_loop()
 
 
 def run_async(coroutine):
-    """Runs a coroutine to its end; all of a program have one event loop."""
+    """Runs a coroutine to its end in the program's event loop."""
     return _loop.run_until_complete(coroutine)
 
 
@@ -146,8 +149,8 @@ class BothTest(unittest.TestCase):
 
 
 def serve(test, **methods):
-    """Returns the port of a server in this process whose methods, of any of the services, are these functions of a
-    request, or of an iterator of them, and its context."""
+    """Starts a server in this process and returns its port. `methods` are functions by name, for methods of any
+    service. Each gets a request (or an iterator of requests) and the call's context."""
     from maxsim.v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))

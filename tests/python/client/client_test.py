@@ -1,4 +1,4 @@
-"""maxsim.Client against the real programs: answers equal NumPy in FP64.
+"""Tests maxsim.Client with the real programs: compares its answers with NumPy in FP64.
 
 python client_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -114,7 +114,7 @@ class ClientTest(RealServerTest):
         request = rerank_pb2.RerankRequest(request_id="s-1", collection="nowhere")
 
         def raw_calls(client):
-            """Each as a function that makes it and returns what the server says of it."""
+            """Returns functions by name. Each makes a call in its own way and returns a text from the answer."""
             listing = admin_pb2.ListCollectionsRequest()
             return {
                 "blocking": lambda: client.admin.ListCollections(listing).collections[0].name,
@@ -130,7 +130,7 @@ class ClientTest(RealServerTest):
             self.assertEqual(answers.pop("stream"), "s-1")
             self.assertEqual(answers.pop("helper"), "doc/")
             self.assertEqual(set(answers.values()), {"text"})
-            # A call's own metadata wins, and is not sent beside the client's.
+            # A call's own metadata replaces the client's: the client does not send both.
             with self.assertRaises(grpc.RpcError) as raised:
                 client.admin.ListCollections(
                     admin_pb2.ListCollectionsRequest(), metadata=[("authorization", "Bearer wrong")]

@@ -1,4 +1,4 @@
-"""How clients find and reach their server: addresses, tokens, the environment, TLS.
+"""Tests how clients find and reach their server: addresses, tokens, environment variables, TLS.
 
 python connection_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -150,7 +150,7 @@ class ResolveTest(unittest.TestCase):
 
 
 def certificate(folder, name, subject, *signed_by):
-    """Makes NAME.pem and NAME.key."""
+    """Makes a certificate NAME.pem and its key NAME.key."""
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={subject}"]
     command += ["-addext", f"subjectAltName=DNS:{subject}", "-keyout", folder / f"{name}.key", "-out"]
     command += [folder / f"{name}.pem", *signed_by]
@@ -171,7 +171,7 @@ class TlsTest(RealServerTest):
         return self.secured_server(**{key: self.certificates / name for key, name in files.items()}).address
 
     def names(self, address, **options):
-        """The collections that the server serves, as both clients report them; they must agree."""
+        """Returns the names of the server's collections. Both clients must report the same names."""
 
         async def ask():
             async with AsyncClient(address, timeout=5, **options) as client:
@@ -196,7 +196,7 @@ class TlsTest(RealServerTest):
                 self.expect_advice(address, advice, **wrong)
 
     def expect_advice(self, address, advice, **options):
-        """Both clients cannot reach the server, and say what can be done."""
+        """Checks that neither client can reach the server, and that both errors contain this advice."""
 
         async def ask():
             async with AsyncClient(address, timeout=5, retry=Retry(max_attempts=1), **options) as client:

@@ -1,5 +1,5 @@
-"""Reading and deleting documents, and searching and administrating live collections, with both clients, over servers
-in this process that keep what they are sent.
+"""Tests reads and deletes of documents, and searches and administration of live collections, with both clients. The
+servers run in this process and keep the requests they get.
 
 python document_reads_test.py
 """
@@ -108,7 +108,7 @@ class ScrollTest(BothTest):
         return FakeDocuments(self, Scroll=scroll), seen
 
     def listed(self, client, *given, **named):
-        """Returns what the scroll of a client of a BothTest yields."""
+        """Returns the documents that a client's scroll yields."""
         if isinstance(client, Client):
             return list(client.scroll(*given, **named))
 

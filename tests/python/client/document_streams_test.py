@@ -1,4 +1,4 @@
-"""Streams of documents with both clients, over servers in this process that keep what they are sent.
+"""Tests streams of documents with both clients. The servers run in this process and keep the requests they get.
 
 python document_streams_test.py
 """

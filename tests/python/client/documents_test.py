@@ -1,4 +1,4 @@
-"""Writing documents with both clients, over servers in this process that keep what they are sent.
+"""Tests writes of documents with both clients. The servers run in this process and keep the requests they get.
 
 python documents_test.py
 """

@@ -1,4 +1,5 @@
-"""Filters in Python: what F, dicts and texts become on the wire, and what is refused.
+"""Tests filters in Python: the messages that are made from F, dictionaries and texts, and the errors for invalid
+filters.
 
 python filters_test.py
 """

@@ -1,5 +1,5 @@
-"""maxsim.Client against a real maxsimd: groups are those of the ranking of all documents, where most of the best
-documents are of one group, so that the server needs several rounds.
+"""Tests groups of results of maxsim.Client with a real maxsimd. They must equal the groups made from the ranking of
+all documents. Most of the best documents belong to one group, so that the server needs several rounds.
 
 python groups_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -56,7 +56,7 @@ class GroupsTest(RealServerTest):
         cls.addClassCleanup(cls.client.close)
 
     def groups(self, ranking, top_k, group_size, offset=0):
-        """Returns groups of the documents of a ranking of all, as a list of their values and ids."""
+        """Groups a ranking of all documents. Returns a list of each group's value and ids."""
         groups = {}
         for document in ranking:
             if self.books[document.id] is not None:

@@ -1,5 +1,6 @@
-"""The sdist and the wheel of client/python: built from a copy of the sources, installed into fresh environments of the
-Pythons that are there, with the oldest and the newest grpcio and protobuf, and run elsewhere against a real server.
+"""Tests the sdist and the wheel of client/python. Builds them from a copy of the sources, installs them into fresh
+environments of all Pythons of this machine, with the oldest and the newest grpcio and protobuf, and runs them in
+another folder with a real server.
 
 python packaging_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -60,7 +61,7 @@ print(json.dumps({
 
 
 def find_pythons():
-    """Returns programs by version: those on the path that run, and pyenv's."""
+    """Returns Python programs by version: the working ones on the PATH, and those of pyenv."""
     found = {}
     for version in ("3.10", "3.11", "3.12", "3.13"):
         roots = [os.environ.get("PYENV_ROOT", ""), os.path.expanduser("~/.pyenv")]
@@ -101,8 +102,8 @@ class PackagingTest(RealServerTest):
         cls.best = [cls.text.ids[o] for o in np.argsort(-scores, kind="stable")[:5]]
 
     def check(self, version, distribution, *packages, **wanted):
-        """Installs into a fresh environment, with pip, or with uv where packages of a version are wanted, which takes a
-        fifth of the time; asks the server from an empty folder."""
+        """Installs the distribution into a fresh environment and calls the server from an empty folder. If certain
+        versions of packages are needed, installs with uv, which takes a fifth of pip's time; otherwise with pip."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         np.save(folder / "query.npy", self.queries[1])
         run(UV, "venv", "-q", "--seed", "-p", self.pythons[version], folder / "venv")

@@ -1,4 +1,4 @@
-"""The Python code of pages, as their readers would run it."""
+"""Runs the Python code of documentation pages as a reader would run it."""
 
 import os
 import re
@@ -9,12 +9,12 @@ from python_package import PYTHON_CLIENT
 
 
 def snippets(page):
-    """Returns the blocks of Python of a page."""
+    """Returns the page's blocks of Python code."""
     return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def run_snippet(code, address, folder, **replaced):
-    """Returns what a block prints, in a folder, with another server than the page's and other names than its own."""
+    """Runs a block in a folder, with the server's address and other names replaced. Returns the block's output."""
     assert "localhost:7070" in code, code
     for old, new in {"localhost:7070": address, **replaced}.items():
         code = code.replace(old, new)

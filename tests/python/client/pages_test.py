@@ -1,4 +1,5 @@
-"""Runs what docs/use/python.md and client/python/README.md show, but for what needs a model (pages_model_test.py).
+"""Runs the examples of docs/use/python.md and client/python/README.md, except those that need a model (which
+pages_model_test.py runs).
 
 python pages_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -42,7 +43,7 @@ class PagesTest(RealServerTest):
         self.assertEqual(run_snippet(live, self.live_server().address, ROOT), written)
 
     def live_server(self):
-        """A server that makes collections in a folder of its own."""
+        """Starts a server that may create collections in a new folder."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         (folder / "collections").mkdir()
         server = Maxsimd(self.programs, folder / "server", {}, **{"store.allowed_roots": folder / "collections"})
@@ -50,7 +51,8 @@ class PagesTest(RealServerTest):
         return server
 
     def test_the_readme_of_the_package_runs(self):
-        """Its collection is "passages", whose ids are numbers as strings: here those of "text" stand in."""
+        """The page's collection "passages" has ids such as "17". The test replaces the collection and its ids by
+        "text" and the ids of "text"."""
         code = {
             name: next(one for one in snippets(README) if name in one)
             for name in (

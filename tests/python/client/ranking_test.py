@@ -1,4 +1,4 @@
-"""Rankings: what a client makes of an answer.
+"""Tests the Ranking objects that a client makes from answers.
 
 python ranking_test.py
 """
@@ -72,7 +72,7 @@ class RankingTest(unittest.TestCase):
             self.assertEqual(made, [9])
             self.assertEqual((ranking[2:].ids, ranking[::-2].ids), (["c"], ["c", "a"]))
             self.assertEqual(made, [9, 4])
-            # The caller may have changed a payload, so documents must stay the same objects.
+            # The caller may change a payload, so later reads must return the same document objects.
             self.assertEqual([document.payload for document in ranking], [{"title": "A"}, None, {"seen": True}])
             self.assertIs(ranking[2], ranking.documents[2])
             self.assertIs(ranking[-3], ranking[0])
@@ -205,7 +205,7 @@ class RankingTest(unittest.TestCase):
                 one = threads.submit(lambda: self.ranking[0])
                 making.wait()
                 rest = threads.submit(lambda: self.ranking.documents)
-                # Long enough for a Ranking without a lock to make all documents a second time.
+                # In this time, a Ranking without a lock would make all documents a second time.
                 concurrent.futures.wait([rest], timeout=1)
                 go_on.set()
                 self.assertIs(one.result(), rest.result()[0])

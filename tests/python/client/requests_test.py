@@ -1,4 +1,4 @@
-"""Messages that maxsim makes of arguments, without a server.
+"""Tests the messages that maxsim makes from arguments, without a server.
 
 python requests_test.py
 """
@@ -22,7 +22,7 @@ QUERY = np.ones((2, DIM), np.float16)
 
 class CoroutinesTest(unittest.TestCase):
     def test_methods_of_the_client_for_asyncio_are_coroutine_functions(self):
-        # Frameworks ask this before they await what they are given.
+        # Frameworks check this before they await a method's result.
         one = maxsim.AsyncClient("localhost:1")
         collection = one.collection("docs")
         asked = {name for name in dir(maxsim.Client) if not name.startswith("_")}
@@ -52,7 +52,7 @@ class CoroutinesTest(unittest.TestCase):
 
 
 class Recorder(RerankMethods):
-    """A client that returns what it would send."""
+    """A client that returns its requests instead of sending them."""
 
     def _rerank_one(self, request, timeout):
         return request

@@ -20,8 +20,8 @@ DIM = 8
 
 
 class LimitedServer:
-    """A server that scores query i, a matrix of the value i, as i, and refuses what exceeds its limits, as maxsimd
-    does. A document takes `document_bytes` in an answer."""
+    """A server that gives query i, a matrix with all values i, the score i. Like maxsimd, it refuses requests that
+    exceed its limits. Each document takes `document_bytes` in an answer."""
 
     def __init__(self, test, document_bytes=10, missing=(), **limits):
         self.requests, self.num_infos, self.document_bytes, self.missing = [], 0, document_bytes, missing
@@ -111,7 +111,7 @@ class RerankManyTest(BothTest):
         for client in self.clients(server := LimitedServer(self, max_request_bytes=10_000)):
             self.check(client, server, queries, range(10), ids=["a"])
             self.assertEqual(self.sizes(server), [3, 3, 3, 1])
-            # Candidates that queries share are repeated in every request.
+            # Every request repeats the candidates that its queries share.
             self.check(client, server, queries, range(10), ids=["a" * 3000])
             self.assertEqual(self.sizes(server), [2, 2, 2, 2, 2])
 

@@ -1,4 +1,4 @@
-"""rerank_stream of both clients, against the real programs and against servers in this process.
+"""Tests rerank_stream of both clients with the real programs and with servers in this process.
 
 python stream_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -49,8 +49,8 @@ BOTH = (stream, async_stream)
 
 
 class DeafCall:
-    """A call whose write takes a cancellation for the end of the stream, as that of gRPC does now and then: it returns
-    as if it had written."""
+    """A call whose write() treats a cancellation as the end of the stream, as gRPC's write() sometimes does: it
+    returns as if it had written the message."""
 
     def __init__(self):
         self.writes = asyncio.Event()
@@ -147,7 +147,7 @@ class RealStreamTest(RealServerTest):
             yield Request("text", self.queries[0], top_k=1)
             raise error
 
-        # The second could be an error of the stream itself.
+        # The second error has a type that an error of the stream itself could have.
         for error in (KeyError("mine"), errors.NotFound("mine")):
             for ask in BOTH:
                 with self.assertRaisesRegex(type(error), "mine"):
@@ -235,7 +235,7 @@ class ScriptedStreamTest(RealServerTest):
                 waiting.append(request)
                 most.append(len(taken) - len(answered))
                 if len(waiting) == 4:
-                    time.sleep(0.01)  # more would come now
+                    time.sleep(0.01)  # time in which further answers would arrive
                     for one in waiting:
                         answered.append(1)
                         yield self.answer(one)
@@ -245,7 +245,7 @@ class ScriptedStreamTest(RealServerTest):
         for ask in BOTH:
             taken.clear(), answered.clear(), most.clear()
             self.assertEqual(len(ask(self.address(count), requests(), max_in_flight=4)), 50)
-            # One more is taken from the iterator, and waits for a place.
+            # The client has taken one more request from the iterator, which waits until a request may be sent.
             self.assertLessEqual(max(most), 4 + 4 + 1)
 
     def test_a_stream_that_is_left_lets_its_requests_go(self):

@@ -1,4 +1,4 @@
-"""Compares the output of generate.py with what protoc makes of the same files.
+"""Compares the output of generate.py with protoc's output for the same files.
 
 python stubs_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -19,7 +19,7 @@ ROOT = TESTS.parent
 PYTHON_CLIENT = ROOT / "client" / "python"
 PROTOC = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(ROOT / "proto"), "--python_out=.", "--grpc_python_out=."]
 PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto", "maxsim/v1/documents.proto"]
-# As client/python/README.md has it.
+# The same code as in client/python/README.md.
 BARE_STUBS = """
 import grpc, json, sys, numpy as np
 from maxsim.v1 import rerank_pb2 as pb, rerank_pb2_grpc

@@ -1,4 +1,5 @@
-"""The package under mypy --strict and pyright (basedpyright, which PyPI has whole), and its types as users see them.
+"""Checks the package, and its types as users see them, with mypy --strict and pyright. Uses basedpyright, because its
+package on PyPI is complete.
 
 python types_test.py
 """
@@ -20,7 +21,7 @@ PYTHON = pathlib.Path(sys.executable)
 
 
 def pyright(**configuration):
-    """Returns what pyright says, and the lines of each file that have errors."""
+    """Runs pyright. Returns its output, and for each file the lines with errors."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "pyrightconfig.json"
         file.write_text(json.dumps({"pythonVersion": "3.10", "typeCheckingMode": "standard", **configuration}))

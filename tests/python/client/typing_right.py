@@ -1,4 +1,5 @@
-"""Uses of the package that a type checker takes, with the types that it sees. types_test.py runs the checkers."""
+"""Uses of the package that a type checker must accept, with the types it must infer. types_test.py runs the
+checkers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +16,7 @@ from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2, rerank_pb2_grpc
 
 
 class Tensor:
-    """As torch's: an array with DLPack."""
+    """An array with DLPack, like torch's."""
 
     def __dlpack__(self, stream: Any = None) -> Any: ...
 

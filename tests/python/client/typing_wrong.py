@@ -1,5 +1,5 @@
-"""Uses of the package that a type checker refuses: each line that ends with "wrong" is an error, and no other is.
-types_test.py runs the checkers."""
+"""Uses of the package that a type checker must refuse. Each line that ends with "wrong" must be an error, and no
+other line may be one. types_test.py runs the checkers."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""maxsim.vectors: token vectors of NumPy, of lists and of any library with DLPack. vectors_torch_test.py has torch's.
+"""Tests maxsim.vectors with token vectors from NumPy, from lists and from any library with DLPack.
+vectors_torch_test.py tests torch.
 
 python vectors_test.py
 """
@@ -19,7 +20,7 @@ HALVES = np.array([[1.5, -2.0], [0.25, 3.0], [0.0, -0.5]], np.float16)
 
 
 class Exported:
-    """An array of a library with DLPack and nothing else."""
+    """An array that has only DLPack's methods."""
 
     def __init__(self, array, device=(1, 0)):
         self.array, self.device = array, device
@@ -32,7 +33,7 @@ class Exported:
 
 
 class Bfloat16(Exported):
-    """An array of bfloat16: NumPy exports the bits as uint16, and the type code is changed in the capsule."""
+    """An array of bfloat16. NumPy exports the bits as uint16, and this class changes the type code in the capsule."""
 
     def __dlpack__(self, *, stream=None):
         capsule = self.array.__dlpack__()
@@ -46,7 +47,7 @@ class Bfloat16(Exported):
 
 
 class OnDevice(Exported):
-    """An array in the memory of a GPU, as CuPy has them: get() copies it."""
+    """An array in GPU memory, like CuPy's: get() copies it to host memory."""
 
     def __init__(self, array):
         super().__init__(array, device=(2, 0))

@@ -1,4 +1,4 @@
-"""maxsim.vectors with tensors of torch: what they hold arrives bit for bit.
+"""Tests maxsim.vectors with torch's tensors, whose values must arrive bit for bit.
 
 python vectors_torch_test.py
 """

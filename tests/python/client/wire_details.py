@@ -1,4 +1,4 @@
-"""Details of errors as they are on the wire, written by field numbers, for servers in this process."""
+"""Encodes details of errors by field numbers, for servers in this process."""
 
 import grpc
 
@@ -12,14 +12,14 @@ def varint(number):
 
 
 def field(number, value):
-    """A field on the wire: a varint, or bytes with their length."""
+    """Returns an encoded field: a varint, or bytes preceded by their length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def status(*details):
-    """google.rpc.Status with these (type, bytes)."""
+    """Returns an encoded google.rpc.Status whose details are these (type, bytes)."""
     found = b"".join(
         field(3, field(1, f"type.googleapis.com/google.rpc.{kind}".encode()) + field(2, value))
         for kind, value in details
@@ -41,7 +41,7 @@ def error_info(reason, domain="maxsim", **metadata):
 
 
 def refuse(context, path, problem, **metadata):
-    """Ends a call as a server does if the field at `path` is wrong."""
+    """Ends a call with the error that maxsimd sends if the field at `path` is wrong."""
     details = status(bad_request(path, problem), error_info("INVALID_FIELD", **metadata))
     context.set_trailing_metadata([("grpc-status-details-bin", details)])
     context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{path}: {problem}")

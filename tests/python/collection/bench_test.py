@@ -1,4 +1,4 @@
-"""bench/collection/writer.py runs, and finds the files of both programs the same.
+"""Runs bench/collection/writer.py, which must find that both programs write the same files.
 
 python bench_test.py MAXSIM_SHARD
 """

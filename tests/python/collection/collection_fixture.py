@@ -1,4 +1,4 @@
-"""Documents for the tests of maxsim.collection, and maxsim-shard beside the writer."""
+"""Makes documents for the tests of maxsim.collection, and runs maxsim-shard to compare it with the writer."""
 
 import json
 import os
@@ -18,7 +18,7 @@ SHARD_PROGRAM = ""
 
 
 def main():
-    """Runs the tests of the module; the first argument, where there is one, is the path of maxsim-shard."""
+    """Runs the module's tests. If the program has an argument, it is the path of maxsim-shard."""
     global SHARD_PROGRAM
     if len(sys.argv) > 1 and os.path.exists(sys.argv[1]):
         SHARD_PROGRAM = sys.argv.pop(1)
@@ -78,7 +78,8 @@ class TemporaryFolderTest(unittest.TestCase):
         return writer.summary
 
     def assert_same_files(self, one, other):
-        """The files of two folders are the same byte for byte, except for the program and the time in the manifests."""
+        """Checks that two folders have the same files, byte for byte, except for the program and the time in the
+        manifests."""
         self.assertEqual(sorted(os.listdir(one)), sorted(os.listdir(other)))
         for name in os.listdir(one):
             texts = [(folder / name).read_bytes() for folder in (one, other)]
@@ -87,6 +88,6 @@ class TemporaryFolderTest(unittest.TestCase):
             self.assertTrue(texts[0] == texts[1], f"{one / name} and {other / name} differ")
 
     def assert_whole(self, folder):
-        """maxsim-shard reads every byte and finds no problem."""
+        """Checks that maxsim-shard verify, which reads every byte, finds no problem."""
         outcome = run_shard("verify", "--quiet", folder)
         self.assertEqual(outcome.returncode, 0, outcome.stdout + outcome.stderr)

@@ -1,4 +1,5 @@
-"""A writer that an interrupt, a warning or the garbage collector ends at any point leaves a whole collection and no lock.
+"""Ends a writer at any point by an interrupt, a warning or the garbage collector. The writer must leave a complete
+collection and no lock.
 
 python interrupted_test.py MAXSIM_SHARD
 """
@@ -26,7 +27,8 @@ TRACED = ("writer.py", "folder.py")
 
 
 class InterruptAtLine:
-    """Raises KeyboardInterrupt before the line number `at` of the package that runs while a generation is published."""
+    """Counts the lines of the package that run while a generation is published. Raises KeyboardInterrupt before line
+    number `at`."""
 
     def __init__(self, at):
         self._left = at
@@ -68,7 +70,8 @@ class InterruptedTest(TemporaryFolderTest):
         return json.loads((self.target / "collection.json").read_text())["generation"]
 
     def assert_usable(self):
-        """The collection is whole, nothing else is in the folder, and the next writer has it."""
+        """Checks that the collection is complete, that its folder has no other files, and that a new writer can open
+        it."""
         self.assert_whole(self.target)
         generation = self.generation()
         usual = r"^(collection\.json|shard-0{5}[1-9]-\d{5}\.safetensors)$"
@@ -143,8 +146,8 @@ class InterruptedTest(TemporaryFolderTest):
         self.assertEqual(self.generation(), 2)
 
     def lose_writer(self, lose):
-        """Loses a writer by `lose` while it stores, and waits until its folder is gone; returns what threads said
-        that had an error."""
+        """Calls `lose` to drop a writer while it stores, and waits until the writer's folder is gone. Returns the
+        errors of threads."""
         errors = []
         with mock.patch.object(sys, "unraisablehook", errors.append), warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

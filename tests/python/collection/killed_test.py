@@ -1,4 +1,5 @@
-"""A writer whose process is killed at any point leaves the generation before, or none, and the next one cleans up.
+"""Kills a writer's process at any point. The folder must then hold the previous generation, or no collection, and the
+next writer must clean it up.
 
 python killed_test.py MAXSIM_SHARD
 """
@@ -19,9 +20,9 @@ ROUNDS = 24
 
 
 def write_slowly(folder, marks):
-    """The process that is killed: writes a generation of several shards, and says a line at each thing that it does.
+    """Runs in the process that is killed: writes a generation of several shards, and prints a line at each step.
 
-    Its first payload comes late, so that shards are written again meanwhile."""
+    The first payload comes late, so that the writer must write the earlier shards again."""
     import maxsim.collection.folder as folder_module
     import maxsim.collection.folder_lock as lock_module
     import maxsim.collection.shard as shard_module
@@ -36,7 +37,7 @@ def write_slowly(folder, marks):
         return call
 
     class AnnouncedOs:
-        """The module os, whose calls that change the folder are announced before they are made."""
+        """Replaces the module os. Before each call that changes the folder, prints a line."""
 
         def __init__(self):
             for name in ("rename", "unlink", "fsync", "write", "open"):
@@ -57,8 +58,8 @@ def write_slowly(folder, marks):
 
 class KilledTest(TemporaryFolderTest):
     def kill_after(self, folder, num_marks):
-        """Runs write_slowly in a process of its own and kills it at a mark. Returns how many there were, and whether
-        the process was still there."""
+        """Runs write_slowly in a separate process and kills it at line number `num_marks`. Returns the number of
+        printed lines, and whether the process still ran when it was killed."""
         reader, writer = os.pipe()
         command = [sys.executable, "-B", __file__, "--write", folder, str(writer)]
         with subprocess.Popen(command, pass_fds=[writer], stderr=subprocess.PIPE) as process:
@@ -77,12 +78,12 @@ class KilledTest(TemporaryFolderTest):
         return seen, process.returncode != 0
 
     def files_of(self, folder):
-        """Returns the names of the files that a published generation consists of."""
+        """Returns the names of the files of the published generation."""
         manifest = json.loads((folder / "collection.json").read_text())
         return {"collection.json", *(shard["file"] for shard in manifest["shards"])}
 
     def check_killed(self, folder, num_marks, num_documents):
-        """Kills a writer, and then has the folder cleaned by the next writer or the next build."""
+        """Kills a writer. Checks that the next writer or the next build cleans the folder up."""
         _, was_there = self.kill_after(folder, num_marks)
         published = (folder / "collection.json").exists()
         if published:
@@ -109,7 +110,7 @@ class KilledTest(TemporaryFolderTest):
         self.assertGreater(total, 100)
         print(f"seed {SEED}: {total} marks")
         rng = random.Random(SEED)
-        # The last steps, which publish, are all tried.
+        # Tries all of the last steps, which publish the generation, and some of the others.
         points = [*rng.sample(range(1, total), ROUNDS), *range(total - 12, total + 1)]
         killed = 0
         for number, point in enumerate(points):

@@ -1,4 +1,4 @@
-"""The memory of a writer does not grow with its collection: some GB of passages are written by a process of its own.
+"""Tests that a writer's memory does not grow with its collection: a separate process writes some GB of passages.
 
 python memory_test.py
 """

@@ -1,4 +1,4 @@
-"""CollectionWriter.add_packed: it does what `add` does for each document.
+"""Tests that CollectionWriter.add_packed has the same effect as `add` for each document.
 
 python packed_test.py
 """

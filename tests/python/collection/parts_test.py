@@ -1,4 +1,4 @@
-"""The parts of maxsim.collection: conversions against NumPy's own, and the search for ids that repeat.
+"""Tests parts of maxsim.collection: compares conversions with NumPy's, and tests the search for repeated ids.
 
 python parts_test.py
 """
@@ -82,7 +82,7 @@ class SeenIdsTest(unittest.TestCase):
             self.assertEqual((raised.exception.index, raised.exception.earlier), (4, 102))
 
     def test_ids_with_half_a_hash_in_common_differ(self):
-        # The first half of all hashes is one number.
+        # Replaces the hash so that the first half of all hashes is the same number.
         with mock.patch.object(ids, "xxh3_128_digest", lambda id: bytes(8) + id[:8].rjust(8, b"\0")):
             seen = ids.SeenIds()
             seen.add([b"a", b"b", b"c"], 0)

@@ -42,7 +42,7 @@ class ResidualTest(TemporaryFolderTest):
                     codebook = make_codebook(nbits)
                     made = make_documents(codebook, 200, id_type, payloads)
                     target = self.folder / f"{nbits}-{id_type}"
-                    # Shards are written anew once the first payload comes.
+                    # When the first payload comes, the writer must write the earlier shards again.
                     summary = self.write_coded(made, target, codebook, max_shard_bytes=16_384)
                     self.assertEqual(summary.storage, f"residual{nbits}")
                     manifest = json.loads((target / "collection.json").read_text())

@@ -39,7 +39,7 @@ class SameBytesTest(TemporaryFolderTest):
                 self.assertEqual(summary.has_payloads, payloads != "none")
 
     def test_every_type_of_values_and_shape_of_the_rotation(self):
-        # 8 and 128 are one span of the rotation, 96 and 130 two that overlap; 4096 is the limit.
+        # Dimensions 8 and 128 are one span of the rotation, 96 and 130 two overlapping spans. 4096 is the limit.
         for storage, dtype, dim in itertools.product(STORAGES, (np.float16, np.float32, np.float64), (8, 96, 128, 130)):
             with self.subTest(storage=storage, dtype=dtype, dim=dim):
                 self.check(documents(dim, 50, dim, dtype), storage, dim, seed=dim << 40)
@@ -47,7 +47,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.check(documents(1, 20, 4096, longest=30), storage, 4096)
 
     def test_every_rounding_of_narrow_types(self):
-        # All exponents around the ends of F16, ties among them, and those of BF16 up to the limit of 1e12.
+        # Values with all exponents near both ends of F16's range, with ties of the rounding, and for BF16 up to the
+        # limit of 1e12.
         rng = np.random.default_rng(5)
         for low, high in ((0x33000000, 0x477FF000), (0x00000000, 0x53680000)):
             bits = rng.integers(low, high, (4096, 64), dtype=np.uint32)
@@ -89,7 +90,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.check(made, storage, 8, max_shard_bytes=100000)
 
     def test_a_late_payload_moves_documents_between_shards(self):
-        # With the list of payload sizes a full shard is too large, so that all shards hold other documents than before.
+        # The list of payload sizes makes a full shard too large. So the shards are cut at other documents than
+        # before.
         made = [(index, np.full((1, 8), 0.5, np.float32), None) for index in range(20000)]
         made.append((-1, np.full((1, 8), 0.5, np.float32), {"a": 1}))
         for storage in ("f16", "i8"):
@@ -104,14 +106,15 @@ class SameBytesTest(TemporaryFolderTest):
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000)
             self.assert_same_files(built, written)
         self.assert_whole(written)
-        # Each goes on where the other has published.
+        # Each program continues the generations that the other has published.
         self.build(made, written)
         self.write(made, written, 16)
         manifest = json.loads((written / "collection.json").read_text())
         self.assertEqual((manifest["generation"], manifest["storage"], manifest["name"]), (6, "f16", "x"))
 
     def test_codes_of_every_storage_planes_and_shape(self):
-        # The documents of `documents` differ in their norms from token to token; those of one length have no factors.
+        # In documents(), token norms differ, so that the codes get factors. If all tokens have the same norm, the
+        # codes have none.
         for storage, dim, planes in itertools.product(STORAGES, (8, 33, 96, 130, 256), (1, 2, 4)):
             for normalized in (False, True):
                 with self.subTest(storage=storage, dim=dim, planes=planes, normalized=normalized):
@@ -165,7 +168,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.write(made, written, 8, fields=fields, **common)
             self.assert_same_files(built, written)
             self.assert_whole(written)
-            # The next generation keeps them, and takes no other ones without being asked.
+            # The next generation keeps the fields, and refuses other fields unless the caller asks for them
+            # explicitly.
             self.build(made, written)
             self.write(made, written, 8)
             self.assert_whole(written)
@@ -216,7 +220,7 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage=storage, codes=4)
             self.write(made, written, 8, name="x", storage=storage, codes=4)
             self.assert_same_files(built, written)
-        made = documents(4, 2500, 16, longest=3)  # more than are looked at for factors
+        made = documents(4, 2500, 16, longest=3)  # more than the programs examine to decide about factors
         self.build(made, self.folder / "built-many", name="x", codes=2, max_shard_bytes=30000)
         self.write(made, self.folder / "written-many", 16, name="x", codes=2, max_shard_bytes=30000)
         self.assert_same_files(self.folder / "built-many", self.folder / "written-many")
@@ -228,8 +232,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.assert_same_files(built, written)
-        # Adding codes publishes a generation whose shards keep their names, which are of an older generation. A build
-        # into the folder then makes codes again, as the generation before had them.
+        # When codes are added, the new generation's shards keep their names of an older generation. A later build
+        # into the folder makes codes again, because the previous generation had codes.
         for folder in (built, written):
             for planes in (2, 1):
                 self.assertEqual(run_shard("encode", folder, "--codes", planes).returncode, 0)

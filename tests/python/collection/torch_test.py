@@ -1,4 +1,4 @@
-"""Tensors of torch are written as NumPy's arrays are.
+"""Tests that torch's tensors are written in the same way as NumPy's arrays.
 
 python torch_test.py
 """

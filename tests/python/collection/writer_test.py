@@ -1,4 +1,4 @@
-"""Tests what CollectionWriter refuses, and what it leaves in the folder.
+"""Tests the errors of CollectionWriter, and the files it leaves in the folder.
 
 python writer_test.py MAXSIM_SHARD
 """
@@ -238,7 +238,7 @@ class WriterTest(TemporaryFolderTest):
             self.target,
         ]
         self.assertIn("another build is writing to this folder", run_shard(*build).stderr)
-        # A process that is forked meanwhile neither ends the writer nor keeps its lock.
+        # A process that is forked while the writer is open must neither end the writer nor keep its lock.
         ready, end = os.pipe()
         child = os.fork()
         if child == 0:
