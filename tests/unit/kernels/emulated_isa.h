@@ -1,6 +1,6 @@
-// Emulates AVX-512 with VNNI and BF16, and AMX, in plain C++. Lanes, panels, tiles and steps are as in the hardware, so
-// that every machine can run the tests of the backend contract on them. Only the few instructions of
-// kernels/cpu/loops/isa_{avx512*,amx}.cc stay untested.
+// Emulates AVX-512 with VNNI and BF16, and AMX, in plain C++, so that every machine can run the tests of the backend
+// contract for these instruction sets. Lanes, panels, tiles and steps are as in the hardware. Only the few instructions
+// in kernels/cpu/loops/isa_{avx512*,amx}.cc remain untested.
 #pragma once
 
 #include "kernels/cpu/loops/isa.h"

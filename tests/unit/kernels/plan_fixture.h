@@ -8,10 +8,10 @@
 
 namespace maxsim {
 
-// These limits are the number of multiprocessors, the bytes of shared memory of a thread block and of a multiprocessor,
-// the bytes reserved, and the threads of a multiprocessor.
+// The numbers are: multiprocessors, bytes of shared memory per thread block, bytes of shared memory per multiprocessor,
+// reserved bytes per thread block, and threads per multiprocessor.
 inline constexpr DeviceLimits kA100{108, 166912, 167936, 1024, 2048};
-// An A10 has compute capability 8.6, and the least shared memory.
+// An A10 has compute capability 8.6, which has the least shared memory.
 inline constexpr DeviceLimits kA10{72, 101376, 102400, 1024, 1536};
 inline constexpr DeviceLimits kH200{132, 232448, 233472, 1024, 2048};
 inline constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true};

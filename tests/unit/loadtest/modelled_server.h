@@ -1,4 +1,4 @@
-// Provides collection info and workloads for tests, and the model of a server whose time to answer is known.
+// Provides collection info and workloads for tests, and a model of a server with known service times.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
   return info;
 }
 
-// Returns requests whose right answer is one hit at position 0.
+// Returns requests for which the right answer is one hit at position 0.
 inline std::unique_ptr<Workload> OneHitWorkload() {
   WorkloadOptions options;
   options.collection = "docs";
@@ -51,14 +51,15 @@ inline std::unique_ptr<Workload> OneHitWorkload() {
   return *std::move(workload);
 }
 
-// Answers in order, each `service_ns` after the one before or after its own start, whichever is later: a server that
-// handles one request at a time. Between stall_from_ns and stall_until_ns (of NowNs) it answers nothing.
+// Models a server that handles one request at a time. An answer comes `service_ns` after the previous answer or after
+// the request's start, whichever is later. Between stall_from_ns and stall_until_ns (times of NowNs()), no answer
+// comes.
 class ModelQueue : public client::CallQueue {
  public:
   struct Behaviour {
     int64_t service_ns = 0;
     int64_t stall_from_ns = INT64_MAX, stall_until_ns = INT64_MAX;
-    // Gives the status of the n-th answer, from 0. Where it is null, all are OK.
+    // Returns the status of the n-th answer, counted from 0. If null, all answers are OK.
     std::function<absl::Status(int64_t n)> status;
     int64_t start_cost_ns = 0;  // processor time that a Start takes
     std::atomic<int64_t>* most_under_way = nullptr;

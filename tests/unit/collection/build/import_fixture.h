@@ -1,4 +1,4 @@
-// Writes files as users bring them, and imports and builds them in a temporary folder.
+// Writes files in the formats that users import. Imports them and builds collections in a temporary folder.
 #pragma once
 
 #include <cstring>
@@ -46,7 +46,7 @@ class ImportTest : public ::testing::Test {
     return options;
   }
 
-  // Imports and builds, and expects the same values whatever files they came in.
+  // Imports and builds a collection. Expects the values of Values(), whatever the format of the files.
   std::shared_ptr<const Shard> Build(const ImportOptions& options, ScalarType storage = ScalarType::kF32) {
     absl::StatusOr<Import> import = OpenImport(options);
     EXPECT_TRUE(import.ok()) << import.status();

@@ -1,4 +1,4 @@
-// Builds a collection, quantises it to i8, and compares it with what the kernels make of its values.
+// Builds a collection, quantises it to i8, and compares the result with the kernels' quantisation of the same values.
 #pragma once
 
 #include <cstring>
@@ -54,7 +54,7 @@ class QuantizeTest : public ::testing::Test {
     return std::filesystem::exists(folder_.Path(target + "/collection.json"));
   }
 
-  // Expects that every document of `folder` is what QuantizeDocument makes of the collection's values.
+  // Expects every document of `folder` to equal the result of QuantizeDocument for the collection's values.
   void ExpectQuantized(const std::string& folder, const Manifest& manifest, const SmallCollection& collection,
                        uint64_t seed) {
     std::vector<float> values = collection.Values();

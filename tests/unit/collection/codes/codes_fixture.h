@@ -24,7 +24,8 @@
 
 namespace maxsim::collection {
 
-// Random documents of 1 to 12 tokens, with string ids. Every norm is 1, or with `norms_differ` between 0.1 and 10.
+// Random documents of 1 to 12 tokens, with string ids. If `norms_differ`, token norms are between 0.1 and 10, otherwise
+// 1.
 struct RandomDocuments {
   RandomDocuments(int num_documents, int32_t dim, bool norms_differ, uint32_t seed = 1) {
     std::mt19937 random(seed);
@@ -59,7 +60,7 @@ struct RandomDocuments {
   std::vector<float> values;
 };
 
-// Returns the names and contents of a folder's files but for the manifest.
+// Returns the names and contents of all files of a folder except the manifest.
 inline std::vector<std::pair<std::string, std::string>> ContentsOf(const std::string& folder) {
   std::vector<std::pair<std::string, std::string>> contents;
   for (const std::string& name : FilesIn(folder)) {
@@ -74,7 +75,7 @@ inline void ExpectSound(const std::string& folder) {
   EXPECT_THAT(report->problems, ::testing::IsEmpty());
 }
 
-// Returns the name of every file of codes that a manifest names.
+// Returns the names of all files of codes in a manifest.
 inline std::vector<std::string> CodeFilesOf(const Manifest& manifest) {
   std::vector<std::string> names;
   for (const ShardEntry& entry : manifest.shards) {

@@ -1,4 +1,4 @@
-// A live collection beside a plain list of what it must hold, for the tests of collection/compact/.
+// A live collection, and a plain list of the documents that it must hold, for the tests of collection/compact/.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct ModelDocument {
   bool operator==(const ModelDocument&) const = default;
 };
 
-// For messages of failed comparisons: what differs first is the id.
+// Prints a document in messages of failed comparisons. The id comes first, because it is the first field to differ.
 inline void PrintTo(const ModelDocument& document, std::ostream* out) {
   *out << document.id << " (" << document.rows.size() << " bytes that begin with "
        << (document.rows.empty() ? 0 : int{document.rows[0]}) << ", scale " << document.scale << ", "
@@ -69,7 +69,7 @@ class LiveModel {
   const std::string& folder() const { return folder_; }
   void set_max_tokens(uint32_t max_tokens) { max_tokens_ = max_tokens; }
 
-  // Writes random documents, of few ids, so that many are replaced, deleted and written again.
+  // Writes random documents. If `num_ids` is small, many documents are replaced, deleted and written again.
   void Write(uint32_t count, uint32_t num_ids, bool with_payloads) {
     for (uint32_t idx = 0; idx < count; ++idx) {
       ModelWrite write{.deletes = Random(4) == 0, .document = RandomDocument(with_payloads)};
@@ -95,7 +95,7 @@ class LiveModel {
     writes_.push_back(std::move(write));
   }
 
-  // Returns what the collection holds with the writes up to `through`, in order.
+  // Returns the documents that the collection must hold after the writes up to `through`, in the collection's order.
   std::vector<ModelDocument> Expected(uint64_t through) const {
     std::map<std::string, uint64_t> last;
     for (uint64_t sequence = 1; sequence <= through; ++sequence) last[writes_[sequence - 1].document.id] = sequence;
@@ -107,7 +107,7 @@ class LiveModel {
     return documents;
   }
 
-  // Returns what the folder's shards hold, without their tombstones, in order.
+  // Returns the documents in the folder's shards that have no tombstone, in order.
   std::vector<ModelDocument> Published() const {
     std::vector<ModelDocument> documents;
     const auto manifest = ReadManifest(folder_);
@@ -138,7 +138,7 @@ class LiveModel {
         document.rows.push_back(static_cast<char>(static_cast<int>(Random(255)) - 127));
         continue;
       }
-      // Any bits of an f16 but infinity and NaN: what passes through a conversion would come out changed.
+      // Uses all bits of an f16 except infinity and NaN, so that a conversion on the way would change some values.
       uint16_t bits = static_cast<uint16_t>(random_());
       if ((bits & 0x7c00) == 0x7c00) bits ^= 0x0400;
       document.rows.append(reinterpret_cast<const char*>(&bits), sizeof(bits));

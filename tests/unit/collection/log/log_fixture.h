@@ -1,4 +1,4 @@
-// Makes logs of records that can be told apart, for the tests of collection/log/.
+// Makes logs of distinguishable records, for the tests of collection/log/.
 #pragma once
 
 #include <signal.h>
@@ -30,7 +30,7 @@ inline std::string MarkedRows(uint64_t sequence, int32_t num_tokens) {
   return rows;
 }
 
-// Holds a record whose contents follow from its sequence, and what its views point to.
+// Holds a record whose contents follow from its sequence, and the memory to which its views point.
 struct MarkedRecord {
   MarkedRecord(uint64_t sequence, int32_t num_tokens)
       : id(Cat("id", sequence)), payload(Cat("{\"n\":", sequence, "}")) {
@@ -75,7 +75,7 @@ inline bool SameRecord(const LogRecord& a, const LogRecord& b) {
          a.payload == b.payload;
 }
 
-// Reads all records after `after` and checks that each is what was appended. Returns the sequence of the last one.
+// Reads all records after `after`, and compares each with the appended record. Returns the sequence of the last record.
 inline absl::StatusOr<uint64_t> ReadMarked(const CollectionLog& log, uint64_t after, int32_t num_tokens) {
   uint64_t last = after;
   absl::Status status = log.Read(after, log.last_sequence(), [&](const LogRecord& record) {
@@ -88,7 +88,7 @@ inline absl::StatusOr<uint64_t> ReadMarked(const CollectionLog& log, uint64_t af
   return last;
 }
 
-// Lets no file of this process grow beyond a size while it lives, as a full disk would.
+// While the object lives, no file of this process can grow beyond a size, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t num_bytes) {

@@ -1,4 +1,4 @@
-// Holds a log whose limit for versions of deleted ids a test chooses, and changes its database.
+// A log for which a test chooses the limit for versions of deleted ids, and whose database the test can change.
 #pragma once
 
 #include <rocksdb/write_batch.h>
@@ -89,7 +89,7 @@ class VersionMemoryTest : public ::testing::Test {
     }
     Open();
   }
-  // Turns the log into one of format 1, which did not distinguish the versions of deleted ids from those of documents.
+  // Converts the log to format 1, which did not distinguish versions of deleted ids from versions of documents.
   void MakeOld(const std::vector<std::pair<std::string, uint64_t>>& versions) {
     Change([&](LogDatabase& database, rocksdb::WriteBatch& batch) {
       rocksdb::ColumnFamilyHandle* const meta = database.family(LogFamily::kMeta);

@@ -1,4 +1,4 @@
-// Makes collections to cut, and reads what became of them, for the tests of partitions.
+// Makes collections for the tests of partitions, and reads the partitions that are made from them.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@
 
 namespace maxsim::collection {
 
-// Returns documents of 1 to 9 tokens whose ids are strings or integers; every third has no payload, if any has one.
+// Returns documents of 1 to 9 tokens with string or integer ids. If `has_payloads`, all documents except every third
+// have a payload.
 inline SmallCollection ManyDocuments(int num_documents, IdType id_type, bool has_payloads) {
   SmallCollection documents;
   documents.id_type = id_type;
@@ -52,11 +53,11 @@ inline absl::StatusOr<std::vector<Manifest>> BuildParts(const SmallCollection& d
                          tokens, documents.payloads.empty() ? nullptr : &payloads, observer);
 }
 
-// A document as a shard has it.
+// A document as a shard stores it.
 struct StoredDocument {
   std::string id;
   int32_t slot = 0;
-  int64_t position = 0;  // of a partition; else its number
+  int64_t position = 0;  // in a partition, its position; in a whole collection, its number
   std::string rows;
   float scale = 0;
   std::string payload;
@@ -69,7 +70,7 @@ inline std::ostream& operator<<(std::ostream& out, const StoredDocument& documen
              << " bytes, payload " << document.payload;
 }
 
-// Reads all documents, and checks that the verifier finds nothing wrong.
+// Reads all documents. Checks that the verifier finds no error.
 inline std::vector<StoredDocument> ReadDocuments(const std::string& folder) {
   std::vector<StoredDocument> documents;
   const auto report = VerifyCollection(folder);
@@ -109,7 +110,7 @@ inline std::vector<StoredDocument> OfSlots(const std::vector<StoredDocument>& do
   return some;
 }
 
-// Returns the checksums of the shard files: what is equal has the same bytes in each file.
+// Returns the checksums of the shard files. If two results are equal, the files have the same bytes.
 inline std::vector<std::string> Checksums(const Manifest& manifest) {
   std::vector<std::string> checksums;
   for (const ShardEntry& entry : manifest.shards) checksums.push_back(Cat(entry.file, " ", entry.checksum));

@@ -18,7 +18,8 @@
 
 namespace maxsim::test {
 
-// Returns documents `begin` .. `end` - 1 of a view, whose offsets go to `offsets`.
+// Returns a view of documents `begin` .. `end` - 1. Stores the view's offsets in `offsets`, which must outlive the
+// view.
 inline DocumentsView PartOf(const DocumentsView& documents, int64_t begin, int64_t end, std::vector<int64_t>& offsets) {
   const int64_t first = documents.offsets[begin];
   offsets.clear();
@@ -41,7 +42,7 @@ inline absl::Status AppendCodes(AppendableCodes& appendable, const CodeShape& sh
   return appendable.Append(encoded->view());
 }
 
-// Returns what scans of all codes by estimate and by upper bound find.
+// Scans all codes, first by estimate and then by upper bound. Returns both results.
 inline std::vector<std::vector<Scored>> ScanBothWays(ScanExecutor& executor, const LoadedCodes& codes,
                                                      const QueryCodes& query) {
   std::vector<std::vector<Scored>> results(2);
@@ -53,8 +54,8 @@ inline std::vector<std::vector<Scored>> ScanBothWays(ScanExecutor& executor, con
   return results;
 }
 
-// Appends documents in steps of 1, 2, 3, ... After each step, scans the snapshot and expects the same bits as from a
-// scan of the same documents that were encoded and loaded at once. In the end, scans all snapshots again.
+// Appends documents in steps of 1, 2, 3, ... After each step, scans a snapshot. Expects the same bits as from a scan of
+// codes that were made and loaded in one step from the same documents. At the end, scans all snapshots again.
 inline void ExpectSnapshotsAreScannedAsLoaded(Backend& backend, uint64_t seed, const RandomDocuments& documents,
                                               bool factors) {
   const DocumentsView view = documents.view();
@@ -90,7 +91,7 @@ inline void ExpectSnapshotsAreScannedAsLoaded(Backend& backend, uint64_t seed, c
       EXPECT_EQ(ScanBothWays(**executor, *snapshot, query), expected);
       snapshots.emplace_back(snapshot, expected);
     }
-    appendable->reset();  // snapshots keep the memory
+    appendable->reset();  // the snapshots must keep the memory
     for (const auto& [snapshot, expected] : snapshots) EXPECT_EQ(ScanBothWays(**executor, *snapshot, query), expected);
   }
 }

@@ -32,12 +32,12 @@ inline CodeShape ShapeFor(const DocumentsView& documents, bool factors) {
   return CodeShapeOf(documents, kCodeSeed, factors);
 }
 
-// Encodes documents that are known to be good.
+// Encodes documents, which must be valid.
 inline EncodedDocuments Encoded(const DocumentsView& documents, bool factors) {
   return *EncodedDocuments::Encode(ShapeFor(documents, factors), documents);
 }
 
-// Encodes a query that is known to be good.
+// Encodes a query, which must be valid.
 inline QueryCodes EncodedQuery(const CodeShape& shape, int planes, const RandomQuery& query) {
   return *EncodeQuery(shape, planes, RowsOf(query.tokens), query.weights);
 }

@@ -1,4 +1,4 @@
-// Checks of ScanExecutor::Scan for several calls, that the tests of every backend run.
+// Checks of ScanExecutor::Scan with several calls at a time. The tests of every backend run them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@
 
 namespace maxsim::test {
 
-// Codes that no backend has made.
+// Codes that were not made by a backend.
 class ForeignCodes final : public LoadedCodes {
  public:
   const CodeShape& shape() const override { return shape_; }
@@ -33,20 +33,20 @@ class ForeignCodes final : public LoadedCodes {
   CodeShape shape_ = {.dim = 128, .originals = ScalarType::kF16, .rotation_seed = kCodeSeed};
 };
 
-// Calls for parts of different sizes, with what they point to.
+// Calls for parts of different sizes, and the memory to which the calls point.
 class ScanCalls {
  public:
   ScanCalls(Backend& backend, uint64_t seed) : generator_(seed) {
     for (const int32_t dim : {33, 128}) {
       for (const int planes : {1, 2, 4}) {
-        // One part has more documents than a thread block ranks alone.
+        // One part has more documents than a single thread block ranks.
         for (const int64_t count : {int64_t{1}, int64_t{700}, int64_t{64}, planes == 1 ? int64_t{9000} : int64_t{65}}) {
           AddPart(backend, dim, planes, count, dim == 33 && planes == 2);
         }
       }
     }
     for (size_t idx = 0; idx < parts_.size(); ++idx) AddQueries(*parts_[idx], idx);
-    // The selection of a large part has several steps, whose memory the second of these two shares with the first.
+    // The selection of a large part has several steps. The two parts share the memory of these steps.
     for (const size_t num_queries : {size_t{1}, size_t{5}}) {
       AddPart(backend, 128, 1, 20'000, false);
       AddMaskedQueries(*parts_.back(), num_queries);
@@ -55,7 +55,7 @@ class ScanCalls {
   }
 
   size_t size() const { return parts_.size(); }
-  // Returns the calls, whose results have garbage that a scan overwrites.
+  // Returns the calls. Their results hold garbage, which a scan must overwrite.
   std::vector<ScanCall> Calls() {
     std::vector<ScanCall> calls;
     for (size_t idx = 0; idx < parts_.size(); ++idx) {
@@ -92,7 +92,7 @@ class ScanCalls {
     parts_.push_back(std::move(part));
   }
 
-  // Makes a query of some tokens for at most 300 results.
+  // Adds a query for at most 300 results to the part.
   ScanQuery& AddQuery(Part& part, ScanOrder order) {
     const CodeShape& shape = part.codes->shape();
     const auto tokens = static_cast<int32_t>(1 + generator_() % 40);
@@ -108,7 +108,7 @@ class ScanCalls {
     for (uint64_t& word : part.mask) word = generator_();
   }
 
-  // Every query has a mask, that of the third leaves all documents out.
+  // Adds queries with masks. The third query's mask excludes all documents.
   void AddMaskedQueries(Part& part, size_t num_queries) {
     MakeMask(part);
     part.empty_mask.resize(part.mask.size());
@@ -138,7 +138,7 @@ class ScanCalls {
   std::vector<std::vector<std::vector<Scored>>> results_;  // [parts][queries]
 };
 
-// Scans many parts in one call: each has the results that it has alone, in its own place, to the bit.
+// Scans many parts in one call. Each part must get the same bits as if it were scanned alone, in its own place.
 inline void ExpectCallsAreScannedAsEachAlone(Backend& backend, uint64_t seed) {
   ScanCalls parts(backend, seed);
   auto executor = backend.CreateScanExecutor();
@@ -148,7 +148,7 @@ inline void ExpectCallsAreScannedAsEachAlone(Backend& backend, uint64_t seed) {
     ASSERT_TRUE(status.ok()) << status;
   }
   const std::vector<std::vector<std::vector<Scored>>> expected = parts.results();
-  // A new executor's workspace grows during the call; the second call finds it grown.
+  // A new executor's workspace grows during the first call. The second call uses the grown workspace.
   executor = backend.CreateScanExecutor();
   ASSERT_TRUE(executor.ok()) << executor.status();
   for (int round = 0; round < 2; ++round) {
@@ -161,7 +161,7 @@ inline void ExpectCallsAreScannedAsEachAlone(Backend& backend, uint64_t seed) {
   EXPECT_TRUE((*executor)->Scan({}, nullptr).ok()) << "no calls, no work";
 }
 
-// The error of any one call is the error of all, and the executor scans again afterwards.
+// If one of the calls is invalid, Scan returns its error for all calls. Afterwards the executor can scan again.
 inline void ExpectErrorsOfAnyCallAreReturned(Backend& backend, uint64_t seed) {
   ScanCalls parts(backend, seed);
   auto executor = backend.CreateScanExecutor();

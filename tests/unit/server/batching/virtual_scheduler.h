@@ -54,7 +54,7 @@ class VirtualScheduler {
     for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(1)) Step();
   }
 
-  // Lets the dispatcher measure the lanes' rate, and returns when all is idle.
+  // Runs jobs by which the dispatcher measures the lanes' rate. Returns when everything is idle.
   void MeasureRate() {
     for (int idx = 0; idx < 3; ++idx) {
       Submit(0, 100).IgnoreError();

@@ -25,7 +25,8 @@ struct FakeDocument {
   uint64_t position = 0;  // in the whole collection
 };
 
-// Returns one of a few values, so that many documents tie. A query is identified by its number of tokens.
+// Returns one of a few scores, so that many documents tie. The score depends on the query's number of tokens and the
+// id.
 inline float ScoreOf(const v1::Query& query, const std::string& id) {
   return static_cast<float>(std::hash<std::string>()(absl::StrCat(query.tokens().num_tokens(), id)) % 4);
 }
@@ -36,18 +37,18 @@ struct FakeHit {
   std::string id;
 };
 
-// Returns a hit's score as the answer has it.
+// Returns a hit's score in the form that the answer shows.
 inline float ShownScore(const v1::RerankRequest& request, const v1::Query& query, const FakeHit& hit) {
   return request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score;
 }
 
-// Returns the value of the field that documents are grouped by; "" where a document has none.
+// Returns a document's value of the field by which results are grouped, or "" if it has none.
 inline std::string GroupOf(const std::string& id) {
   const size_t hash = std::hash<std::string>()("group " + id);
   return hash % 10 == 0 ? std::string() : absl::StrCat("g", hash % 13);
 }
 
-// Returns the ranked hits in groups, as the request asks for them.
+// Returns the ranked hits in the groups that the request needs.
 inline std::vector<FakeHit> GroupHits(const v1::RerankRequest& request, const std::vector<FakeHit>& ranked) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<FakeHit>> groups;

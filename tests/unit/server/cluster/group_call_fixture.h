@@ -1,4 +1,4 @@
-// Calls a group whose replicas do what a test says.
+// Calls a group of fake replicas, for which a test decides when and how each attempt ends.
 #pragma once
 
 #include <string>
@@ -52,7 +52,7 @@ class GroupCallTest : public testing::Test {
                    });
   }
 
-  // Lets the group's percentile be `time`.
+  // Sets the group's latency percentile to `time`.
   void Expect(absl::Duration time) {
     for (int i = 0; i < 100; ++i) group_->latencies().Add(time);
     group_->latencies().Turn(MonotonicNow(), 0.95);

@@ -1,4 +1,5 @@
-// A router's services over replicas that a test speaks for, each a gRPC server in this process.
+// A router's services with fake replicas. Each replica is a gRPC server in this process, and the test chooses its
+// answers.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ namespace maxsim::cluster {
 
 using test::Eventually;
 
-// A server of one part of the collection "c". What it says of itself may be changed at any time.
+// A server of one part of the collection "c". The test may change the server's description of itself at any time.
 class FakeReplica {
  public:
   explicit FakeReplica(v1::CollectionInfo collection) {
@@ -54,10 +55,10 @@ class FakeReplica {
     return said_.collections(0);
   }
 
-  // Ends the replica's server, so that nothing listens at its target any more.
+  // Stops the replica's server. Afterwards no server listens at the target.
   void End() { server_.reset(); }
 
-  std::atomic<bool> away{false};  // it answers no poll
+  std::atomic<bool> away{false};  // the replica answers no poll
 
  private:
   Mutex mutex_;
@@ -65,7 +66,7 @@ class FakeReplica {
   std::unique_ptr<test::FakeServer> server_;
 };
 
-// `is_live`: one stream orders the writes to the collection.
+// If `is_live`, the collection takes writes, in the order of one stream.
 class RouterTest : public testing::Test {
  protected:
   explicit RouterTest(int num_groups = 2, int num_replicas = 2, bool is_live = false) {
@@ -140,7 +141,7 @@ class RouterTest : public testing::Test {
   std::unique_ptr<Membership> membership_;
 };
 
-// Returns an id whose slot is of a partition.
+// Returns an id whose slot belongs to the partition.
 inline std::string IdOf(int partition, int count, int skip = 0) {
   for (int i = 0;; ++i) {
     std::string id = absl::StrCat("doc-", i);

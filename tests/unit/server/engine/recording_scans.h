@@ -1,4 +1,4 @@
-// A backend that shows a test what was scanned.
+// A backend that records its scans for a test.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace maxsim::engine {
 
-// Scans on the CPU backend. Keeps what each call was for, and lets a test decide about each scan of a call.
+// Scans on the CPU backend. Records each call, and lets a test decide the outcome of each scan.
 class RecordingBackend final : public test::FakeBackend {
  public:
   // Records one ScanCall.

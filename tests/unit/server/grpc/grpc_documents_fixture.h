@@ -1,4 +1,4 @@
-// Serves the Documents service over gRPC, on a live collection that does what a test says.
+// Serves the Documents service over gRPC with a fake live collection, for which the test gives the answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@
 
 namespace maxsim::rpc {
 
-// Keeps the calls that asked the live collection to write, until the test answers them. Thread-safe.
+// Keeps write calls to the live collection until the test answers them. Thread-safe.
 class Desk {
  public:
   struct Call {
@@ -57,7 +57,7 @@ class Desk {
     return calls_[idx].ids;
   }
 
-  // Answers a call that has come.
+  // Answers a kept call.
   void Answer(size_t idx, const absl::Status& status = absl::OkStatus()) {
     store::LiveDocuments::Done done;
     store::WriteResults results;
@@ -118,7 +118,7 @@ class GrpcDocumentsTest : public testing::Test {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
   }
 
-  // Lets the test give the collection's answers.
+  // From now on, the test gives the collection's answers.
   void AnswerByHand() {
     live_->on_submit = [this](std::vector<store::Write> writes, store::LiveDocuments::Done done) {
       desk_.Take(std::move(writes), std::move(done));

@@ -16,8 +16,8 @@
 
 namespace maxsim::http {
 
-// Returns the options with every time limit that the test has left at its default raised to an hour, so that a busy
-// machine does not reach it.
+// Returns the options with all default time limits raised to an hour, so that a busy machine does not reach them. Keeps
+// the time limits that the test has changed.
 inline TransportOptions Patient(TransportOptions options) {
   const TransportOptions defaults;
   for (const auto limit :
@@ -28,8 +28,8 @@ inline TransportOptions Patient(TransportOptions options) {
   return options;
 }
 
-// Answers GET with its path, or with how it came for /how, refuses /closed-to-you before the body, and echoes POST: at
-// once or, for /held, when the test says so.
+// Answers GET with the path, or for /how with a description of the connection. Refuses /closed-to-you before the body.
+// Echoes POST: immediately, or for /held when the test releases it.
 class EchoApplication final : public Application {
  public:
   std::optional<Response> Begin(const Request& request) override {
@@ -60,7 +60,7 @@ class EchoApplication final : public Application {
     return request.has_client_certificate ? "encrypted, certified" : "encrypted";
   }
 
-  // Returns the requests that the application was shown.
+  // Returns the requests that have reached the application.
   std::vector<std::string> begun() const {
     const MutexLock lock(&mutex_);
     return begun_;
@@ -74,7 +74,7 @@ class EchoApplication final : public Application {
     return held_.size() == count;
   }
 
-  // Returns the flag of the held request that came first.
+  // Returns the cancellation flag of the oldest held request.
   std::shared_ptr<std::atomic<bool>> cancelled() {
     const MutexLock lock(&mutex_);
     return held_.front().request.cancelled;
@@ -93,7 +93,7 @@ class EchoApplication final : public Application {
     }
   }
 
-  // Makes the bodies of held answers `bytes` long at least.
+  // Pads the bodies of held answers to at least `bytes`.
   void set_answer_bytes(size_t bytes) { answer_bytes_ = bytes; }
 
  private:

@@ -65,7 +65,7 @@ class HttpTlsTest : public testing::Test {
   }
   static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
 
-  // Returns how the application sees a connection's requests, or "" where there is no answer.
+  // Asks the application for its description of a connection. Returns the answer, or "" if none comes.
   std::string HowItComes(const test::TlsClientOptions& options) {
     test::TlsConnection connection(port_, options);
     connection.Send(Get("/how"));

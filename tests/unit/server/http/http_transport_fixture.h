@@ -37,14 +37,14 @@ class HttpTransportTest : public testing::Test {
   }
   static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
 
-  // Sends the header of a request whose body of `size` bytes is to follow. Returns true when the server waits for it.
+  // Sends the header of a request whose body has `size` bytes. Returns true if the server waits for the body.
   static bool BeginBody(test::RawConnection& connection, const std::string& path, size_t size) {
     connection.Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size,
                                  "\r\nExpect: 100-continue\r\n\r\n"));
     return absl::StartsWith(connection.ReadAnswers(1), "HTTP/1.1 100 ");
   }
 
-  // Sends all of `bytes` on a new connection and returns what comes until the server closes it, which it must.
+  // Sends `bytes` on a new connection. Returns all bytes until the server closes the connection, which it must do.
   std::string Exchange(const std::string& bytes) {
     test::RawConnection connection(port_);
     connection.Send(bytes);

@@ -14,7 +14,7 @@ class RerankBodyTest : public testing::Test {
  protected:
   static constexpr service::RequestLimits kLimits = {.max_query_tokens = 512, .max_top_k = 1000};
 
-  // Parses a body of a path of kRerankPaths.
+  // Parses a body for one of the paths in kRerankPaths.
   static absl::StatusOr<RerankBody> ParseFor(const char* path, const std::string& body) {
     return ParseRerankBody(body, *FindRerankPath(path), kLimits);
   }
@@ -31,7 +31,7 @@ class RerankBodyTest : public testing::Test {
     return std::string(request.status().message());
   }
 
-  // Returns a valid body with one member replaced. A null value takes the member out.
+  // Returns a valid body with one member replaced, or removed if `value` is null.
   static std::string With(const std::string& member, const nlohmann::json& value) {
     nlohmann::json body = {{"model", "c"}, {"query", {{0.5, 1}, {-1, 0}}}, {"documents", {"a", "b"}}};
     body[member] = value;

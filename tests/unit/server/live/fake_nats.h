@@ -1,5 +1,5 @@
-// A fake NATS server with one stream of JetStream in memory: listens on a free port, and can send a message so that its
-// end does not come while a client waits for it.
+// A fake NATS server with one JetStream stream in memory. It listens on a free port. It can send a message so slowly,
+// or so endlessly, that a waiting client does not get the message's end.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ class FakeNats {
   enum class Part {
     kNone,
     kGreeting,      // INFO, when a client connects
-    kStreamInfo,    // the answer to a question about the stream
-    kConsumer,      // the answer to a subscription's consumer
+    kStreamInfo,    // the answer to a request for the stream's info
+    kConsumer,      // the answer to the creation of a subscription's consumer
     kDelivery,      // a message of the stream
-    kAcknowledged,  // the answer to a message that was published
+    kAcknowledged,  // the answer to a published message
   };
-  // How the bytes of a spoilt message come.
+  // How the server sends the bytes of a spoilt message.
   enum class Manner {
     kStops,    // its first half, and then nothing
     kDrips,    // one byte per millisecond

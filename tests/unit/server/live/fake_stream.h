@@ -1,4 +1,5 @@
-// A stream in memory in place of NATS JetStream's, which can be away, lose messages and answers, and be made anew.
+// Replaces NATS JetStream by a stream in memory. The stream can be unavailable, lose messages and answers, and be
+// deleted and created again.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +20,21 @@ class FakeStreamServer {
  public:
   // How the server behaves from now on.
   struct Faults {
-    bool away = false;          // nothing answers
-    int lose_publishes = 0;     // this many of the next messages are lost on the way
+    bool away = false;          // no call is answered
+    int lose_publishes = 0;     // this many of the next messages never reach the stream
     bool lose_answers = false;  // acknowledgements are lost
-    bool refuse = false;        // messages are refused for lack of room
+    bool refuse = false;        // messages are refused because the stream is full
     int64_t max_message_bytes = 1 << 20;
   };
 
   std::unique_ptr<OrderedStream> Connect();
 
   void Set(const Faults& faults);
-  // Drops the first messages, up to and with `through`.
+  // Drops the messages up to and including `through`.
   void Drop(uint64_t through);
-  // Deletes the stream, and makes it anew without a message.
+  // Deletes the stream, and creates it again without messages.
   void MakeAnew();
-  // Loses the last messages, so that `last` is the last one.
+  // Loses all messages after `last`.
   void LoseBehind(uint64_t last);
   // Deletes a message, which leaves a gap.
   void Delete(uint64_t sequence);
@@ -41,7 +42,7 @@ class FakeStreamServer {
   void Add(std::string data);
 
   uint64_t num_messages() const;
-  uint64_t num_publishes() const;  // with those that were sent again, or lost
+  uint64_t num_publishes() const;  // including repeated and lost ones
 
  private:
   class Stream;

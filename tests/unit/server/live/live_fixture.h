@@ -28,10 +28,10 @@ namespace maxsim::live {
 
 using Outcome = store::WriteResult::Outcome;
 
-// Documents are known by a value: their rows, their length and their payload follow from it.
+// The value of each document, by id. A document's rows, length and payload follow from its value.
 using Documents = std::map<std::string, int64_t>;
 
-inline constexpr int32_t kDim = 8;  // FP16: 16 bytes a token
+inline constexpr int32_t kDim = 8;  // in FP16, 16 bytes per token
 
 store::Write Upsert(std::string_view id, int64_t value, uint64_t version = 0);
 store::Write Delete(std::string_view id, uint64_t version = 0);
@@ -48,11 +48,11 @@ void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
                       const std::optional<collection::CodesFormat>& codes = std::nullopt,
                       const std::vector<collection::Field>& fields = {});
 
-// Reads all documents that are alive, as a scan of the collection sees them, and checks that each is whole, that none
-// is there twice, that Find and the totals agree with them, and that codes are those of the documents, to the bit.
+// Reads all live documents, as a scan of the collection sees them. Checks that each document is complete and occurs
+// once, that Find and the totals agree with the documents, and that codes have the bits of the documents' codes.
 Documents Contents(const store::Collection& collection);
 
-// Returns the outcomes of results in a row: 'A'pplied, 'S'tale, 'N'ot found.
+// Returns one letter per result: 'A'pplied, 'S'tale or 'N'ot found.
 std::string Outcomes(const store::WriteResults& results);
 
 class LiveTest : public testing::Test {
@@ -62,7 +62,8 @@ class LiveTest : public testing::Test {
 
   // Makes the collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
   void Create(uint64_t remembered_bytes = collection::kRememberedBytes);
-  // Loads the collection, and makes its log if it has none. Reopen unloads it first, as the end of a process does.
+  // Loads the collection, and creates its log if it has none. Reopen() unloads the collection first, as if the process
+  // had ended.
   absl::Status TryOpen(const std::string& path, bool live = true);
   void Open();
   void Close() { store_.reset(); }
@@ -71,10 +72,10 @@ class LiveTest : public testing::Test {
   store::LiveDocuments& live() { return *live_; }
   std::shared_ptr<const store::Collection> Find() { return *store_->Find("c"); }
   Documents Now() { return Contents(*Find()); }
-  // Writes, and waits.
+  // Makes the writes, and waits for their results.
   absl::StatusOr<store::WriteResults> Write(std::vector<store::Write> writes);
   store::WriteResults MustWrite(std::vector<store::Write> writes);
-  // Compacts what is written.
+  // Compacts all writes so far. Fails the test if that is impossible.
   void MustCompact();
   // Waits until the condition holds. Returns false if it does not within kTestLimit.
   static bool Eventually(const std::function<bool()>& condition);

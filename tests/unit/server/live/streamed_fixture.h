@@ -1,4 +1,4 @@
-// Runs two servers of one collection, whose writes a fake stream orders.
+// Runs two servers of one collection. A fake stream orders their writes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ class StreamedTest : public testing::Test {
   static bool LiveIsConnected(Replica& replica) {
     return test::Eventually([&] { return replica.state().stream->connected; });
   }
-  // Waits until the reason why nothing can be written is one of this code.
+  // Waits until the replica refuses writes with a reason of this code. Returns the reason.
   static absl::Status WaitForRefusal(Replica& replica, absl::StatusCode code) {
     test::Eventually([&] { return replica.state().status.code() == code; });
     return replica.state().status;

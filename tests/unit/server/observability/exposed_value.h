@@ -1,4 +1,4 @@
-// Reads the metrics as a collector does.
+// Reads values from the text of the metrics, as a collector does.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace maxsim {
 
-// Returns the value of a series as the exposition shows it, or "" when it is not there.
+// Returns the value of a series as the exposition shows it, or "" if the series does not exist.
 inline std::string ValueOf(const Metrics& metrics, const std::string& series) {
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(metrics.Expose(), '\n'))) {
     if (line.rfind(series + " ", 0) == 0) return line.substr(series.size() + 1);

@@ -1,4 +1,4 @@
-// Answers requests by an engine, without a queue.
+// Answers requests with an engine, without a queue.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A collector in this process, which fails as it is told, and an exporter that sends spans to it.
+// A collector in this process, whose answers a test chooses, and an exporter that sends spans to the collector.
 #pragma once
 
 #include <array>
@@ -27,10 +27,11 @@ namespace collector_api = opentelemetry::proto::collector::trace::v1;
 
 inline const absl::Duration kPatience = absl::FromChrono(test::kTestLimit);
 
-// Keeps what it is sent, and answers with the statuses that it was given, one a call, then with OK.
+// Keeps the requests that it gets. Answers each call with the next of the statuses that the test gave, and then with
+// OK.
 class Collector : public collector_api::TraceService::Service {
  public:
-  // No call uses the members while they go.
+  // Ends all calls first, so that none uses a member that is being destroyed.
   ~Collector() override {
     if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_MONOTONIC));
     server_ = nullptr;
@@ -53,7 +54,7 @@ class Collector : public collector_api::TraceService::Service {
     return grpc::Status::OK;
   }
 
-  // `port` 0 picks a free one; returns the one it has.
+  // Listens on `port`, or on a free port if `port` is 0. Returns the port.
   int Open(int port = 0) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(), &port);

@@ -1,5 +1,5 @@
-// Keeps what a simulation knows of every job from outside of the dispatcher, and checks the promises that the
-// dispatcher makes.
+// Keeps a simulation's own record of every job, independent of the dispatcher, and checks the dispatcher's promises by
+// it.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@
 
 namespace maxsim::batching {
 
-// Holds what is known of one job from its arrival to its end.
+// The record of one job, from its arrival to its end.
 struct JobRecord {
   enum class State { kOffered, kRefused, kWaiting, kDropped, kRunning, kAnswered };
 
   State state = State::kOffered;
   uint64_t number = 0;
   uint64_t client = 0;
-  size_t line = 0;  // the number of its priority
+  size_t line = 0;  // number of the job's priority
   const void* collection = nullptr;
   uint64_t work = 0;
   uint64_t bytes = 0;
@@ -44,8 +44,8 @@ struct JobRecord {
   bool dead_before_end = false;  // it was cancelled or had expired by scored_end
 };
 
-// Each promise that is checked is a line in the code of ledger.cc, which names the bound and where it comes from. The
-// ledger keeps the first one that is broken; the run is to end then.
+// In ledger.cc, one line of code checks each promise. The line names the bound and the bound's source. The ledger keeps
+// the first broken promise, and the caller must then end the run.
 class Ledger {
  public:
   Ledger(const SchedulerOptions& options, int num_lanes, bool one_collection);
@@ -60,24 +60,25 @@ class Ledger {
   JobRecord& record(uint64_t number) { return records_[static_cast<size_t>(number)]; }
   void Own(const engine::Job* job, uint64_t number) { by_job_[job] = number; }
 
-  // Says that `record` is about to be offered: jobs that are displaced from now on are displaced for it.
+  // To be called before the dispatcher is offered `record`. If the dispatcher displaces jobs from now on, it does so in
+  // favour of this job.
   void Offered(JobRecord* record) { newcomer_ = record; }
-  // Notes that the call which was offered the job has accepted it (or, below, refused it).
+  // Notes that the dispatcher has accepted (or, below, refused) the offered job.
   void Accepted(JobRecord& record, absl::Time now);
   void Refused(JobRecord& record, const absl::Status& status, absl::Time now, bool stopping, bool lost);
-  // Notes what has left the dispatcher's queue unscored and waits for the reaper. To be called first after each call of
-  // the dispatcher, or ReaperTook where the reaper has taken those jobs.
+  // Notes the jobs that have left the dispatcher's queue unscored and wait for the reaper. Must be the first call of
+  // the ledger after each call of the dispatcher. If the reaper has taken the jobs, call ReaperTook instead.
   void SeeDropped(const std::vector<DroppedJob>& dropped, absl::Time now);
   void ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now);
-  // Checks that what the dispatcher says of itself is what has happened; to be called after each event.
+  // Compares the dispatcher's statistics with the ledger. To be called after each event.
   void Compare(const SchedulerStats& stats);
-  // Notes that a batch was taken by a thread whose clock showed `now`.
+  // Notes that a thread has taken a batch at the time `now`.
   void Taken(const Batch& batch, absl::Time now);
-  // Notes that a batch was scored, and what came of its jobs.
+  // Notes that a batch was scored, and the results of its jobs.
   void Scored(const Batch& batch);
-  // Notes that the `done` of a job was called.
+  // Notes that a job's `done` was called.
   void Answered(uint64_t number, const absl::Status& status, absl::Time now);
-  // Checks, when all has ended, that every job was answered or refused.
+  // Checks, after everything has ended, that every job was answered or refused.
   void Over(const Dispatcher& dispatcher, int64_t num_failed_by_stop);
 
   void Cancel(JobRecord& record, absl::Time now);
@@ -88,7 +89,7 @@ class Ledger {
   bool has_waiting() const { return total_.jobs > 0; }
   uint64_t num_waiting() const { return static_cast<uint64_t>(total_.jobs); }
   int64_t num_running() const { return running_; }
-  // Returns a waiting job to be cancelled, or null when none waits.
+  // Returns a waiting job for the caller to cancel, or null if no job waits.
   JobRecord* AnyWaiting(uint64_t random);
   const std::array<int64_t, 17>& answers() const { return answers_; }
   const std::array<int64_t, 17>& refusals() const { return refusals_; }
@@ -106,14 +107,14 @@ class Ledger {
   absl::flat_hash_map<const engine::Job*, uint64_t> by_job_;
   std::string broken_;
 
-  // Numbers of the jobs that wait, by line and client.
+  // Numbers of the waiting jobs, by line and client.
   std::array<std::map<uint64_t, std::set<uint64_t>>, 3> waiting_;
-  std::map<uint64_t, QueueSize> held_;  // what waits, by client
+  std::map<uint64_t, QueueSize> held_;  // size of the waiting jobs, by client
   QueueSize total_;
   int64_t queries_ = 0;
   int64_t running_ = 0;
   std::set<int> busy_lanes_;
-  size_t num_dropped_seen_ = 0;  // how many of those that wait for the reaper are noted
+  size_t num_dropped_seen_ = 0;  // number of noted jobs that wait for the reaper
   JobRecord* newcomer_ = nullptr;
 
   FairnessCheck fairness_;

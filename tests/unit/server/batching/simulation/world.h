@@ -1,5 +1,5 @@
-// Simulates one life of a dispatcher: threads, clients, a device and its failures. One thread runs it, time is a
-// number, and what happens when follows from a seed.
+// Simulates one life of a dispatcher with its threads and clients, and a device with its failures. The simulation runs
+// in one thread and in virtual time. A seed determines all events and their times.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@
 
 namespace maxsim::batching {
 
-// Says what a world is like. A world draws its options from its seed.
+// The properties of a world. A world draws them from its seed.
 struct WorldOptions {
   SchedulerOptions scheduler;
   int num_lanes = 1;
   // These options describe the traffic.
   uint64_t num_clients = 1;
-  bool one_collection = true;  // false: each client has one of several
-  int price_shape = 0;         // prices of jobs: 0 alike, 1 uniform, 2 over many orders of magnitude
+  bool one_collection = true;  // if false, each client uses one of several collections
+  int price_shape = 0;         // prices of jobs: 0 equal, 1 uniform, 2 over many orders of magnitude
   uint64_t price = 1000;
-  double load = 1;  // offered work over what the lanes can do
+  double load = 1;  // offered work divided by the work that the lanes can do
   bool one_priority = false;
   double deadline_share = 0;
   double cancel_share = 0;
@@ -46,7 +46,7 @@ struct WorldOptions {
   std::string ToString() const;
 };
 
-// Counts what has happened in worlds, so that a test can tell that a simulation came upon everything.
+// Counts the events in worlds, so that a test can check that a simulation has met every kind of event.
 struct Tally {
   int64_t steps = 0;
   int64_t jobs = 0;
@@ -82,7 +82,7 @@ class World {
     std::vector<DroppedJob> dropped = {};
   };
 
-  // Makes the next event happen. Returns false if there is none.
+  // Executes the next event. Returns false if there is none.
   bool Step();
   void StepLane(Thread& lane);
   void StepCaller();
@@ -103,7 +103,7 @@ class World {
 
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   bool Chance(double probability) { return Uniform() < probability; }
-  absl::Duration Latency();  // until a thread that is woken, or has something to do, runs
+  absl::Duration Latency();  // time until a thread runs after it was woken or got work
   absl::Duration Exponential(absl::Duration mean);
   uint64_t Price();
   absl::Status health() const { return lost_ ? absl::UnavailableError("lost") : absl::OkStatus(); }
@@ -123,11 +123,11 @@ class World {
   Thread reaper_;
   Thread caller_{.state = State::kIdle};  // the caller that scores a batch
   Thread stop_{.state = State::kIdle};
-  std::vector<std::pair<absl::Time, Wakeups>> in_flight_;  // notifications that are to be sent, and when
+  std::vector<std::pair<absl::Time, Wakeups>> in_flight_;  // notifications to send, with their times
   absl::Time next_arrival_;
   absl::Time next_cancel_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
-  int burst_ = 0;  // jobs that still come at once
+  int burst_ = 0;  // remaining jobs of a burst, which arrive without a pause
   bool stopping_ = false;
   bool rest_failed_ = false;
   bool lost_ = false;

@@ -1,4 +1,4 @@
-// Random counts and facets of a collection, beside those that come from looking at each document's payload.
+// Compares random calls of Count and Facets with counts made by reading each document's payload.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class FilteredCounts {
  public:
   explicit FilteredCounts(collection::RandomFilters* random) : random_(*random) {}
 
-  // Makes one random count and one random call of facets, and checks their answers.
+  // Makes one random call of Count and one of Facets, and checks their answers.
   void Check(const FilteredCollection& collection) {
     std::optional<collection::Filter> filter;
     if (random_.Below(5) != 0) filter = random_.Tree(1 + static_cast<int>(random_.Below(4)));
@@ -45,7 +45,7 @@ class FilteredCounts {
     ASSERT_NO_FATAL_FAILURE(ExpectFacets(collection, filter, facets, *answer));
   }
 
-  int num_cut() const { return num_cut_; }  // answers with fewer values than there are
+  int num_cut() const { return num_cut_; }  // answers that leave out some values
 
  private:
   template <typename Request>

@@ -1,4 +1,4 @@
-// Random requests with filters beside the same requests for the ids that match, and their comparison bit for bit.
+// Compares random requests with filters, bit for bit, with the same requests for lists of the matching ids.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace maxsim::service {
 
-// A document of a collection as a test knows it.
+// A document of a collection, with the test's own copy of its values.
 struct FilteredDocument {
   std::string string_id = {};  // or int_id, as the collection has them
   int64_t int_id = 0;
@@ -27,7 +27,7 @@ struct FilteredDocument {
   std::shared_ptr<const collection::FilterMeaning> meaning;
 };
 
-// The documents that are alive, by position, and the collection that has them.
+// The live documents, by position, and the collection that has them.
 struct FilteredCollection {
   std::shared_ptr<const store::Collection> collection;
   std::vector<FilteredDocument> documents;
@@ -45,13 +45,13 @@ inline void AddId(const FilteredCollection& collection, uint64_t document, v1::C
   }
 }
 
-// A request, and the same one for what matches its filter.
+// A request with a filter, and the same request with a list of the matching ids.
 struct FilteredPair {
   collection::Filter filter;
   v1::RerankRequest filtered;
   v1::RerankRequest listed;
-  // For each query, what the positions of the listed answer are in the filtered one. Empty where nothing matches and no
-  // id is unknown: then the listed request does not have the query.
+  // For each query, maps positions of the answer for listed ids to positions of the answer with the filter. Empty if no
+  // document matches and no id is unknown, because the request with listed ids leaves this query out.
   std::vector<std::vector<uint64_t>> positions;
 };
 
@@ -59,8 +59,8 @@ class FilteredRequests {
  public:
   FilteredRequests(collection::RandomFilters* random, engine::Engine* engine) : random_(*random), engine_(*engine) {}
 
-  // Answers some random requests together, one for each element of `collections`, which are of one generation, and
-  // compares each with the answer for the matching ids.
+  // Answers random requests in one batch, one request for each element of `collections` (all of one generation).
+  // Compares each answer with the answer for the matching ids.
   void Check(const std::vector<const FilteredCollection*>& collections) {
     std::vector<FilteredPair> pairs;
     std::vector<AskedRequest> together;
@@ -96,7 +96,8 @@ class FilteredRequests {
  private:
   uint64_t Below(uint64_t end) { return random_.Below(end); }
 
-  // The whole collection, or a list of ids with repeated and unknown ones. `documents` gets those of the list.
+  // Sets the candidates to the whole collection, or to a list of ids with repeated and unknown ids. `documents` gets
+  // the numbers of the listed documents.
   void FillCandidates(const FilteredCollection& collection, v1::Candidates& candidates,
                       std::vector<uint64_t>& documents) {
     documents.clear();
@@ -169,7 +170,7 @@ class FilteredRequests {
       ASSERT_EQ(std::bit_cast<uint32_t>(actual.scores(i)), std::bit_cast<uint32_t>(expected.scores(i))) << i;
       expected.set_positions(i, positions[expected.positions(i)]);
     }
-    // Ids, positions, payloads, alignments, what is missing and the refinement.
+    // Compares ids, positions, payloads, alignments, missing ids and the refinement.
     ASSERT_EQ(actual.SerializeAsString(), expected.SerializeAsString())
         << actual.ShortDebugString().substr(0, 2000) << "\n"
         << expected.ShortDebugString().substr(0, 2000);

@@ -1,4 +1,4 @@
-// Random requests with group_by beside the groups that are made of a plain request's whole ranking, bit for bit.
+// Compares random requests with group_by, bit for bit, with the groups made from a plain request's whole ranking.
 #pragma once
 
 #include <gtest/gtest.h>

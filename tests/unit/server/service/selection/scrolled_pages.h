@@ -1,4 +1,4 @@
-// Scrolls through all pages of a snapshot, beside the sorted ids of the documents that match.
+// Scrolls through all pages of a snapshot, and compares them with the sorted ids of the matching documents.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class ScrolledPages {
  public:
   explicit ScrolledPages(collection::RandomFilters* random) : random_(*random) {}
 
-  // Scrolls with a random filter and a random number of documents a page.
+  // Scrolls with a random filter and a random number of documents per page.
   void Check(const FilteredCollection& collection) {
     std::optional<collection::Filter> filter;
     if (random_.Below(4) != 0) filter = random_.Tree(1 + static_cast<int>(random_.Below(4)));
