@@ -64,7 +64,8 @@ TEST_F(EndOfMemoryDeathTest, AnAbortWithoutMemorySaysSo) {
       "^out_of_memory: a library aborted, and the system gives no memory: the process ends\n$");
 }
 
-// Writes where a library would that does not check what malloc returned. The compiler must not see that it is null.
+// Writes through a null pointer, as a library would that does not check the result of malloc. The compiler must not see
+// that the pointer is null.
 void UseNull() {
   volatile int* volatile memory = nullptr;
   memory[8] = 1;

@@ -1,4 +1,4 @@
-"""report.py: what it makes of a small JSON, and that docs/performance is what it makes."""
+"""Tests report.py: its output for a small JSON file, and that docs/performance is its output."""
 
 import json
 import pathlib

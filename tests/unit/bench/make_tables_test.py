@@ -1,4 +1,4 @@
-"""bench/serving/cases/make_tables.py: what it says of a row, and that docs/performance/serving.md is what it makes."""
+"""Tests bench/serving/cases/make_tables.py: the text of a row, and that docs/performance/serving.md is its output."""
 
 import json
 import os

@@ -29,7 +29,7 @@ class FakeClock final : public Clock {
   std::vector<absl::Duration> sleeps_;
 };
 
-// Answers what it is told, attempt by attempt; the last answer repeats.
+// Answers the attempts with the given answers, one per attempt. The last answer repeats.
 class FakeTransport {
  public:
   explicit FakeTransport(std::vector<AttemptResult> answers) : answers_(std::move(answers)) {}
@@ -150,7 +150,7 @@ TEST(RetryTest, NeverSleepsToTheDeadlineOrPastIt) {
   RetryOptions options;
   options.max_attempts = 100;
   options.initial_backoff = options.max_backoff = absl::Milliseconds(100);
-  // Attempts end at 10, 120 and 230 ms; the next would begin at 330 ms.
+  // Attempts end at 10, 120 and 230 ms. A fourth attempt would begin at 330 ms.
   CallRun run = RunCall({Unavailable()}, options, absl::Milliseconds(330), Middle, absl::Milliseconds(10));
   EXPECT_EQ(run.calls, 3);
   EXPECT_EQ(run.status, absl::UnavailableError("draining"));

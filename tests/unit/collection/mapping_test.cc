@@ -99,7 +99,7 @@ TEST_P(MappedShardTest, TruncationIsAnErrorThatNamesTheFileAndNoSignal) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr(Cat("now ", length))));
     ExpectOwnIdsOffsetsAndPayloads(*shard);
-    // Bytes that came back may not be those that were lost in between.
+    // After the file was shortened and grew again, its bytes may differ from the lost bytes.
     WriteBytes(path_, bytes);
     EXPECT_EQ(shard->Check().code(), absl::StatusCode::kDataLoss);
     const std::shared_ptr<Shard> again = Open(Access::kMapped);

@@ -1,4 +1,4 @@
-// Tests shards and manifests of residual codes: what is read, what is refused, and what verify finds.
+// Tests shards and manifests of residual codes: reads, errors for invalid files, and the errors that verify finds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ RandomDocuments Documents(ScalarType type) {
 
 std::string Folder(const std::string& name) { return testing::TempDir() + "/residual_shard_test-" + name; }
 
-// Returns what ParseShard says of a residual4 shard after `change`.
+// Applies `change` to a residual4 shard. Returns the result of ParseShard.
 std::string Refusal(const std::function<void(std::vector<ShardTensor>& tensors)>& change) {
   std::vector<ShardTensor> tensors = test::ResidualTensors(Documents(ScalarType::kResidual4), "doc-");
   change(tensors);

@@ -1,4 +1,4 @@
-// Tests whole shard files: what is built reads back, and damage is found or harmless.
+// Tests whole shard files: a built shard is read back unchanged, and damage is found or has no effect.
 #include "collection/shard.h"
 
 #include <unistd.h>
@@ -34,7 +34,7 @@ float ValueOf(const DocumentsView& documents, int64_t element) {
   return value;
 }
 
-// Reads everything that accessors reach, so that sanitizers see a read outside of the file.
+// Reads all bytes that the accessors return, so that a sanitizer notices reads outside of the file.
 uint64_t Touch(const ShardContents& shard) {
   uint64_t sum = 0;
   const DocumentsView documents = shard.documents();
@@ -121,7 +121,8 @@ class DamageTest : public ::testing::TestWithParam<IdType> {
     buffer_.reset(static_cast<char*>(std::aligned_alloc(4096, 65536)));
   }
 
-  // Returns the parser's view of `bytes`, which ends where they end, so that a sanitizer sees the first byte too far.
+  // Parses a copy of `bytes` in memory that ends with the last byte, so that a sanitizer notices a read of even one
+  // byte more.
   absl::StatusOr<ShardContents> Parse(const std::string& bytes) {
     buffer_.reset(static_cast<char*>(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64 + 64)));
     std::memcpy(buffer_.get(), bytes.data(), bytes.size());

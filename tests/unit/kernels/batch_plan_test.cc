@@ -110,7 +110,7 @@ TEST(ListPassesTest, SaysWhenTheCandidatesOfOnePositionDoNotFitTogether) {
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 11, .documents = 100}));
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 100, .documents = 3}));
   EXPECT_TRUE(plan.Plan(both, offsets.data(), {.rows = 12, .documents = 4}));
-  // Where six rows fit, the second list needs two passes by itself.
+  // If six rows fit into a pass, the second list alone needs two passes.
   EXPECT_TRUE(plan.Plan({&both[1], 1}, offsets.data(), {.rows = 6, .documents = 100}));
   EXPECT_EQ(plan.passes().size(), 2u);
 }

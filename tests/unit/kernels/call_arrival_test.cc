@@ -22,7 +22,8 @@ TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
       std::vector<DeviceScored> results(count, {1.5f, 7});
       CallTimes times = kTimes;
       CallArrival arrival(absl::MakeSpan(results), &times);
-      // These are indices of words in the order in which they are written; the last four are the times.
+      // Indices of the words, shuffled into the order in which they are written. The four largest indices are the
+      // times.
       std::vector<size_t> words(count + 4);
       for (size_t i = 0; i < words.size(); ++i) words[i] = i;
       std::shuffle(words.begin(), words.end(), random);

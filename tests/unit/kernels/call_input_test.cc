@@ -29,8 +29,7 @@ class CallInputTest : public testing::Test {
     std::iota(ordinals_.begin(), ordinals_.end(), 0u);
   }
 
-  // Adds a query to the call. Its candidates are the first `num_candidates` documents, or all documents where that is
-  // 0.
+  // Adds a query to the call. Its candidates are the first `num_candidates` documents, or all documents if that is 0.
   void Add(int32_t num_tokens, int64_t num_candidates) {
     Query query;
     query.tokens = tokens_.data();
@@ -128,7 +127,7 @@ TEST_F(CallInputTest, OtherListsDoNot) {
   EXPECT_EQ(input_.Pattern(0, 70, 0).regular, 70u) << "as far as they are equal";
 
   Clear();
-  Add(600, 70);  // three row tiles of one list, and then others
+  Add(600, 70);  // three row tiles of one list, before other lists
   Add(200, 70);
   EXPECT_EQ(Plan().Pattern(0, 70, 0).regular, 0u) << "at unequal distances";
 
@@ -138,7 +137,7 @@ TEST_F(CallInputTest, OtherListsDoNot) {
   EXPECT_EQ(Plan().Pattern(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
 }
 
-// An order is made of all candidates of a call at once, and each list's order is a part of it.
+// All candidates of a call are ordered in one step. Each list's order is a part of the result.
 TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).unit_octets > 0; };
   Add(600, 70);  // three row tiles of one list

@@ -1,4 +1,4 @@
-// Tests what is particular to the CPU backend. What it has in common with others is in cpu_contract_test.
+// Tests the behaviour that only the CPU backend has. cpu_contract_test tests the behaviour of all backends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ TEST(CpuBackendTest, TakesTheBestInstructionSetAndEveryCoreByDefault) {
   EXPECT_GE((*backend)->info().parallelism, 1);
 }
 
-// Calls cannot be interrupted, so that shutdowns and deadlines wait for one to end.
+// A call cannot be interrupted, so shutdowns and deadlines must wait for its end.
 TEST(CpuBackendTest, WantsCallsThatEndSoon) {
   const auto most = [](int num_threads) {
     return (*CreateCpuBackend({.num_threads = num_threads, .isa = ""}))->info().max_call_work;

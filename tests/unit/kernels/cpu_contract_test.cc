@@ -26,7 +26,7 @@ std::vector<std::string> Isas() {
 
 class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, test::ContractCase>> {
  protected:
-  // There are more threads than cores, so that work is claimed in another order each time.
+  // There are more threads than cores, so that the threads claim work in a different order each time.
   static constexpr int kNumThreads = 3;
 
   Backend& backend() {

@@ -1,4 +1,5 @@
-// Tests what the process may use of its machine, read from control groups as systems and containers lay them out.
+// Tests how the process reads from control groups, in the layouts of systems and containers, how much of the machine it
+// may use.
 #include "kernels/cpu/machine.h"
 
 #include <gtest/gtest.h>
@@ -65,8 +66,8 @@ TEST_F(CgroupTest, WithoutLimitsThereAreNone) {
   EXPECT_FALSE(limits.memory_bytes || limits.free_memory_bytes || limits.cpus);
 }
 
-// Under a limit of 64 GiB a collection of 25 GiB has been read into memory, so that its files are in the page cache,
-// too.
+// The limit is 64 GiB. The process has read a collection of 25 GiB into memory, so the page cache has its files as
+// well.
 TEST_F(CgroupTest, PageCacheOfFilesThatWereReadIsFree) {
   Write("/proc/self/cgroup", "0::/\n");
   WriteGroup("", 65536, 51200, 25600);

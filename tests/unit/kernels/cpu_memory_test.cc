@@ -1,5 +1,5 @@
-// Tests the host memory that calls take: how much stays, and what happens when there is none. The tests have a program
-// of their own, since they count through operator new.
+// Tests the host memory of calls: how much an executor keeps, and calls without memory. The tests are a separate
+// program, because they replace operator new to count allocations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -83,7 +83,7 @@ TEST_F(CpuMemoryTest, SelectionsOfManyResultsAreGivenBack) {
   std::vector<std::vector<Scored>> results;
   ASSERT_TRUE(TopK(&results).ok());
   const int64_t result_bytes = kNumQueries * 10'000 * static_cast<int64_t>(sizeof(Scored));
-  // Results hold the memory for what they return, and no more.
+  // Results hold only the memory for the returned documents.
   for (const std::vector<Scored>& result : results) {
     EXPECT_EQ(result.size(), 10'000u);
     EXPECT_EQ(result.capacity(), 10'000u);

@@ -16,7 +16,7 @@ using Key = DocumentCache::Key;
 constexpr int64_t kBegin = 1000;
 constexpr int64_t kCapacity = 32 * 1000;
 
-// Offers a document up to twice, since the first miss does not admit one, and returns its offset.
+// Offers a document up to twice, because the cache does not admit a document at its first miss. Returns its offset.
 std::optional<int64_t> AdmitTwice(DocumentCache& cache, const Key& key, int64_t bytes, int64_t alignment = 1) {
   if (const auto offset = cache.Admit(key, bytes, alignment)) return offset;
   return cache.Admit(key, bytes, alignment);
@@ -34,7 +34,7 @@ TEST(DocumentCacheTest, AdmitsADocumentAtItsSecondMiss) {
   EXPECT_EQ(cache.Find({1, 8}), std::nullopt);
 }
 
-// Documents never overlap, are aligned and inside the region, whatever comes and goes.
+// For any sequence of documents, cached documents are aligned, inside the region, and do not overlap.
 TEST(DocumentCacheTest, HeldDocumentsNeverShareMemory) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

@@ -1,4 +1,4 @@
-// Tests that the lengths of appended documents are what a look at all of them says.
+// Compares the statistics of appended documents' lengths with those computed from all documents.
 #include "kernels/plan/document_lengths.h"
 
 #include <gtest/gtest.h>

@@ -156,7 +156,7 @@ TEST(PlanTest, ShortQueriesTakeShortTilesAndStackedOnesWideOnes) {
   EXPECT_EQ(tile(128, {{2, 1000}}), ScoreTile::kRows64);
   EXPECT_EQ(tile(128, {{4, 1000}}), ScoreTile::kRows128);
   EXPECT_EQ(tile(128, {{32, 1000}}), ScoreTile::kRows128);
-  // The 32 short queries with lists of their own have nothing to stack.
+  // Each of the 32 short queries has its own list, so no two queries can be stacked.
   EXPECT_EQ(tile(128, std::vector<QueryGroupShape>(32, {1, 1000})), ScoreTile::kRows32);
   EXPECT_EQ(PlanScore(ScalarType::kF32, 128, {{32, 1000}}, kH200)->tile, ScoreTile::kRows32);
 }
@@ -178,7 +178,7 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   DeviceLimits limits = kHopper;
   limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kWide256));
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, limits)->tile, ScoreTile::kWide128);
-  // A plan has one thread block for a multiprocessor, and fewer where there are fewer documents and row tiles.
+  // A plan has one thread block per multiprocessor, or fewer if there are fewer documents and row tiles.
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, kHopper)->grid(), kHopper.num_sms);
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
@@ -201,7 +201,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   EXPECT_EQ(tile(kF16, 128, {12, 700}, 290), ScoreTile::kWide256);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/6, 64, /*packed_query_tiles=*/2}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/64, 1000, /*packed_query_tiles=*/16}, 60), ScoreTile::kWide256);
-  // Where thread blocks of the stream kernel claim what they score, it takes longer.
+  // The stream kernel takes longer if its thread blocks claim documents.
   EXPECT_EQ(tile(kF16, 128, {2, 132}, 800), ScoreTile::kWide128);
   EXPECT_EQ(tile(kF16, 128, {2, 133}, 800), ScoreTile::kStream32);
   // Half the bytes take half the time; query rows in shared memory take longer.
@@ -260,7 +260,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   DeviceLimits no_maps = kHopper;
   no_maps.tensor_maps = false;
   EXPECT_EQ(PlanScore(ScalarType::kF16, 768, {{32, 1000}}, no_maps)->tile, ScoreTile::kRows128);
-  // The query tile stays in shared memory where three stages fit beside it.
+  // The query tile stays in shared memory if three stages fit next to it.
   EXPECT_TRUE(plan(256, 8).query_resident);
   EXPECT_EQ(plan(256, 8).stages, 4);
   EXPECT_FALSE(plan(257, 8).query_resident);
@@ -293,7 +293,7 @@ TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   EXPECT_EQ(tile(4065, {{1, 1000}}, kHopper), ScoreTile::kRows32) << "no room for a ring";
 }
 
-// Short queries over the same documents take fewer row tiles where a kernel can sum them apart.
+// Short queries over the same documents need fewer row tiles if a kernel can sum them separately.
 TEST(PlanTest, ShortQueriesShareQueryTilesOfWideAndDeepKernels) {
   EXPECT_EQ(PackedRows(1), 8);
   EXPECT_EQ(PackedRows(8), 8);

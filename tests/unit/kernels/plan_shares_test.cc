@@ -160,8 +160,8 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   };
   const auto team_blocks = [&](auto... arguments) { return shares(arguments...).team_blocks; };
   ASSERT_EQ(kHopper.num_sms, 132);
-  // Equal long documents have teams where there are fewer than thread blocks, or where some blocks would have one more
-  // than others.
+  // Long documents of equal length get teams if there are fewer documents than thread blocks, or if some thread blocks
+  // would get one document more than others.
   EXPECT_EQ(team_blocks(128, 10, 1030, 0), 132);
   EXPECT_EQ(team_blocks(128, 10, 100, 0), 1) << "too short";
   EXPECT_EQ(team_blocks(128, 130, 1030, 0), 1) << "nearly one a block";
@@ -176,7 +176,7 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   EXPECT_EQ(team_blocks(128, 1000, 121, 50), 1) << "passages";
   EXPECT_EQ(team_blocks(128, 1000, 121, 140), 6) << "22 teams, which divide the grid, where 16 would do";
   EXPECT_EQ(team_blocks(128, 1000, 376, 629), 6) << "claims would leave a long document";
-  // A tuning switches teams on or off, but not on where they cannot be made.
+  // A tuning can switch teams on or off. It cannot switch them on if teams are impossible.
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{}, /*regular=*/0), 1) << "lists of different lengths";
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.teams = 0}), 1);
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.assigned_percent = 100}), 1);
@@ -251,7 +251,7 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   EXPECT_FALSE(shares(768, 1000, 43).all_assigned()) << "bytes matter";
   EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_assigned()) << "claims take longer than they save";
   EXPECT_FALSE(shares(128, 7 * grid, 629).all_assigned());
-  // Large shares keep back what the spread takes, but not less than those of equal documents.
+  // Large shares keep back as much work as the spread of lengths takes, and at least as much as with equal documents.
   const StreamShares large = shares(128, 20000, 629);
   EXPECT_NEAR(static_cast<double>(large.total - large.assigned), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
   EXPECT_EQ(shares(128, 1000000, 629).assigned, shares(128, 1000000, 0).assigned);

@@ -1,4 +1,4 @@
-// Tests what a build refuses of values, shapes and ids, and how it rounds values.
+// Tests which values, shapes and ids a build refuses, and how it rounds values.
 #include "collection/build/builder.h"
 
 #include <limits>
@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Stage = BuildProgress::Stage;
 
-// Values that cannot be stored are refused, and the error says where they are.
+// A build refuses values that it cannot store, and the error names their place.
 TEST(BuilderTest, UnusableValuesAreRefusedWithRowColumnAndDocument) {
   struct Case {
     float value;

@@ -193,7 +193,7 @@ TEST(BuilderTest, AProcessThatDiesAnywhereLeavesAFolderThatTheNextBuildCleans) {
     ASSERT_EQ(WEXITSTATUS(status), 7);
     const int64_t generation = ReadManifest(folder.path())->generation;
     ExpectServes(folder.path(), generation == 1 ? before : after, generation);
-    // A smaller build follows. No file of the dead build may be left beside it.
+    // A smaller build follows. Afterwards no file of the killed build may be left in the folder.
     ASSERT_TRUE(BuildSmall(NumberedCollection(2), options).ok());
     ExpectServes(folder.path(), NumberedCollection(2), generation + 1);
     for (const std::string& file : FilesIn(folder.path())) {

@@ -1,5 +1,5 @@
-// Tests what stands where a file should be: pipes, sockets, devices, links. Nothing waits for them, and nothing is
-// written through them. Tests as well what is shown on the terminal of a file's own text.
+// Tests pipes, sockets, devices and links in the place of files: no program waits for them or writes through them. Also
+// tests how programs print a file's text on the terminal.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -155,7 +155,7 @@ TEST_F(OddFilesTest, AGenerationWhoseFolderCannotBeSynchronisedIsPublishedWithAW
   struct stat info;
   ASSERT_EQ(::stat(out_.c_str(), &info), 0);
   failing_folder = info.st_ino;
-  // The synchronisation before the rename succeeds, and the one after it fails.
+  // The sync before the rename succeeds, and the sync after the rename fails.
   folder_syncs_left = 1;
   const shard_tool::Outcome outcome = shard_tool::RunShard(BuildArguments());
   folder_syncs_left = -1;
@@ -167,7 +167,7 @@ TEST_F(OddFilesTest, AGenerationWhoseFolderCannotBeSynchronisedIsPublishedWithAW
   EXPECT_THAT(FilesIn(out_), ::testing::Contains("shard-000002-00000.safetensors"));
   EXPECT_THAT(FilesIn(out_), ::testing::Contains("shard-000001-00000.safetensors"));
 
-  // Before the rename nothing is published, so that the build has failed.
+  // The failure comes before the rename. So nothing is published, and the build fails.
   folder_syncs_left = 0;
   EXPECT_EQ(shard_tool::RunShard(BuildArguments()).code, 1);
   folder_syncs_left = -1;

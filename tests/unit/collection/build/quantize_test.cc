@@ -1,4 +1,4 @@
-// Tests i8 collections: how they are built, how they are made from others, and what that does to rankings.
+// Tests i8 collections: builds, conversions from other collections, and the effect of quantisation on rankings.
 #include "collection/build/quantize.h"
 
 #include <algorithm>

@@ -195,7 +195,7 @@ TEST_F(QuantizedImportTest, F8MayHaveScalesAndNoNaN) {
               HasSubstr("tokens: row 2, column 3 (token 0 of document 1, id 1): nan is not finite"));
 }
 
-// The values that an i8 shard stands for come back. Its rotated rows would be other vectors.
+// An import of an i8 shard must rotate its rows back, because the shard's rotated rows are other vectors.
 TEST_F(QuantizedImportTest, AShardOfOurOwnIsRotatedBack) {
   SmallCollection collection;
   collection.dim = 20;

@@ -1,4 +1,4 @@
-// Codes of collections that are there, and what a failure leaves.
+// Tests adding codes to existing collections, and the files that a failure leaves.
 #include "collection/build/encode.h"
 
 #include <sys/wait.h>
@@ -172,7 +172,8 @@ TEST_F(EncodeTest, WhatAKilledEncodingLeavesTheNextOneRemoves) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // The second shard's codes are under way then: the first one's are complete, and no manifest names them.
+    // At this point the first shard's codes are complete, the second shard's are being written, and no manifest names
+    // them.
     const auto ignored = EncodeCollection({.folder = folder_.path(), .codes = {.planes = 4}, .num_threads = 1},
                                           [](const BuildProgress& progress) {
                                             if (progress.shards_done == 1) ::kill(::getpid(), SIGKILL);

@@ -88,7 +88,8 @@ TEST(KeptCodesTest, AQuantizedCollectionHasCodesOfItsOwn) {
 
 class LiveCodesTest : public ::testing::TestWithParam<ScalarType> {
  protected:
-  // Encodes the collection. Closes its log meanwhile, because EncodeCollection must have the log to itself.
+  // Adds codes to the collection. Closes the log first and opens it again afterwards, because EncodeCollection needs
+  // the log for itself.
   EncodeResult Encode(int planes) {
     model_.Close();
     const auto result = EncodeCollection({.folder = folder_.path(), .codes = {.planes = planes, .factors = true}});

@@ -113,7 +113,7 @@ class ShardCodesTest : public ::testing::Test {
     return ShardCodes::Open(folder_.path(), manifest_, manifest_.shards[0], planes, access, check_checksum);
   }
 
-  // Writes a file of codes, and makes the manifest agree with its size and, unless told otherwise, its bytes.
+  // Writes a file of codes. Changes the manifest to state the file's size and, by default, its checksum.
   void Write(size_t file, const std::string& bytes) {
     WriteBytes(PathOf(file), bytes);
     CodeFileEntry& entry = manifest_.shards[0].code_files[file];
@@ -225,7 +225,7 @@ TEST_F(ShardCodesTest, FlippedBitsAreFoundByTheChecksumAndNeverCrash) {
     const std::string bytes = ReadBytes(PathOf(file));
     for (int round = 0; round < (test::kSanitized ? 60 : 300); ++round) {
       std::string changed = bytes;
-      // Half of them in the header, whose length the first bytes say.
+      // Half of the changed bytes are in the header, whose length is in the first bytes.
       const size_t at = random() % (round % 2 == 0 ? 900 : bytes.size());
       changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
       WriteBytes(PathOf(file), changed);

@@ -8,7 +8,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Returns `count` values of the first system, and those of the second, which are larger by difference(i) / 100.
+// Returns `count` values for each of two systems. Value i of the second system is larger by difference(i) / 100.
 template <typename Difference>
 std::pair<std::vector<double>, std::vector<double>> Values(int count, Difference difference) {
   std::pair<std::vector<double>, std::vector<double>> values;
@@ -19,7 +19,7 @@ std::pair<std::vector<double>, std::vector<double>> Values(int count, Difference
   return values;
 }
 
-// The p-values of this test are those of SciPy 1.17.1: scipy.stats.ttest_rel(b, a), and permutation_test of the mean
+// The expected p-values come from SciPy 1.17.1: scipy.stats.ttest_rel(b, a), and permutation_test of the mean
 // difference with permutation_type='samples' and n_resamples=inf.
 TEST(ComparePairedTest, AFewQueriesHaveThePValuesOfSciPy) {
   const std::vector<double> a = {0.31, 0.52, 0.00, 0.77, 0.64, 0.25, 0.90, 0.43, 0.18, 0.55, 0.70, 0.36};
@@ -73,7 +73,8 @@ TEST(ComparePairedTest, DrawnSignsComeCloseToTheExactPValue) {
 }
 
 TEST(ComparePairedTest, OneMoreDifferenceThanAreCountedIsDrawn) {
-  // All differences have one sign: 2 of 2^21 assignments are as far from 0, and hardly one of them is drawn.
+  // All differences have the same sign. Only 2 of the 2^21 assignments of signs are as far from 0, and the random draws
+  // almost never meet one of them.
   const auto [a, b] = Values(21, [](int i) { return i * 7 % 11 + 1; });
   const PairedTest test = ComparePaired(a, b, 0);
   EXPECT_FALSE(test.is_exact);

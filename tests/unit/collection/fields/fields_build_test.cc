@@ -1,4 +1,5 @@
-// Collections with fields: what a build writes, what keeps it, and what checks it.
+// Tests collections with fields: the files that a build writes, the operations that keep them, and the verifier's
+// checks.
 #include <string>
 #include <vector>
 

@@ -16,7 +16,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the payload of a document in one of several collections that are hard to bound.
+// Returns the payload of a document in one of several collections whose indexes are hard to bound in size.
 std::string PayloadOf(int shape, int document, RandomFilters& random) {
   switch (shape) {
     case 0:
@@ -65,7 +65,7 @@ TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
   }
 }
 
-// One document in 16 has a value: then the prefixes of the sorted values take as much of each as the bitmap does.
+// If one document in 16 has a value, the prefixes of the sorted values take as much memory as the bitmap.
 TEST(FieldIndexTest, PrefixesAreWithinTheBoundOfTheDocuments) {
   const std::vector<Field> fields = {{"year", FieldKind::kInteger, "year"}};
   constexpr int64_t kDocuments = 65'536;
@@ -80,7 +80,7 @@ TEST(FieldIndexTest, PrefixesAreWithinTheBoundOfTheDocuments) {
             kMaxIndexBytesPerField + kDocuments / 16 * MaxIndexBytes({FieldValue(int64_t{2020})}));
 }
 
-// Terms of few documents are lists, those of many are bitmaps.
+// The index stores a term of few documents as a list, and a term of many as a bitmap.
 TEST(FieldIndexTest, DocumentsOfATermAreCountedInAMask) {
   const std::vector<Field> fields = {{"tags", FieldKind::kKeywords, "tags"}};
   constexpr uint32_t kDocuments = 3'000;

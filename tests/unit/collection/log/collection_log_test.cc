@@ -56,7 +56,7 @@ TEST_F(CollectionLogTest, BeginsBehindTheWritesThatShardsHoldAlready) {
   Open();
   EXPECT_EQ(log_->first_sequence(), 40);
   EXPECT_EQ(ReadMarked(*log_, 40, 2).value_or(0), 45);
-  // The first sequence applies only to a new log: one that exists keeps its own.
+  // The first sequence applies only to a new log. An existing log keeps its own.
   log_.reset();
   opened = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate, 60);
   ASSERT_TRUE(opened.ok()) << opened.status();

@@ -43,8 +43,8 @@ Appender StartAppender(const std::string& folder, int num_tokens, int batch) {
   return {pid, ends[0]};
 }
 
-// Waits for the first acknowledgement and `time` more, kills the process, and returns the last sequence that it had
-// written to the pipe.
+// Waits for the first acknowledgement, and then for `time`. Kills the process. Returns the last sequence that the
+// process has written to the pipe.
 uint64_t KillAfter(const Appender& appender, std::chrono::microseconds time) {
   pollfd ready{appender.fd, POLLIN, 0};
   poll(&ready, 1, static_cast<int>(std::chrono::milliseconds(test::kTestLimit).count()));

@@ -1,4 +1,5 @@
-// Changes bytes of a log's files: what is lost is said, with the sequence from which on, and nothing is invented.
+// Changes bytes of a log's files. If writes are lost, the error names the first lost sequence, and no write is
+// invented.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -24,7 +25,8 @@ constexpr uint64_t kRecords = 60;
 
 class LogDamageTest : public ::testing::Test {
  protected:
-  // Each record is a batch of its own. `flushed`: they lie in blob files and tables, not in the write-ahead log.
+  // Writes each record as a separate batch. If `flushed`, the records are in blob files and tables, otherwise in the
+  // write-ahead log.
   void Make(bool flushed) {
     auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate);
     ASSERT_TRUE(log.ok()) << log.status();
@@ -98,7 +100,7 @@ TEST_F(LogDamageTest, TakesNoDamagedLengthForAWriteThatACrashCutOff) {
   int lost = 0;
   for (int round = 0; round < 150; ++round) {
     std::string bytes = whole;
-    // The last pages are where a length that is too large looks like the end of the file.
+    // In the last pages, a length that is too large looks like the end of the file.
     const size_t from = round % 2 == 0 ? 0 : bytes.size() - std::min<size_t>(bytes.size(), 30'000);
     bytes[from + random() % (bytes.size() - from)] ^= static_cast<char>(1 << random() % 8);
     WriteBytes(path, bytes);
@@ -118,7 +120,7 @@ TEST_F(LogDamageTest, DropsAWriteThatACrashCutOff) {
   Make(/*flushed=*/false);
   const std::string path = FindFile(".log");
   const std::string whole = ReadBytes(path);
-  // Bytes after the last acknowledged write: the beginning of a write that was never synchronised.
+  // Adds bytes after the last acknowledged write, as if the beginning of an unsynced write had reached the file.
   WriteBytes(path, whole + whole.substr(whole.size() - 2100, 700));
   const auto read = OpenAndRead();
   ASSERT_TRUE(read.ok()) << read.status();

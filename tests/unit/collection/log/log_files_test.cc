@@ -45,7 +45,7 @@ class LogFilesTest : public ::testing::Test {
     Keep(kDropped);
   }
 
-  // Makes a log whose only tables are those that the second start has made from the first one's write-ahead log.
+  // Makes a log with only those tables that the second start made from the write-ahead log of the first start.
   void MakeNew() {
     Append(30);
     Append(1);
@@ -102,7 +102,7 @@ class LogFilesTest : public ::testing::Test {
     WriteBytes(PathOf(name), bytes);
   }
 
-  // Opens the log and compares everything. Returns the first error that a user of the log would get, or OK.
+  // Opens the log and compares all records. Returns the first error that a user of the log would get, or OK.
   absl::Status ReadAll() {
     auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
     log_was_opened_ = log.ok();

@@ -1,4 +1,5 @@
-// The disk space of a log: how it is given back, kept for the next start, and what a full disk does.
+// Tests a log's disk space: that the log frees space, that it reserves space for the next start, and the errors on a
+// full disk.
 #include <filesystem>
 #include <string>
 
@@ -25,8 +26,8 @@ TEST_F(LogSpaceTest, GivesDiskSpaceBackWhenItIsTruncated) {
   EXPECT_GT(before, 140'000'000);
   ASSERT_TRUE(log_->Truncate(195, 0).ok());
   ASSERT_TRUE(log_->ReclaimSpace().ok());
-  // The remaining writes lie in one blob file, which is as large as a write buffer. The other files are deleted in the
-  // background.
+  // The remaining writes are in one blob file, which is as large as a write buffer. RocksDB deletes the other files in
+  // the background.
   EXPECT_TRUE(test::Eventually([&] { return log_->num_bytes() < 80'000'000; })) << log_->num_bytes();
   EXPECT_EQ(log_->first_sequence(), 195);
   EXPECT_EQ(ReadMarked(*log_, 195, kTokensPerDocument).value_or(0), 200);
@@ -104,7 +105,7 @@ TEST_F(LogSpaceTest, IsReadAndNotWrittenWhileItCannotBeRecovered) {
   EXPECT_GE(ReadMarked(*log_, 0, 1000).value_or(0), 10);
 }
 
-// Each start makes a file of what the write-ahead log holds.
+// Each start writes the records of the write-ahead log to a file.
 TEST_F(LogSpaceTest, OpensNoMoreFilesThanItSays) {
   Create();
   constexpr int kFiles = 70;

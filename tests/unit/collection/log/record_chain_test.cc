@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBlockBytes = 32768;
 
-// Bit by bit, so that a mistake in the tables of record_chain.cc is not made here too.
+// Computes bit by bit, without tables, so that it does not repeat a mistake in the tables of record_chain.cc.
 uint32_t MaskedCrc32c(std::string_view bytes) {
   uint32_t crc = 0xffffffff;
   for (const char byte : bytes) {

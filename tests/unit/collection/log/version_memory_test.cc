@@ -157,7 +157,8 @@ TEST_F(VersionMemoryTest, IsVerified) {
   expect_problem("id39", StoredVersion{5, 1'000'000}, "was deleted at 1000000 deleted bytes, and the log counts");
 }
 
-// A server may run with replicas of other builds: what all forget must not depend on the build.
+// The replicas of a server may be other builds. All must forget the same versions, so this must not depend on the
+// build.
 TEST(VersionMemoryRuleTest, TheLimitIsOfTheFormatOfAStreamsMessages) {
   EXPECT_EQ(kRememberedBytes, uint64_t{128} << 20) << "another one needs a new version of the messages";
 }

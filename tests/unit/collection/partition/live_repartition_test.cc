@@ -42,7 +42,7 @@ Manifest CompactAll(const std::string& folder, CollectionLog& log) {
   return result.ok() ? result->manifest : Manifest();
 }
 
-// Returns the first ids of a numbered list whose slots are in a range.
+// Returns the first `count` ids of a numbered list whose slots are in a range.
 std::vector<std::string> IdsOf(const SlotRange& slots, size_t count) {
   std::vector<std::string> ids;
   for (int n = 0; ids.size() < count; ++n) {
@@ -179,7 +179,7 @@ TEST_F(LiveRepartitionTest, PartitionsWrittenApartBecomeTheWholeInTheOrderOfPosi
     WriteTo(*log, IdsOf(PartitionOf(1, 2), 3).back());
     CompactAll(Half(1), *log);  // The generations differ now.
   }
-  // The logs count for themselves, so that documents of both have the same position.
+  // Each log counts its own writes, so that documents of the two logs have the same position.
   const auto whole = MergeCollections({Half(1), Half(0)}, {.output = folder_.Path("whole")});
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ(whole->partition, std::nullopt);

@@ -143,7 +143,7 @@ TEST_F(PartitionFoldersTest, ABuildThatFailsAnywhereLeavesNoFolderThatItMade) {
   const int64_t all_calls = calls;
   ASSERT_GT(all_calls, 6);
   options.folder = folder_.Path("failed/deep");
-  for (int64_t last = 1; last < all_calls; ++last) {  // The last one says that all is published.
+  for (int64_t last = 1; last < all_calls; ++last) {  // The last call reports that everything is published.
     calls = 0;
     const auto parts = BuildParts(documents_, options, 5, [&](const BuildProgress&) {
       return ++calls == last ? absl::CancelledError("enough") : absl::OkStatus();
@@ -186,7 +186,7 @@ TEST_F(PartitionFoldersTest, AFolderOfOtherSlotsIsRefusedAndLeftAlone) {
   EXPECT_THAT(std::string(parts.status().message()),
               HasSubstr("there has slots 2048 .. 4095, and this build has slots 1365 .. 2729"));
   EXPECT_EQ(ReadBytes(JoinPath(Part(1, 3), kManifestFileName)), before);
-  // A whole collection does not take the place of a partition either, nor the other way round.
+  // A whole collection cannot replace a partition, and a partition cannot replace a whole collection.
   BuildOptions whole = Options();
   whole.folder = Part(0, 2);
   EXPECT_THAT(std::string(BuildSmall(documents_, whole).status().message()),
@@ -223,7 +223,7 @@ TEST_F(PartitionFoldersTest, MorePartitionsThanFilesMayBeOpenAreRefusedBeforeAny
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("parts")));
 }
 
-// The verifier finds what a partition's shards must not have.
+// Damages the shards of a partition. The verifier must find each damage.
 class PartitionDamageTest : public PartitionFoldersTest {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// Tests query codes, estimates and upper bounds: no exact score may exceed its bound, whatever the vectors are.
+// Tests query codes, estimates and upper bounds. For all vectors, the exact score must not exceed its bound.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -152,8 +152,8 @@ TEST_F(CodeBoundTest, HoldsForTheQueriesThatCodesAreWorstFor) {
   }
 }
 
-// A query in the plane of a token's vector and its code, on the vector's side, scores just what the bound allows. So a
-// bound that were a few percent smaller would fail here.
+// The score of a query in the plane of a token's vector and code, on the vector's side, reaches the bound. So a bound
+// that is a few percent too small would fail here.
 TEST_F(CodeBoundTest, TouchesTheScoresOfTheWorstQueries) {
   for (const int32_t dim : {48, 128, 384}) {
     for (const bool factors : {false, true}) {

@@ -1,4 +1,4 @@
-// Tests that codes and bounds of documents are what the reference says, bit for bit.
+// Compares codes and bounds of documents with the reference, bit for bit.
 #include "kernels/codes/encode.h"
 
 #include <gmock/gmock.h>
@@ -253,11 +253,11 @@ uint64_t Hash(const void* data, size_t num_bytes, uint64_t hash) {
   return hash;
 }
 
-// Shards will keep codes, so that these bits may never change. The numbers come from a Python program written from the
-// descriptions in kernels/codes.
+// Files keep codes, so these bits must never change. The expected numbers come from a Python program that was written
+// by the descriptions in kernels/codes.
 TEST(CodeBitsTest, NeverChange) {
   const auto hash_of = [](int32_t dim, bool factors) {
-    // Integers and few operations, so that every machine makes the same vectors.
+    // Uses only integers and few operations, so that every machine makes the same vectors.
     test::RandomDocuments documents = test::MakeDocuments(1, ScalarType::kF32, dim, {3, 2});
     uint64_t state = 1;
     for (int64_t token = 0; token < 5; ++token) {

@@ -1,4 +1,5 @@
-// Tests scans: every instruction set selects what the reference does, bit for bit, and what a scan proves is true.
+// Tests scans: every instruction set selects the same documents as the reference, bit for bit, and every proof is
+// right.
 #include "kernels/cpu/codes/code_scanner.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// There are more threads than cores, so that work is claimed in another order each time.
+// There are more threads than cores, so that the threads claim work in a different order each time.
 constexpr int kNumThreads = 3;
 
 std::vector<const cpu::Isa*> Isas() {
@@ -240,8 +241,9 @@ std::vector<uint32_t> BestOf(const std::vector<double>& scores, const std::vecto
   return best;
 }
 
-// The certificate: where the k-th exact score of the selected documents is greater than any bound of the others, they
-// hold the exact top k. Selections grow until that is so. One instruction set is enough, since all select the same.
+// Tests the certificate: if the k-th exact score of the selected documents exceeds all bounds of the other documents,
+// the selection holds the exact top k. Selections grow until that holds. One instruction set is enough, because all
+// select the same documents.
 TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

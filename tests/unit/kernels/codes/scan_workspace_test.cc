@@ -1,5 +1,5 @@
-// Tests the bound of what a lane's scans take of a GPU's memory. The sizes that it bounds are worked out on the host,
-// so that no GPU is needed.
+// Tests the bound of the GPU memory that a lane's scans take. The host computes the bounded sizes, so the test needs no
+// GPU.
 #include "kernels/cuda/codes/scan_workspace.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests that clients of one priority take turns by work, whatever the others have waiting.
+// Tests that clients of the same priority take turns by work, however many jobs the other clients have waiting.
 #include <map>
 #include <random>
 #include <set>
@@ -243,7 +243,7 @@ TEST_F(FairnessTest, WorkAheadIsWhatWouldBeServedFirst) {
   for (int idx = 0; idx < 10; ++idx) Push(1, 100);
   Push(1, 500, Priority::kHigh);
   Push(1, 300, Priority::kLow);
-  // The next job of the client that floods waits for all of its own jobs.
+  // The flooding client's next job waits for all of this client's earlier jobs.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 1, 100), 1500u);
   // A client with nothing waiting is served after one turn of the other, which is as much as its own job.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 100), 600u);

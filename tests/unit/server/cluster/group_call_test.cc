@@ -1,4 +1,4 @@
-// Tests calls to a group whose replicas do what a test says.
+// Tests calls to a group of fake replicas, for which each test decides when and how attempts end.
 #include "server/cluster/groups/group_call.h"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Tests the spans of calls to a group, and what replicas hear of a trace.
+// Tests the spans of calls to a group, and the trace context that replicas get.
 #include "server/cluster/groups/group_call.h"
 
 #include <string>

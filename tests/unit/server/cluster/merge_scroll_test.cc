@@ -65,7 +65,7 @@ TEST_F(MergeScrollTest, PagesAreThoseOfOneServer) {
   }
 }
 
-// Groups end their pages where they would be too large, and the router does.
+// Both the groups and the router end a page before it becomes too large.
 TEST_F(MergeScrollTest, PagesThatEndEarlyLeaveNothingOut) {
   std::mt19937 random(6);
   for (int round = 0; round < 300; ++round) {

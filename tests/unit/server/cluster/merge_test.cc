@@ -1,4 +1,4 @@
-// Tests that merging the parts' answers gives what one server would answer (fake_answer.h).
+// Tests that the merged answers of the parts equal the answer of one server (fake_answer.h).
 #include "server/cluster/parts/merge.h"
 
 #include <algorithm>
@@ -197,7 +197,7 @@ TEST_F(MergeTest, APartThatIsLostWhenItIsAskedAgainIsLost) {
   EXPECT_EQ(merged->results(0).unavailable_documents(), DocumentsOf(missing[0].part_request).size());
 }
 
-// Live partitions with logs of their own number their writes each from 1 on.
+// If live partitions have separate logs, each partition numbers its writes from 1.
 TEST_F(MergeTest, DocumentsOfOnePositionAreRankedAlikeWhateverTopKIs) {
   AddQuery();
   request_.mutable_candidates()->mutable_whole_collection();

@@ -1,4 +1,4 @@
-// Tests the rules that values must obey, alone and together, and what is warned of.
+// Tests the rules for single values and for combinations of values, and the warnings.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Tests where values come from, which one wins, and what is printed of them.
+// Tests the sources of values, their precedence, and the printed configuration.
 #include <string>
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// An encoder that is dead, slow, or answers what is no answer: a clear and bounded error, once.
+// Tests an encoder that is dead, slow, or sends invalid answers. Each call gets one clear error, of bounded size.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tests what lanes ask of an executor: sizes of calls, sharing, failures, statistics.
+// Tests the calls that lanes make to an executor: their sizes, sharing, failures, statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Tests lanes on live collections: the same answers, to the bit, as of a collection that is built of what is left.
+// Tests lanes on live collections: answers must have the same bits as those of a collection built from the live
+// documents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

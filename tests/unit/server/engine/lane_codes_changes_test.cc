@@ -1,5 +1,5 @@
-// Tests lanes on live collections with codes: what was replaced or deleted is never found, what is proven is exact, and
-// answers name the snapshot that was scanned.
+// Tests lanes on live collections with codes: no search finds a replaced or deleted document, proven answers are exact,
+// and answers name the scanned snapshot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Tests lanes over several devices: which device scores what, which ones work at the same time, and that their number
-// changes no bits.
+// Tests lanes with several devices: which device scores which documents, which devices work at the same time, and that
+// the number of devices does not change the bits.
 #include <algorithm>
 #include <atomic>
 #include <future>

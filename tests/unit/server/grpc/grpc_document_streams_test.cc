@@ -1,4 +1,4 @@
-// Tests streams of upserts over gRPC, on a live collection that does what a test says.
+// Tests streams of upserts over gRPC with a fake live collection, for which each test gives the answers.
 #include "server/grpc/grpc_documents.h"
 
 #include <chrono>

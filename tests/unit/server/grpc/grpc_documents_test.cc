@@ -1,4 +1,5 @@
-// Tests the single calls of the Documents service over gRPC, on a live collection that does what a test says.
+// Tests the unary calls of the Documents service over gRPC with a fake live collection, for which each test gives the
+// answers.
 #include "server/grpc/grpc_documents.h"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Tests RerankStream over gRPC on a service that does what a test says.
+// Tests RerankStream over gRPC with a fake service, for which each test gives the answers.
 #include "server/grpc/rerank_stream.h"
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// Tests the framing of requests, without sockets: what a request is, and that it does not depend on how its bytes
-// arrive.
+// Tests the framing of requests, without sockets. The same bytes must give the same requests, however they are cut.
 #include "server/http/transport/request_reader.h"
 
 #include <algorithm>
@@ -22,8 +21,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// Returns what a reader makes of the bytes, in parts of the given sizes (the last one again and again): a line for each
-// request, and one for the refusal, which ends it.
+// Gives the bytes to a reader in parts of these sizes (the last size repeats). Returns one line per request, and a last
+// line if the reader refuses a request.
 std::vector<std::string> ReadAll(std::string_view bytes, const std::vector<size_t>& pieces, uint64_t max_body = 1000) {
   RequestReader reader("x-client");
   reader.Begin();

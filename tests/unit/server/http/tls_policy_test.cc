@@ -1,4 +1,4 @@
-// Tests what may be asked for without TLS, and without a client's certificate.
+// Tests which requests are allowed without TLS, and which without a client's certificate.
 #include "server/http/tls_policy.h"
 
 #include <string>

@@ -153,7 +153,7 @@ TEST_F(CompactionTest, LosesAndDoublesNothingThatIsWrittenMeanwhile) {
       }
     });
   }
-  // A snapshot has all its documents whatever is published meanwhile.
+  // A snapshot keeps all its documents, also if a new generation is published while the snapshot is used.
   threads.emplace_back([&] {
     while (!done) {
       const auto seen = Find();
@@ -329,7 +329,7 @@ TEST_F(CompactionTest, TakesOneSegmentHoweverOftenItFailsWhileSomebodyWrites) {
     EXPECT_LE(live().state().segment_bytes, 14'000u) << "the third is as large as what the first two hold";
   }
   EXPECT_EQ(Now(), expected_);
-  // The compaction that succeeds holds the writes before it. The segments hold those made meanwhile.
+  // The new generation holds the writes before the successful compaction. The segments hold the writes made during it.
   compact_while_writing(false);
   EXPECT_EQ(Now(), expected_);
   EXPECT_EQ(live().state().compacted_sequence, live().state().sequence - 1);

@@ -63,7 +63,7 @@ class FakeNats::Impl {
   }
 
  private:
-  // One client, on its thread. `received` has what was read and not yet taken apart.
+  // Serves one client in this thread. `received` has the bytes that were read but not yet parsed.
   struct Connection {
     int fd = -1;
     std::string received = {};
@@ -156,7 +156,7 @@ class FakeNats::Impl {
     close(fd);
   }
 
-  // Takes the next command out of what was received. Returns false where it has not come whole.
+  // Takes the next command from the received bytes. Returns false if the command is not yet complete.
   bool TakeLine(Connection& connection, bool* is_open) {
     const size_t end = connection.received.find("\r\n");
     if (end == std::string::npos) return false;

@@ -30,7 +30,7 @@ class LostLogTest : public LiveTest {
     MustWrite(List(Delete(id)));
     expected_.erase(id);
   }
-  // Loses the log, and with it what was written since the last compaction.
+  // Deletes the log, and with it all writes since the last compaction.
   void LoseLog() {
     live_.reset();
     store_.reset();

@@ -1,4 +1,4 @@
-// Random writes, compactions and restarts, beside a plain map.
+// Makes random writes, compactions and restarts, and compares the collection with a plain map.
 #include <gtest/gtest.h>
 
 #include <map>

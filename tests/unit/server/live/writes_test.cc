@@ -1,4 +1,4 @@
-// Tests what one write, and many at the same time, do to a live collection.
+// Tests the effect of one write, and of many concurrent writes, on a live collection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

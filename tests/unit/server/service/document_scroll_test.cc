@@ -87,7 +87,7 @@ TEST_F(DocumentScrollTest, StringsComeInTheOrderOfTheirBytes) {
   EXPECT_EQ(page->documents(0).payload(), "");
   EXPECT_FALSE(page->documents(0).has_tokens());
   EXPECT_GE(page->documents(0).num_tokens(), 1u);
-  // No document need have the id that the next page begins after.
+  // The id after which the next page begins need not belong to a document.
   request_.set_after_string_id(prefix + "110");
   request_.set_limit(8);
   page = Scroll();

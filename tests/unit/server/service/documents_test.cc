@@ -1,4 +1,4 @@
-// Tests DocumentService over a live collection that does what a test says.
+// Tests DocumentService with a fake live collection, for which each test gives the answers.
 #include "server/service/documents.h"
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// Tests what requests may ask of a scan, what that becomes, and what an answer says of it.
+// Tests the refinement options of requests: the valid options, the scans made from them, and the refinement in an
+// answer.
 #include "server/service/request/refinement.h"
 
 #include <limits>

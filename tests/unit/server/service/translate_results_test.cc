@@ -1,4 +1,5 @@
-// Tests what a result becomes: its ids, positions and payloads, what is missing, and the limit of an answer.
+// Tests the message made from a result: its ids, positions, payloads and missing ids, and the limit of an answer's
+// size.
 #include "server/service/request/translate.h"
 
 #include <cstring>

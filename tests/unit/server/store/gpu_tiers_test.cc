@@ -1,4 +1,4 @@
-// Tests where shards of a collection on a GPU go, and what that takes.
+// Tests in which tiers the shards of a collection on a GPU are placed, and how much memory that takes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -66,7 +66,7 @@ TEST_F(ManyDevicesTest, ShardsAreSpreadByBytes) {
   }
   ASSERT_THAT((*loaded)->tier_usage(), SizeIs(3));
   EXPECT_EQ((*loaded)->tiers(), "gpu");
-  // A second store places the collection as the first one did, and the plan says so before.
+  // A second store places the collection in the same way as the first, and in the way that the plan says.
   CollectionStore other(&devices_, {});
   const auto again = other.Load("a", folder_.path(), Residency::kAuto);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {

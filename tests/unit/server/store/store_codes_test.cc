@@ -1,4 +1,4 @@
-// Tests the loading of codes: how many planes fit, where they lie, and what a damaged file does.
+// Tests the loading of codes: how many planes fit, in which memory they are, and the effect of a damaged file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -149,7 +149,7 @@ TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
       store.Load("second", folder_.path(), Residency::kGpu);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ((*second)->code_planes(), 4) << "it shares the first one's memory for scans";
-  // One byte less, and fewer planes are loaded; where no scan fits, none.
+  // With one byte less, fewer planes are loaded. If no scan fits, no plane is loaded.
   CollectionStore smaller(&devices, {.memory_budget_bytes = 4 * tokens + scans - 1});
   EXPECT_EQ(Load(smaller, folder_.path())->code_planes(), 2);
   CollectionStore none(&devices, {.memory_budget_bytes = scans});

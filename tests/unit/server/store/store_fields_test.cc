@@ -1,4 +1,4 @@
-// Tests the loading of fields: what the parts have, what memory it takes, and what a damaged file does.
+// Tests the loading of fields: the fields of each part, the memory they take, and the effect of a damaged file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Sends spans to a collector in this process, which fails as it is told.
+// Sends spans to a collector in this process, whose answers each test chooses.
 #include "server/tracing/otlp_exporter.h"
 
 #include <memory>

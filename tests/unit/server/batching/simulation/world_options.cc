@@ -1,4 +1,4 @@
-// Draws what worlds are like, and prints what has happened in them.
+// Draws the options of worlds, and prints the events that happened in worlds.
 #include <algorithm>
 #include <cmath>
 
