@@ -19,7 +19,7 @@ ROOT = TESTS.parent
 PYTHON_CLIENT = ROOT / "client" / "python"
 PROTOC = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(ROOT / "proto"), "--python_out=.", "--grpc_python_out=."]
 PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto", "maxsim/v1/documents.proto"]
-# The same code as in client/python/README.md.
+# This code is a copy of the code in client/python/README.md.
 BARE_STUBS = """
 import grpc, json, sys, numpy as np
 from maxsim.v1 import rerank_pb2 as pb, rerank_pb2_grpc

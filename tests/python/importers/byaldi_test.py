@@ -1,7 +1,6 @@
 """Imports of indexes that byaldi makes: python byaldi_test.py PROGRAMS
 
-The model and the reader of PDF files are replaced: what remains is byaldi's own code, which makes and writes the
-index."""
+The model and the reader of PDF files are fakes. The code that makes and writes the index is byaldi's own."""
 
 import contextlib
 import gzip
@@ -18,7 +17,7 @@ DIM = 128
 
 
 class FakeModel:
-    """Gives each image between 5 and 20 vectors of norm 1, bfloat16, by its width."""
+    """Makes between 5 and 20 bfloat16 vectors of norm 1 for each image. The image's width determines the vectors."""
 
     dtype = torch.bfloat16
 
@@ -54,7 +53,7 @@ reader = types.ModuleType("pdf2image")
 
 
 def convert_from_path(path, output_folder, **options):
-    """Three pages, the first as wide as the file has bytes."""
+    """Returns three pages. The width of the first page is the file's size in bytes."""
     pages = []
     for page in range(3):
         pages.append(f"{output_folder}/{page}.png")

@@ -1,7 +1,7 @@
 """Imports of indexes that colbert-ai makes of a BERT of random weights: python colbert_test.py PROGRAMS
 
-What RAGatouille keeps beside such an index is written by hand, in the layout of its release 0.0.9: it asks for packages
-that do not go together with a torch of today."""
+The test itself writes the files that RAGatouille keeps next to such an index, in the layout of its release 0.0.9,
+because RAGatouille needs packages that do not work with a current torch."""
 
 import contextlib
 import io
@@ -13,8 +13,8 @@ from index_fixture import IndexTest, main  # isort: skip
 import torch
 import torch.utils.cpp_extension
 
-# colbert-ai compiles its search when an index is loaded, which takes minutes; only what writes indexes and what decodes
-# on the CPU is used here, and that is Python.
+# When colbert-ai loads an index, it compiles its search code, which takes minutes. This line prevents that. The test
+# uses only the code that writes indexes and decodes on the CPU, which is Python.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from colbert import Indexer, IndexUpdater, Searcher  # noqa: E402
@@ -69,7 +69,7 @@ class ColbertTest(IndexTest):
         updater.persist_to_disk()
 
     def reconstruction(self):
-        """The vectors of all passages by the library's own codec; deleted ones have none."""
+        """Decodes the vectors of all passages with the library's own codec. Deleted passages have no vectors."""
         codec = ResidualCodec.load(str(self.path))
         vectors = []
         for chunk in range(json.loads((self.path / "metadata.json").read_text())["num_chunks"]):

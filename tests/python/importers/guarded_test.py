@@ -1,4 +1,4 @@
-"""Whatever the code that reads a source raises of its data names the source: python guarded_test.py [PROGRAMS]"""
+"""Tests that every error about a source's data names the source: python guarded_test.py [PROGRAMS]"""
 
 import unittest
 import zipfile

@@ -90,7 +90,7 @@ class HostileFilesTest(ImportTest):
             self.assertNotIn("\x1b", out)
 
     def test_wrong_offsets_of_an_arrow_file_are_an_error(self):
-        """Bad offsets would be read as lengths and addresses in memory outside of the file."""
+        """Wrong offsets would make pyarrow read memory outside of the file."""
         vectors = pa.array([[[1.0] * DIM]] * 3, pa.list_(pa.list_(pa.float32())))
         offsets = np.array([0x1234567, 0x1234577, 0x1234587, 0x1234597], np.int32)
         ids = pa.array(["a" * 16, "b" * 16, "c" * 16])

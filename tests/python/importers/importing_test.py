@@ -54,7 +54,8 @@ class ImportingTest(ImportTest):
             return import_collection("npz", "somewhere", output, dry_run=dry_run, **options)
 
     def assert_documents_refused(self, documents, message, **options):
-        """By the dry run, and by the import in the same line, which leaves nothing behind."""
+        """Checks that the dry run and the import refuse the documents with the same line, and that the import leaves
+        no files."""
         documents = list(documents)
         with self.assertRaisesRegex((SourceError, CollectionError), message) as dry:
             self.import_documents(documents, dry_run=True, **options)
@@ -163,7 +164,7 @@ class ImportingTest(ImportTest):
                         str(caught.exception),
                         f"{name}: needs {library}, which is not installed: pip install {wanted}",
                     )
-                    # The distribution's extra asks for the same.
+                    # The extra of the Python package requires the same packages.
                     extra = re.search(rf"^import-{kind.extra} = (\[.*\])$", project, re.MULTILINE)
                     self.assertEqual(json.loads(extra[1]), list(kind.requirements))
         with self.assertRaisesRegex(SourceError, "kind 'plait': must be one of plaid, colbert"):

@@ -1,12 +1,12 @@
-"""Index folders that tests make with their libraries, and what an import of them must give."""
+"""Checks imports of index folders, which tests make with the original libraries."""
 
 import json
 import os
 import subprocess
 import unittest
 
-# Tests compute on the CPU, with one thread, because others that spin take the time of the tests beside them; and they
-# download nothing.
+# Tests compute on the CPU with one thread, because further threads would spin and take processor time from other
+# tests. The other variables prevent downloads and warnings.
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
 
 import numpy as np
@@ -32,7 +32,8 @@ class IndexTest(ImportTest):
     def assert_index(
         self, kind, path, wanted_ids, vectors, payloads=None, tolerance=CODES_TOLERANCE, payloads_file=None, **options
     ):
-        """The source has these documents, with vectors that differ by at most the tolerance in a value. Returns it."""
+        """Checks that the source has these documents, and that no value of a vector differs by more than the
+        tolerance. Returns the source."""
         source = open_source(kind, str(path), ImportOptions(payloads=payloads_file, **options))
         found = list(source)
         self.assertEqual([document.id for document in found], list(wanted_ids))
@@ -46,8 +47,8 @@ class IndexTest(ImportTest):
         return source
 
     def assert_collection(self, kind, path, storage="f32", tolerance=0, **options):
-        """An import gives a collection with the documents of the source, to within the tolerance in a value, which the
-        programs find nothing wrong with and a server scores as its files say."""
+        """Imports the source. The collection must have the source's documents, with values that differ by at most the
+        tolerance. The programs must find no error in it, and a server's scores must match its files."""
         target = self.folder / "collection"
         report = import_collection(kind, path, target, storage=storage, options=ImportOptions(**options))
         source = list(open_source(kind, str(path), ImportOptions(**options)))

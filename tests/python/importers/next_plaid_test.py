@@ -1,7 +1,7 @@
 """Imports of NextPlaid's indexes: python next_plaid_test.py PROGRAMS
 
-NextPlaid is a crate, which a test in Python cannot have: its layout is written here by hand after its public source
-(next-plaid/src: index.rs, codec.rs, filtering.rs), and the wanted vectors are decoded a value at a time after its
+NextPlaid is a Rust crate, which a Python test cannot use. So the test writes the layout itself, by the public source
+(next-plaid/src: index.rs, codec.rs, filtering.rs), and decodes the expected vectors one value at a time, like
 decompress()."""
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Random documents that tests write with other libraries, and what an import of them must give."""
+"""Makes random documents, which tests write with other libraries, and checks imports of the written files."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ def string_ids(count):
 
 
 def decode_rows(rows, centroids, weights):
-    """The vectors that rows of residual codes stand for, float64: the sums are rounded to halves, as kernels do."""
+    """Decodes rows of residual codes to float64 vectors. Rounds the sums to FP16, as the kernels do."""
     nbits = len(weights).bit_length() - 1
     bits = np.unpackbits(rows[:, :-4], axis=1).reshape(len(rows), centroids.shape[1], nbits).astype(np.int64)
     sums = weights.astype(np.float16)[(bits << np.arange(nbits)).sum(axis=2)]
@@ -43,8 +43,8 @@ def decode_rows(rows, centroids, weights):
 
 
 def read_collection(folder):
-    """Id, vectors and payload of each document of a collection that was stored in f16, f32 or as residual codes, read
-    from its files."""
+    """Reads a collection of f16, f32 or residual codes from its files. Returns id, vectors and payload of each
+    document. """
     manifest = json.loads((folder / "collection.json").read_text())
     documents = []
     for shard in manifest["shards"]:
@@ -75,7 +75,7 @@ def read_collection(folder):
 
 
 def anonymous_bytes():
-    """The memory of this process that is no file's."""
+    """Returns the bytes of this process's memory that are not mapped from a file."""
     with open("/proc/self/status", encoding="utf-8") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:")) * 1024
 
@@ -99,8 +99,8 @@ class ImportTest(unittest.TestCase):
         self.assertEqual([document[2] or None for document in found], wanted_payloads)
 
     def assert_source(self, kind, path, wanted_ids, vectors, payloads=None, columns=DIM, num_documents=-1, **options):
-        """Opens and reads a source, twice. It must say how many documents it has, or None where num_documents is
-        that."""
+        """Opens a source and reads it twice. The source must report the number of documents, or None if
+        `num_documents` is None."""
         source = open_source(kind, str(path), ImportOptions(**options))
         self.assertEqual(source.kind, kind)
         self.assertEqual(source.dim, columns)
@@ -112,13 +112,14 @@ class ImportTest(unittest.TestCase):
         return source
 
     def assert_refused(self, kind, path, message, **options):
-        """Importing must raise an error of the source or a document, whose text is one line and matches."""
+        """Expects the import to raise an error of the source or of a document. The text must be one line and
+        match."""
         with self.assertRaisesRegex((SourceError, CollectionError), message) as caught:
             import_collection(kind, str(path), None, options=ImportOptions(**options), dry_run=True)
         self.assertNotIn("\n", str(caught.exception))
 
     def assert_streams(self, kind, path, num_bytes, limit, **options):
-        """Reading `num_bytes` of vectors may take `limit` bytes of memory."""
+        """Checks that reading `num_bytes` of vectors takes at most `limit` bytes of memory."""
         source = open_source(kind, str(path), ImportOptions(**options))
         before = anonymous_bytes()
         most = total = 0
@@ -141,7 +142,7 @@ class ImportTest(unittest.TestCase):
         return target
 
     def run_command(self, *arguments):
-        """Exit code, standard output and standard error of `maxsim`, in this process."""
+        """Runs the command `maxsim` in this process. Returns exit code, standard output and standard error."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([str(argument) for argument in arguments])

@@ -50,7 +50,7 @@ class QdrantTest(StoresTest):
         self.client.upsert(collection, points)
 
     def from_server(self):
-        """An importer of an address meets this folder's client."""
+        """Makes an importer that opens a server's address get the client of this folder."""
         client = unittest.mock.patch.object(qdrant_client, "QdrantClient", return_value=self.client)
         self.addCleanup(client.stop)
         client.start()
@@ -74,7 +74,7 @@ class QdrantTest(StoresTest):
         self.assert_imports("qdrant", self.path, *self.in_folder_order(wanted), **columns)
 
     def in_folder_order(self, wanted):
-        """Points that were changed come last in the folder."""
+        """Returns the documents in the folder's order, in which changed points come last."""
         order = [document.id for document in self.open("qdrant", self.path)]
         at = [wanted[0].index(id) for id in order]
         return [[part[n] for n in at] for part in wanted]
@@ -116,7 +116,7 @@ class QdrantTest(StoresTest):
         self.fill("docs", range(COUNT), distance=models.Distance.COSINE)
         records, _ = self.client.scroll("docs", limit=COUNT, with_vectors=True)
         given = [np.array(record.vector, np.float32) for record in records]
-        # In its folder the local mode keeps vectors as they were given; a server keeps them normalised.
+        # qdrant-client's local mode stores vectors unchanged, and a server stores them normalised.
         from_folder = self.open("qdrant", self.path)
         for document, wanted in zip(from_folder, given):
             self.assertTrue(np.array_equal(document.vectors, wanted))

@@ -24,7 +24,7 @@ PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 
 class Calls:
-    """A pickle of it calls a function."""
+    """An object whose pickle calls a function."""
 
     def __init__(self, function, *arguments):
         self.pickled = (function, arguments)
@@ -34,7 +34,7 @@ class Calls:
 
 
 class HasState:
-    """A pickle of it makes an object and sets its state."""
+    """An object whose pickle creates an object and sets the object's state."""
 
     def __setstate__(self, state):
         raise AssertionError("the state of an object has been set")
@@ -124,7 +124,7 @@ class HostilePickleTest(ReadingTest):
         self.assertRegex(message, r"^ids.pkl: is a pickle that calls (posix|nt).system, which is refused")
 
     def test_a_call_of_what_a_call_gives_is_refused(self):
-        """os.system by way of getattr(__import__("os"), "system"), which no single name shows."""
+        """The pickle gets os.system by getattr(__import__("os"), "system"), so that no single name shows it."""
         # getattr(__import__("os"), "system")("true")
         chain = b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."
         self.assert_pickle_refused(chain, "__builtin__.__import__")
@@ -198,7 +198,7 @@ class HostilePickleTest(ReadingTest):
         self.assert_pickle_refused(deep_key, "key of type tuple")
 
     def test_cut_and_changed_pickles_are_refused_or_read(self):
-        """Whatever the bytes are, nothing but a SourceError comes out, and no global is called."""
+        """For any bytes, the reader returns a result or raises a SourceError, and calls no global."""
         seed = 20260101
         rng = random.Random(seed)
         data = pickle.dumps({"a": [np.arange(4.0), "text", 2**70, {1, 2}], 5: Calls(os.mkdir, "never")}, 4)

@@ -1,5 +1,5 @@
-"""Dumps of Vespa, written by hand after its reference ("Document JSON format", "vespa visit", /document/v1), and
-imported: Vespa itself cannot be had as a package.
+"""Tests imports of Vespa's dumps. The test writes the dumps by Vespa's reference ("Document JSON format", "vespa
+visit", /document/v1), because there is no package of Vespa itself.
 
 python vespa_test.py [PROGRAMS]
 """

@@ -30,7 +30,7 @@ class PatchTest(TorchTest):
         self.addCleanup(colpali_compat.unpatch_colpali_engine)
 
     def counted(self):
-        """Lets maxsim_scores of the patch count its calls."""
+        """Makes the patch's maxsim_scores count its calls."""
         counted = mock.patch.object(colpali_patch, "maxsim_scores", wraps=maxsim_torch.maxsim_scores)
         self.addCleanup(counted.stop)
         return counted.start()

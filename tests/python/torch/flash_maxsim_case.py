@@ -36,7 +36,7 @@ def true_scores(queries, documents, **arguments):
 
 
 class CompatTest(unittest.TestCase):
-    """Tensors are made on the GPU where there is one."""
+    """The base of the tests. Makes tensors on the GPU if there is one, otherwise on the CPU."""
 
     def setUp(self):
         self.random = torch.Generator("cpu").manual_seed(SEED)
@@ -56,7 +56,7 @@ class CompatTest(unittest.TestCase):
         return self.integers(-8, 8, *shape) / 8.0
 
     def lengths(self, most, *shape):
-        """Lengths from 1 to `most`, the second of them 0."""
+        """Returns lengths from 1 to `most`, except that the second length is 0."""
         lengths = self.integers(1, most, *shape)
         lengths.view(-1)[1] = 0
         return lengths

@@ -23,7 +23,7 @@ SKIPPED = 3
 
 
 class Model(torch.nn.Module):
-    """A model as PyLate's losses need it: it gives vectors of tokens, here rows of a table."""
+    """A model with the methods that PyLate's losses need. A token's vector is a row of a table."""
 
     skiplist = (SKIPPED,)
     do_query_expansion = False
@@ -48,13 +48,13 @@ class PatchTest(TorchTest):
         return mask.to(dtype)
 
     def counted(self):
-        """Lets maxsim_scores of the patch count its calls."""
+        """Makes the patch's maxsim_scores count its calls."""
         counted = mock.patch.object(pylate_patch, "maxsim_scores", wraps=maxsim_torch.maxsim_scores)
         self.addCleanup(counted.stop)
         return counted.start()
 
     def outcome(self, function, tensors, device):
-        """The result of a function of tensors, and the gradients of a mixture of it."""
+        """Calls a function of tensors. Returns its result, and the gradients of a mixture of its values."""
         given = [tensor.detach().to(device, copy=True).requires_grad_() for tensor in tensors]
         result = function(*given)
         mixture = torch.linspace(-1, 2, result.numel(), device=device).reshape(result.shape)

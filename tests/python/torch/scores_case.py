@@ -86,7 +86,7 @@ def cases():
 
 
 def expect_nothing_of_what_does_not_count(test, device):
-    """Fails the test where a NaN of a token that does not count, or of its weight, reaches a result."""
+    """Fails the test if a NaN in a token that does not count, or in such a token's weight, reaches a result."""
     case = Case(torch.float16, ragged=True, masked=True, weighted=True)
     scores, argmax, gradients = case.run(maxsim_scores, device=device)
     for tensor, kind in ((case.queries, "query"), (case.documents, "document")):

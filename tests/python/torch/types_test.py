@@ -1,4 +1,4 @@
-"""maxsim_torch under mypy --strict, beside the types of the PyTorch that is installed.
+"""Checks maxsim_torch with mypy --strict and the types of the installed PyTorch.
 
 python types_test.py        with torch and mypy installed
 """
