@@ -123,29 +123,39 @@ bool RouterScorer::OthersMayAnswer(const Scoring& scoring,
 
 void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
                           std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
-  service::RerankCall& call = *scoring->call;
-  const bool other_generation =
-      std::any_of(answers.begin(), answers.end(),
-                  [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherGeneration(answer.status()); });
-  // The groups have changed to another generation, or a replica that was not asked may answer. Refresh the view and
-  // try again.
-  const bool again = (other_generation && scoring->num_attempts < kMaxAttempts) ||
-                     (scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers));
-  if (again && call.request.generation() == 0 && MonotonicNow() < call.context.deadline) {
-    absl::Status returned = Guarded([&] {
-      ReturnInlineDocuments(scoring->split, call.request);
-      return absl::OkStatus();
-    });
-    if (!returned.ok()) return call.Refuse(Rejection::kMemory, std::move(returned));
-    return deps_.membership->RefreshThen([this, scoring] {
-      // If memory runs out, the destructor of the call sends its answer.
-      Guarded([&] {
-        Ask(scoring);
-        return absl::OkStatus();
-      }).IgnoreError();
-    });
-  }
+  // The groups have changed to another generation, or a replica that was not asked may answer.
+  const bool others_may_answer = scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers);
+  if ((NameOtherGeneration(answers) || others_may_answer) && AskAgain(scoring)) return;
   if (!AskForMembers(scoring, answers)) Finish(*scoring, std::move(answers));
+}
+
+bool RouterScorer::NameOtherGeneration(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  return std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<v1::RerankResponse>& answer) {
+    return IsOtherGeneration(answer.status());
+  });
+}
+
+bool RouterScorer::AskAgain(const std::shared_ptr<Scoring>& scoring) {
+  service::RerankCall& call = *scoring->call;
+  const bool may_ask =
+      scoring->num_attempts < kMaxAttempts && call.request.generation() == 0 && MonotonicNow() < call.context.deadline;
+  if (!may_ask) return false;
+  absl::Status returned = Guarded([&] {
+    ReturnInlineDocuments(scoring->split, call.request);
+    return absl::OkStatus();
+  });
+  if (!returned.ok()) {
+    call.Refuse(Rejection::kMemory, std::move(returned));
+    return true;
+  }
+  deps_.membership->RefreshThen([this, scoring] {
+    // If memory runs out, the destructor of the call sends its answer.
+    Guarded([&] {
+      Ask(scoring);
+      return absl::OkStatus();
+    }).IgnoreError();
+  });
+  return true;
 }
 
 bool RouterScorer::AskForMembers(const std::shared_ptr<Scoring>& scoring,
@@ -175,6 +185,7 @@ bool RouterScorer::AskForMembers(const std::shared_ptr<Scoring>& scoring,
       deps_.environment, std::move(targets), std::move(requests), std::move(checks),
       OptionsOf(call.context, /*is_rerank=*/true), kRerankRpc,
       [this, scoring](std::vector<absl::StatusOr<v1::RerankResponse>> members) {
+        if (NameOtherGeneration(members) && AskAgain(scoring)) return;
         absl::Status replaced = Guarded([&] {
           ReplaceResults(scoring->members, std::move(members), scoring->answers);
           return absl::OkStatus();

@@ -46,6 +46,11 @@ class RouterScorer : public service::Scorer {
   // Returns whether a retry with a fresh view may succeed: a lost group has replicas of the previous generation, or was
   // asked about inline documents, which any other group can score too.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
+  // Returns whether a server does not have the generation that it was asked for.
+  static bool NameOtherGeneration(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
+  // Refreshes the view and asks all groups again. Returns false, and does nothing, after the last attempt, after the
+  // deadline, and if the client named a generation.
+  bool AskAgain(const std::shared_ptr<Scoring>& scoring);
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   // If results are grouped by a field, asks the servers again for members of result groups that their first answers
   // may lack (group_members.h). Returns false if no member can be missing. Otherwise moves from `answers`, and finishes

@@ -1,7 +1,11 @@
 // Tests what a router makes of the answers of its groups.
 #include "server/cluster/router_scorer.h"
 
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "client/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/call/status.h"
@@ -190,6 +194,41 @@ TEST_F(RouterScorerTest, AReplicaWhoseQueueIsFullGetsNoCallsForAWhile) {
     EXPECT_TRUE(absl::IsResourceExhausted(Rerank(RequestFor({IdOf(1, 2)})).status()));
   }
   EXPECT_EQ(Asked(1), 2);
+}
+
+// The servers load another generation after the first answers, before they are asked for further members of groups.
+TEST_F(RouterScorerTest, AGenerationThatEndsBetweenTheTwoCallsOfAGroupedRequestIsNoLoss) {
+  std::atomic<int> num_asked_for_members = 0;
+  for (int group : {0, 1}) {
+    for (int index : {0, 1}) {
+      replica(group, index).server().on_rerank = [group, &num_asked_for_members](grpc::ServerContext&,
+                                                                                 const v1::RerankRequest& request,
+                                                                                 v1::RerankResponse& response) {
+        response.set_generation(1);
+        v1::QueryResult& result = *response.add_results();
+        if (!request.group_values().empty()) {
+          if (++num_asked_for_members > 2) return grpc::Status::OK;
+          return client::ToGrpcStatus(client::FieldError(absl::StatusCode::kFailedPrecondition,
+                                                         client::kReasonOtherGeneration, "generation", "is 1, not 2"));
+        }
+        result.mutable_string_ids()->add_ids(IdOf(group, 2));
+        result.add_scores(static_cast<float>(1 + group));
+        result.add_positions(0);
+        result.add_group_values(absl::StrCat("book-", group));
+        return grpc::Status::OK;
+      };
+    }
+  }
+  StartRouter();
+  v1::RerankRequest request = RequestFor({});
+  request.set_top_k(1);
+  request.set_group_by("book");
+  request.set_group_size(2);
+  const auto answer = Rerank(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->results(0).string_ids().ids(), ElementsAre(IdOf(1, 2)));
+  EXPECT_EQ(answer->results(0).unavailable_documents(), 0);
+  EXPECT_EQ(num_asked_for_members, 3);
 }
 
 TEST_F(RouterScorerTest, AnErrorOfTheRequestIsNotAskedTwice) {
