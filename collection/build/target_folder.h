@@ -19,7 +19,7 @@
 
 namespace maxsim::collection {
 
-// Creates a folder. The destructor removes the folders that it created, if they are empty.
+// Creates a folder and those above it that are missing. The destructor removes the created folders that are empty.
 class OutputFolder {
  public:
   OutputFolder() = default;

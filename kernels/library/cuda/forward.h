@@ -90,7 +90,7 @@ struct ForwardLauncher {
   static cudaError_t Launch(const ForwardParams& params, cudaStream_t stream);
 };
 
-// Adds the query tiles' sums of each pair to its score.
+// For each pair of a query and a document, adds up the sums of the query's tiles, and stores the result as the score.
 cudaError_t LaunchAddPartials(const ForwardParams& params, cudaStream_t stream);
 
 }  // namespace maxsim::library

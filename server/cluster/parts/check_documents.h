@@ -20,8 +20,8 @@ struct StoredShape {
   uint32_t dim = 0;
 };
 
-// Checks document `idx` of an answer: its numbers, and that token vectors are there if they were asked for, with the
-// right size and type.
+// Checks document `idx` of an answer: that its counts and dimensions are valid, and that it has token vectors of the
+// right size and type if they were requested.
 std::optional<AnswerFault> CheckStoredDocument(bool has_tokens, const StoredShape& shape,
                                                const v1::StoredDocument& document, int idx);
 

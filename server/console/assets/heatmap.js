@@ -181,7 +181,7 @@ class HeatMap {
     return paragraph;
   }
 
-  // Shows a cell's numbers, or without one what the picture shows.
+  // Shows the numbers of a cell. Without a cell, says what the picture shows.
   describe(cell) {
     this.cells.forEach((cells, i) => cells[0].parentElement.classList.toggle("on", cell !== null && cell[0] === i));
     this.columnHeads?.forEach((head, j) => head.classList.toggle("on", cell !== null && cell[1] === j));

@@ -40,7 +40,8 @@ class PartFields {
   // Returns the ordinals of the documents that match, as collection::EvaluateFilter does.
   absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter,
                                                      const StopCheck& check = nullptr) const;
-  // Calls `take` with each block: the index of its documents, and the ordinal in the part of the first one.
+  // Calls `take` with each block: the index of the documents of the block, and the ordinal that the first of them has
+  // in the part.
   void ForEachBlock(absl::FunctionRef<void(const collection::ShardIndex& index, uint32_t first)> take) const;
   int64_t memory_bytes() const { return memory_bytes_; }
 

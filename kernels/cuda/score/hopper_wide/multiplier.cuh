@@ -132,7 +132,8 @@ class Multiplier {
     __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
       return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
     }
-    // Returns whether GoesOn is true, no document ends in the tile, and not many have ended in the tile before.
+    // Returns whether GoesOn is true, no document ends in this tile, and the tile before did not end so many documents
+    // that new rows begin (kNewRows).
     __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
       return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
     }

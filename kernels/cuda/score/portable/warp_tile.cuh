@@ -19,8 +19,8 @@
 
 namespace maxsim::cuda::sm80 {
 
-// Tensor-core products. With kSeveralChains, rows may have several chains, and a second set of sums holds those of
-// earlier chains.
+// Multiplies on the tensor cores. With kSeveralChains, the product of two rows may be summed in several chains of
+// instructions. A second set of sums then holds the sums of the finished chains.
 template <ScalarType kType, int kRows, int kTokens, int kTokenPitch, bool kSeveralChains>
 class WarpTile {
  public:

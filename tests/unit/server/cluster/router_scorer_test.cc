@@ -184,7 +184,7 @@ TEST_F(RouterScorerTest, AReplicaThatRefusesAnExplanationStillGetsRerankCalls) {
   EXPECT_EQ(Asked(1), 1);
 }
 
-// Its queue is full, and all Rerank calls wait in it.
+// A replica has one queue for all Rerank calls. While it is full, the router does not ask the replica.
 TEST_F(RouterScorerTest, AReplicaWhoseQueueIsFullGetsNoCallsForAWhile) {
   absl::Status full = absl::ResourceExhaustedError("the queue is full");
   client::SetRetryAfter(absl::Hours(1), full);

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 class LaneDeviceLossTest : public FakeDevicesTest {
  protected:
   static absl::Status Gone() { return absl::UnavailableError("Xid 79"); }
-  // Lets the device answer `num_calls` more calls, and then lose itself.
+  // Lets the device answer `num_calls` more calls. Every later call reports that the device is lost.
   void LoseAfter(size_t device, int num_calls) {
     auto calls = std::make_shared<std::atomic<int>>(num_calls);
     backend(device).OnTopK(

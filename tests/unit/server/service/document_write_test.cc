@@ -115,7 +115,8 @@ TEST_F(DocumentWriteTest, IntegerIdsAreThoseOfACollectionThatHasThem) {
             "documents[3].string_id: the ids of collection corpus are of type int64");
 }
 
-// A document is written as an inline one is scored, bit for bit, whatever type it comes in and is stored in.
+// The rows that a write stores are, bit for bit, those that a request scores if it has the same document inline, for
+// every type that is sent and every type that is stored.
 TEST_F(DocumentWriteTest, RowsAreThoseOfInlineDocuments) {
   for (const auto& collection : {world_->f16, world_->f32, world_->bf16, world_->i8}) {
     for (const ScalarType sent : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {
