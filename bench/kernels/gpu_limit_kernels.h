@@ -12,8 +12,9 @@ namespace maxsim::bench {
 // Reads `bytes` (a multiple of 16) once. `sink` is one float that is never written in practice.
 cudaError_t LaunchRead(const void* memory, size_t bytes, float* sink, cudaStream_t stream);
 
-// Launches a full grid of warps, each of which multiplies for `iterations` by mma.sync (F16, BF16, I8) or fused
-// multiply-adds (F32). Sets *operations to the number of operations, two per product.
+// Launches two thread blocks for each multiprocessor. Each warp runs `iterations` rounds of mma.sync (F16, BF16, I8) or
+// of fused multiply-adds (F32). Sets *operations to the number of operations: a multiplication and an addition count as
+// two.
 cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double* operations, cudaStream_t stream);
 
 // Does the same as LaunchMultiply with wgmma, for F16, BF16 or I8. Needs compute capability 9.0.

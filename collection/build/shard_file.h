@@ -38,7 +38,8 @@ class ShardFile {
   // catalog's.
   absl::Status AddPayload(std::string_view payload);
 
-  // Returns the bytes written so far. Payloads that wait for their place in the file do not count.
+  // Returns the bytes written so far. Payloads that were added before the file reached
+  // their place do not count.
   int64_t num_bytes() const { return file_->num_bytes(); }
 
   // Completes the file: syncs it to disk and gives it its name. Call it after everything was added.

@@ -304,8 +304,8 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   lane = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
-  // If the device works and nobody asked the server to stop, the unavailable results belong to jobs that fail if any
-  // of their candidates is unavailable (Job::fail_on_unavailable).
+  // If the device works and the server is not stopping, a job has an unavailable result only because it fails when one
+  // of its candidates is unavailable (Job::fail_on_unavailable).
   if (!health.ok()) {
     FailOnDeviceLoss(health);
   } else if (batch->stopped) {

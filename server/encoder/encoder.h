@@ -69,9 +69,8 @@ class Encoder {
   //   RESOURCE_EXHAUSTED   the queue is full
   //   DEADLINE_EXCEEDED, CANCELLED
   //   FAILED_PRECONDITION  the token, URL or model name is wrong, or the encoder is not the configured one
-  //   UNAVAILABLE          the encoder does not answer in time, its answer is unreadable, or its model has changed
-  //   since its
-  //                        last answer; see RetryAfter
+  //   UNAVAILABLE          the encoder does not answer in time, its answer is unreadable, or the encoder has
+  //                        changed since its last answer; see RetryAfter
   //   INTERNAL             the answer is readable, but its vectors cannot be scored
   // Errors never quote the encoder's own error messages; these go only to the log.
   // `done` may run within this call or on a thread that serves other requests too, so it must not block.

@@ -100,8 +100,8 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   calls.push_back({});
   for (int64_t i = 0; i < 200; ++i) calls.back().push_back(1 + i * 37 % 90);
   for (const std::vector<int64_t>& counts : calls) {
-    // Two calls of the same shape alternate, so that a state which one leaves behind would spoil the results of the
-    // other.
+    // Two calls of the same shape alternate. If one left wrong state on the device, the other would return wrong
+    // results.
     std::vector<RandomQuery> storage[2];
     std::vector<Query> queries[2];
     std::vector<std::vector<Scored>> expected[2];

@@ -40,9 +40,9 @@ const std::vector<std::string>* AddressesIn(const std::vector<ResolvedGroup>& gr
   return nullptr;
 }
 
-// Merges two results of which the first was never taken by the caller. If a target's addresses could be looked up the
-// first time but not the second, the merged result keeps the first addresses. If the second list could not be read,
-// the first is returned.
+// Merges the results of two rounds. The caller has not taken the first result. If the second round could not read the
+// list, returns the first result. If the second round could not look up a target, keeps the target's addresses of the
+// first round.
 Found Merge(Found first, Found second) {
   if (!first.ok()) return second;
   if (!second.ok()) return first;

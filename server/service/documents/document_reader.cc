@@ -64,7 +64,8 @@ absl::StatusOr<bool> DocumentReader::AddAs(const Id& id, size_t id_bytes, uint64
 
 absl::Status DocumentReader::CorrectVersions() {
   if (live_ == nullptr || documents_.empty()) return absl::OkStatus();
-  // Of each id, because the log may have many records. Get may name an id several times.
+  // Index the documents by id: the log may have many records, and each must find its documents fast. A request of Get
+  // may name one id several times.
   std::multimap<std::string_view, v1::StoredDocument*> by_string_id;
   std::multimap<int64_t, v1::StoredDocument*> by_int_id;
   for (v1::StoredDocument& document : documents_) {

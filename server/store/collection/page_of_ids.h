@@ -24,10 +24,11 @@ struct PageOfIds {
   bool has_more = false;            // more documents match, with ids after the last one
 };
 
-// Finds the documents of `matching` (null: all that are alive) with the `limit` smallest ids after `after` (nullopt:
-// the smallest of all). `limit` must not be 0, `matching` must have been found in this snapshot, and Id must be the
-// type of the collection's ids. Looks at every document that matches, and takes memory for the documents that it
-// returns alone. `check` (may be null) is called now and then; an error that it returns ends the search.
+// Finds the documents with the `limit` smallest ids. If `after` is set, counts only ids greater than it. Chooses from
+// the documents of `matching`, or from all documents that are alive if `matching` is null. `limit` must not be 0,
+// `matching` must have been found in this snapshot, and Id must be the type of the collection's ids. Looks at every
+// document that matches, but takes memory only for the documents that it returns. Calls `check` (may be null) every
+// 65,536 documents, and returns its error if it returns one.
 template <typename Id>
 absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const MatchingDocuments* matching,
                                             const std::optional<Id>& after, size_t limit,

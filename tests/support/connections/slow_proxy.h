@@ -23,7 +23,7 @@ namespace maxsim::test {
 // Thread-safe.
 class SlowProxy {
  public:
-  // What the proxy does with the server's bytes that exceed the limit of PassOnAtMost.
+  // PassOnAtMost sets how many of the server's bytes the proxy passes on. A Manner is how it treats further bytes.
   enum class Manner { kStop, kDrip };  // kStop: holds them until PassOn; kDrip: passes on one byte per millisecond
 
   explicit SlowProxy(int server_port) : server_port_(server_port) {

@@ -132,8 +132,8 @@ class Multiplier {
     __device__ __forceinline__ bool GoesOn(uint32_t warpgroup) const {
       return (flags() & (warpgroup | TileHeader::kNewRows)) == warpgroup;
     }
-    // Returns whether GoesOn is true, no document ends in this tile, and the tile before did not end so many documents
-    // that new rows begin (kNewRows).
+    // Returns whether GoesOn is true, no document ends in this tile, and at most kFewEnds documents end in the tile
+    // before.
     __device__ __forceinline__ bool IsAmid(uint32_t warpgroup) const {
       return (word & (kEnds | (warpgroup | TileHeader::kNewRows) << kFlagsAt)) == warpgroup << kFlagsAt;
     }

@@ -20,7 +20,7 @@
 namespace maxsim::cuda::sm80 {
 
 // Multiplies on the tensor cores. With kSeveralChains, the product of two rows may be summed in several chains of
-// instructions. A second set of sums then holds the sums of the finished chains.
+// columns. A second set of sums then holds the sums of the finished chains.
 template <ScalarType kType, int kRows, int kTokens, int kTokenPitch, bool kSeveralChains>
 class WarpTile {
  public:
