@@ -16,7 +16,8 @@ namespace maxsim::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  // UNAVAILABLE without a driver, a device of that number, compute capability 8.0, or code for it in this build.
+  // UNAVAILABLE if there is no driver, no device of that number or no code for it in this build, or if its compute
+  // capability is below 8.0.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(const CudaOptions& options);
 
   const BackendInfo& info() const override { return info_; }

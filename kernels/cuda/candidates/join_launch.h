@@ -13,9 +13,9 @@ namespace maxsim::cuda {
 struct JoinCall {
   const JoinedList* lists;
   const JoinedUnion* unions;
-  // Holds the lists, and takes the unions at their ordinals_begin.
+  // Input: the candidate lists. Output: the unions, each from its ordinals_begin on.
   uint32_t* ordinals;
-  // num_candidates of the unions' row tiles is 0 before, and the union's size after.
+  // Input: 0 as num_candidates of the unions' row tiles. Output: the size of the union there.
   RowTile* row_tiles;
   JoinWord* words;     // [num_words]; may hold anything before
   int64_t num_words;   // of all unions

@@ -35,7 +35,7 @@ class CudaAppendableCodes final : public AppendableCodes {
     DeviceBuffer factors;                // [max_tokens], with factors
     DeviceBuffer offsets;                // int64_t, [max_documents + 1]; the first one is 0 from the start
     DeviceBuffer scales;                 // float, [max_documents]
-    std::array<DeviceBuffer, 3> bounds;  // CodeBound, [max_documents], up to those of the planes
+    std::array<DeviceBuffer, 3> bounds;  // CodeBound, [max_documents] each; empty for more planes than are stored
   };
 
   CudaAppendableCodes(Device* device, const AppendableCodesShape& shape) : device_(device), shape_(shape) {}

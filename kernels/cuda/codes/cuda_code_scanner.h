@@ -85,7 +85,8 @@ class CudaCodeScanner {
   absl::Status MakeEvents(size_t num_passes);
   // Whether a Hopper kernel scans for this query.
   bool UsesHopper(const CudaCodes& codes, const ScanQuery& query) const;
-  // Returns the elements of `queries` that one pass may scan together with element `first`, which `taken` then says.
+  // Returns the elements of `queries` that one pass may scan together with element `first`, and marks them in
+  // `taken`.
   std::vector<size_t> MembersOf(const CudaCodes& codes, absl::Span<const ScanQuery> queries, size_t first,
                                 std::vector<bool>& taken) const;
 
@@ -97,8 +98,8 @@ class CudaCodeScanner {
   absl::Status LaunchScan(const CudaCodes& codes, const ScanQuery& first, int64_t num_candidates,
                           const ScanInput& input);
   absl::Status LaunchSelection(const Pass& pass);
-  // Makes `buffer` at least this large, after the CUDA stream is done where it replaces memory. An error says `what`
-  // the memory was for.
+  // Makes `buffer` at least `bytes` large. If that replaces memory, it first waits for the CUDA stream, whose kernels
+  // may use the memory. An error names the memory's purpose, `what`.
   absl::Status Grow(DeviceBuffer& buffer, size_t bytes, absl::string_view what);
 
   Device* device_;

@@ -8,8 +8,9 @@ namespace {
 constexpr int32_t kLanes = 32;
 constexpr int32_t kRegisters = 4;
 
-// Returns a row's offset (ScanRow). A window's product is half of what the two levels -1 and 1 would give; the INT8
-// operand of four planes stands for 2 * operand + 1.
+// Returns a row's offset (ScanRow): <Q, L> minus kProductScale times the product. With one plane, <Q, L> is twice the
+// product of the windows minus the sum of Q. With four planes, a level is 2 * operand + 1, so <Q, L> is twice the
+// product plus the sum of Q.
 int32_t OffsetOf(const QueryCodes& query, int32_t token) {
   if (query.planes == 1) return -query.weight_sums[static_cast<size_t>(token)];
   return query.planes == 4 ? query.weight_sums[static_cast<size_t>(token)] : 0;

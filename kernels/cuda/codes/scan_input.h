@@ -13,7 +13,7 @@
 
 namespace maxsim::cuda {
 
-// Where masks of queries (ScanQuery::mask) are in device memory.
+// Maps each mask in host memory (ScanQuery::mask) to its copy in device memory.
 using DeviceMasks = absl::flat_hash_map<const uint64_t*, const uint64_t*>;
 
 // ScanInput::bytes has five arrays, each at a multiple of 256 bytes.
@@ -29,7 +29,7 @@ struct ScanInput {
   size_t queries_at = 0;
   size_t selections_at = 0;
 
-  int64_t scores_stride = 0;         // scores from one query's first to the next one's
+  int64_t scores_stride = 0;         // distance from one query's first score to the next query's, in scores
   std::vector<int32_t> query_tiles;  // row tiles of each query
   int32_t num_row_tiles = 0;         // even
   std::vector<SelectQuery> selections;

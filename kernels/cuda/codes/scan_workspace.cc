@@ -34,8 +34,8 @@ int64_t InputBytes(const CodeShape& shape) {
 size_t MaxScanWorkspaceBytes(const CodeShape& shape, int64_t num_documents, const DeviceLimits& limits) {
   const int64_t documents = std::clamp<int64_t>(num_documents, 0, kMaxShardDocuments);
   if (documents == 0) return 0;
-  // A list without repeats has no more candidates than there are documents, and a pass over fewer candidates may take
-  // more queries, but never more scores.
+  // Assumes that all documents are candidates: a list without repeats has no more. A pass over fewer candidates may
+  // take more queries, but not more scores.
   const int64_t padded = CeilDiv(documents, int64_t{kSelectAlignment}) * kSelectAlignment;
   const int64_t padding = kMaxScanQueries * kSelectAlignment;
   const int64_t scores = std::max(padded, std::min(kMaxScanQueries * padded, kMaxPassScores + padding));

@@ -25,7 +25,7 @@ class CudaCodebook {
 
   size_t bytes() const { return centroids_.bytes() + bucket_weights_.bytes(); }
   int64_t num_centroids() const { return num_centroids_; }
-  // F16 [num_centroids], DeviceRowBytes(kF16, dim) apart, zero after their columns.
+  // Returns F16 rows, [num_centroids], padded with zeros to DeviceRowBytes(kF16, dim) bytes each.
   const uint8_t* centroids() const { return centroids_.as<uint8_t>(); }
   const float* bucket_weights() const { return bucket_weights_.as<float>(); }
 

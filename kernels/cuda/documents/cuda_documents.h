@@ -61,8 +61,8 @@ class CudaDocuments final : public LoadedDocuments {
     size_t total_bytes() const { return token_bytes() + offset_bytes() + scale_bytes(); }
   };
 
-  // Makes documents that own their memory, on `device`, which must outlive them. Scales and rotation are those of I8
-  // (DocumentsView), the codebook that of residual codes.
+  // Makes documents that own their memory, on `device`, which must outlive them. `scales` and `rotation_seed` are
+  // only for I8 (DocumentsView), and `codebook` is only for residual codes.
   CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets,
                 DeviceBuffer scales = {}, uint64_t rotation_seed = 0,
                 std::unique_ptr<const CudaCodebook> codebook = nullptr)

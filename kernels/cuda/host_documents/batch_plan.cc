@@ -6,7 +6,7 @@ namespace maxsim::cuda {
 
 int64_t EndOfBatch(const int64_t* offsets, int64_t begin, int64_t num_documents, const BatchCapacity& capacity) {
   const int64_t last = std::min(num_documents, begin + capacity.documents);
-  // This is the first offset beyond the room. The documents before it fit whole.
+  // `beyond` is the first offset that the batch has no room for. All documents that end before it fit.
   const int64_t* const beyond =
       std::upper_bound(offsets + begin + 1, offsets + last + 1, offsets[begin] + capacity.rows);
   return std::max<int64_t>(beyond - offsets - 1, begin + 1);

@@ -32,7 +32,7 @@ struct TransferCounts {
 
 // A document batch as scoring kernels take it.
 struct DocumentBatch {
-  const CudaDocuments* memory = nullptr;   // all rows of the transfer, which `offsets` count; it has no offsets itself
+  const CudaDocuments* memory = nullptr;   // the arena with all rows, which `offsets` count; it has no offsets itself
   const int64_t* offsets = nullptr;        // in device memory, where LoadRange and LoadSlots say
   const float* scales = nullptr;           // in device memory, where LoadRange and LoadSlots say; null but for I8
   const CudaCodebook* codebook = nullptr;  // that of the host documents; null but for residual codes
@@ -40,7 +40,7 @@ struct DocumentBatch {
   int64_t num_tokens = 0;
 };
 
-// Brings the documents of one executor's calls over. Not thread-safe.
+// Copies the host documents of one executor's calls to the device. Not thread-safe.
 class DocumentTransfer {
  public:
   // Allocates on `device`, which is the current one and must outlive the result. A batch has room for `batch_bytes` of
@@ -58,14 +58,15 @@ class DocumentTransfer {
   // Returns whether the kernels that need tensor maps can score documents of this type and dimension.
   bool HasMaps(const HostDocuments& documents) { return Describe(documents).maps() != nullptr; }
 
-  // Starts to bring documents begin .. end over, which fit a batch, and lets the CUDA stream `consumer` wait for them.
-  // The offset and the scale of document n are at index n - begin. Blocks until the earlier copy of the reused batch's
-  // tables is done. The result is valid until the second Load after this one. DATA_LOSS if the rows cannot be read.
+  // Starts to copy the documents begin .. end, which fit a batch, to the device, and lets the CUDA stream `consumer`
+  // wait for them. The offset and the scale of document n are at index n - begin. Blocks until the tables of the
+  // batch that is reused have been copied. The result is valid until the second Load after this one. DATA_LOSS if the
+  // rows cannot be read.
   absl::StatusOr<DocumentBatch> LoadRange(const HostDocuments& documents, int64_t begin, int64_t end,
                                           cudaStream_t consumer);
 
-  // Starts to bring the documents of `slots` over, which have `num_rows` rows, as LoadRange does. The document of slot
-  // s has its offsets at index 2 s and 2 s + 1, and its scale at 2 s.
+  // Starts to copy the documents of `slots`, which have `num_rows` rows, to the device, as LoadRange does. The
+  // document of slot s has its offsets at index 2 s and 2 s + 1, and its scale at 2 s.
   absl::StatusOr<DocumentBatch> LoadSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
                                           int64_t num_rows, cudaStream_t consumer);
 
@@ -73,11 +74,11 @@ class DocumentTransfer {
   // that read the batch have been launched on `consumer`.
   absl::Status Release(cudaStream_t consumer);
 
-  // Returns what came over since the last call of TakeCounts.
+  // Returns how much was copied, and how many documents the cache had, since the last call of TakeCounts.
   TransferCounts TakeCounts() { return std::exchange(counts_, {}); }
 
-  // Waits for everything that was started, and empties the cache. To be called after an error, before the documents'
-  // memory may go.
+  // Waits for everything that was started, and empties the cache. Must be called after an error, before the
+  // documents' memory may be freed.
   void Finish();
 
   // Returns the event of the last batch's arrival.

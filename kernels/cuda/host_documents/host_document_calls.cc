@@ -71,7 +71,7 @@ std::optional<HostDocumentCalls::Range> HostDocumentCalls::RangeOf(const HostDoc
 absl::Status HostDocumentCalls::TopK(const CallContext& context, const HostDocuments& documents,
                                      absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results) {
   for (size_t done = 0; done < queries.size();) {
-    // Queries over the same range run together, and lists with each other.
+    // Consecutive queries over the same range run together, and so do consecutive queries with other lists.
     const Query& first = queries[done];
     const std::optional<Range> range = RangeOf(documents, first);
     size_t end = done + 1;
@@ -141,7 +141,8 @@ absl::Status HostDocumentCalls::ScoreScan(const CallContext& context, const Host
     DocumentBatch batch;
     MAXSIM_ASSIGN_OR_RETURN(batch, transfer_->LoadRange(documents, first, range.first + end, stream));
     if (begin == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(context.workspace, *batch.memory));
-    // Candidates are named by their positions in the range.
+    // A candidate's index is its position in the range, but the batch's arrays begin with the document at position
+    // `begin`. So the pointers move back by `begin`.
     batch.offsets -= begin;
     if (batch.scales != nullptr) batch.scales -= begin;
     MAXSIM_RETURN_IF_ERROR(ScoreLauncher(context).LaunchScores(PassOver(batch, begin, end - begin)));

@@ -1,5 +1,5 @@
-// Calls over documents outside of the device's memory. The documents come over in batches, and each batch is scored
-// while the next is on its way. The scores of all batches are gathered in one array, and selection follows as for
+// Calls over documents outside of the device's memory. The documents are copied to the device in batches, and each
+// batch is scored while the next is copied. One array gathers the scores of all batches, and selection follows as for
 // resident documents.
 #pragma once
 
@@ -39,7 +39,8 @@ class HostDocumentCalls {
   absl::Status Align(const CallContext& context, const Alignment& alignment, const HostDocuments& documents,
                      const Query& query, absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches);
 
-  // Returns what came over the link, and listed documents that did not have to, since the last call of TakeCounts.
+  // Returns the bytes copied over the link, and how many listed documents the cache had, since the last call of
+  // TakeCounts.
   TransferCounts TakeCounts() { return transfer_->TakeCounts(); }
 
  private:

@@ -66,7 +66,8 @@ class HostDocuments final : public LoadedDocuments {
   // DATA_LOSS if the rows cannot be read. For kDisk only.
   absl::Status ReadRows(absl::Span<const RowRange> ranges, uint8_t* to) const;
 
-  // Returns OK when every row that was read so far was one that was loaded (MemorySource::Check).
+  // Returns OK if all rows that were read so far are those that were loaded: the file has not changed
+  // (MemorySource::Check).
   absl::Status Check() const { return view_.source == nullptr ? absl::OkStatus() : view_.source->Check(); }
 
  private:

@@ -17,9 +17,9 @@
 
 namespace maxsim::cuda {
 
-// Copies go through a CUDA stream of its own, from pinned memory that is allocated at the start (kPinnedBytes): an
-// append waits only for its own copies, and no executor waits for an append. Move-only. Not thread-safe: it belongs to
-// the thread that appends.
+// Each AppendCopier copies through a CUDA stream of its own, from pinned memory that is allocated at the start
+// (kPinnedBytes). So an append waits only for its own copies, and no executor waits for an append. Move-only. Not
+// thread-safe: it belongs to the thread that appends.
 class AppendCopier {
  public:
   // The rows that an append copies to one array. Rows in device memory are at least as wide as in host memory; the

@@ -1,4 +1,4 @@
-// Measures, when a backend is made, how scattered documents in pinned host memory come over fastest on this machine.
+// Measures, when a backend is made, the fastest way to copy scattered documents from pinned memory to the device.
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,9 @@ class RepeatedLaunch {
   // several starts.
   static constexpr int kStartsBefore = 16;
 
-  // Starts on `stream`, which must not be capturing, what `launch` starts there: for equal `key`s, equal kernels. If no
-  // graph can be made, it calls `launch`. Returns the error of `launch`.
+  // Starts on `stream`, which must not be capturing, the kernels that `launch` starts there: by calling `launch`, or
+  // by replaying the graph. For equal `key`s, `launch` must start equal kernels. If no graph can be made, calls
+  // `launch`. Returns the error of `launch`.
   absl::Status Start(cudaStream_t stream, absl::Span<const uint8_t> key, absl::FunctionRef<absl::Status()> launch);
 
   // Returns whether the last start replayed the graph.

@@ -5,7 +5,8 @@
 
 namespace maxsim::cuda {
 
-// CUDA itself returns other errors for kernels that it cannot run.
+// CUDA returns other errors for kernels that it cannot run, so callers can tell a missing instance from a failed
+// launch.
 inline constexpr cudaError_t kNoInstance = cudaErrorInvalidSymbol;
 
 }  // namespace maxsim::cuda

@@ -22,8 +22,8 @@ struct QueryTileOutput {
   // The offset into `partials` or `scores` of every query that has rows in the query tile.
   int64_t offsets[kMaxQueriesOfQueryTile];
   int32_t num_queries;  // 1, 2 or 4: of 32, 16 or 8 rows each; fewer may be there (offset -1)
-  // 1: the sums are partial ones, which are added or picked from afterwards (PartialSums), and p counts from the pass's
-  // first candidate.
+  // 1: the sums are partial sums, which LaunchAddPartials adds up or picks from (PartialSums), and p counts from the
+  // pass's first candidate.
   int32_t to_partials;
 };
 
@@ -97,7 +97,7 @@ struct JoinedUnion {
   int64_t words_begin;
   int64_t num_words;
   int64_t ordinals_begin;  // where the union goes, in no particular order
-  int32_t first_row_tile;  // row tiles that score it: num_candidates becomes its size
+  int32_t first_row_tile;  // the row tiles that score the union: a kernel sets their num_candidates
   int32_t num_row_tiles;
 };
 

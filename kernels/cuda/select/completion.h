@@ -17,7 +17,8 @@ struct alignas(8) DeviceScored {
 // When a call's stages began and ended, by the device's clock in nanoseconds. It lies in pinned memory.
 struct CallTimes {
   uint64_t input_begin;  // the call's first kernel starts
-  // The input is on the device. In a single-launch call the query's rows are, all of them or the first.
+  // The input is on the device. In a single-launch call: all of the query's rows are, or, if they are rounded, the
+  // first.
   uint64_t input_end;
   uint64_t scores_end;   // the selection begins
   uint64_t results_end;  // the selection is done, as one of its thread blocks sees it

@@ -1,4 +1,4 @@
-// Rotating and quantising queries against I8 documents on the device, bit for bit as kernels/quantize.h does it.
+// Rotates and quantises queries against I8 documents on the device. Gives the same bits as kernels/quantize.h.
 #pragma once
 
 #include <cuda_runtime_api.h>

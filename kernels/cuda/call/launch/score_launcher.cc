@@ -69,7 +69,8 @@ int32_t ScoreLauncher::ClaimCandidates(const ScorePass& pass) const {
   const int64_t by_tokens = tuning.claim_tokens / mean_tokens;
   const int64_t candidates = std::min(input.pass_candidates(), pass.count) * plan.num_row_tiles;
   const int64_t by_blocks = candidates / (int64_t{plan.grid()} * tuning.claims_per_block);
-  // A claim is at most an even share of all candidates. This matters if there are few documents and they are short.
+  // A claim has at most as many candidates as an even share gives each thread block. This matters for few short
+  // documents.
   const int64_t even = candidates / plan.grid();
   return static_cast<int32_t>(
       std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));
@@ -138,7 +139,7 @@ StreamParams ScoreLauncher::StreamParamsOf(const ScorePass& pass, int64_t first,
       input.Shares(first, count, params.pattern, pass.mean_tokens, pass.spread_tokens, context_.tuning.stream);
   params.work = StreamWork::Of(shares);
   params.teams = StreamTeams::Of(shares, workspace.team_words.as<uint32_t>());
-  // Row tiles over the same documents read them one after the other.
+  // If all row tiles score the same documents, the documents' bytes count once.
   const int64_t readers = params.pattern.ordinals_stride == 0 ? plan.num_row_tiles : 1;
   const int64_t bytes = params.work.total / readers * pass.mean_tokens * pass.memory->row_bytes();
   params.read_once = bytes > context_.device.cache_bytes ? 1 : 0;

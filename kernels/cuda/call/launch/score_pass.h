@@ -10,7 +10,7 @@ namespace maxsim::cuda {
 // Borrows the documents until the pass has been scored.
 struct ScorePass {
   const CudaDocuments* memory = nullptr;   // the rows, their type and their tensor maps; offsets and scales are below
-  const int64_t* offsets = nullptr;        // device memory, indexed by the numbers that candidates name documents by
+  const int64_t* offsets = nullptr;        // device memory; the candidates' ordinals or locations are indices into it
   const float* scales = nullptr;           // device memory, indexed as `offsets`; null but for I8
   const CudaCodebook* codebook = nullptr;  // null but for residual codes
   int64_t first = 0;                       // the pass has the candidates first .. first + count of every query

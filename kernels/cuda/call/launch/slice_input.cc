@@ -32,8 +32,8 @@ absl::Status CopyInput(const CallContext& context, const int64_t* offsets) {
   const cudaStream_t stream = workspace.stream.get();
   MAXSIM_RETURN_IF_ERROR(WriteInput(workspace));
   MAXSIM_RETURN_IF_ERROR(workspace.start.Record(stream));
-  // A kernel begins some microseconds after the copy engine has finished. Without this event, that gap would count as
-  // the kernel's time.
+  // After a copy engine has finished, a kernel begins some microseconds later, and stage_events would count that gap
+  // as the kernel's time. So with stage_events a kernel copies the input.
   if (context.tuning.stage_events) {
     return MAXSIM_CUDA_STATUS(
         LaunchCopyInput(InputByKernel(workspace, offsets), workspace.times.as<CallTimes>(), stream));

@@ -26,8 +26,8 @@ absl::Status WriteInput(Workspace& workspace);
 // Describes the copy of the input by a kernel. `offsets` is InputCopy::offsets.
 InputCopy InputByKernel(const Workspace& workspace, const int64_t* offsets);
 
-// Writes the input, records workspace.start, and starts the copy to the device: by the copy engine, or by a kernel
-// where tuning.stage_events is set. `offsets` is InputCopy::offsets.
+// Writes the input, records workspace.start, and starts the copy to the device. A kernel copies if
+// tuning.stage_events is set, and the copy engine otherwise. `offsets` is InputCopy::offsets.
 absl::Status CopyInput(const CallContext& context, const int64_t* offsets);
 
 // Starts the rounding of the queries that are in device memory. Does nothing unless `documents` are I8.

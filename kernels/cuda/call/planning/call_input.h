@@ -124,7 +124,7 @@ class CallInput {
   // A query group: queries that score the same candidates, or, where lists are joined, the documents of their union.
   struct QueryGroup {
     const uint32_t* ordinals;
-    // The number of candidates. Where lists are joined, it is the most documents that they can name together.
+    // The number of candidates. For joined lists, an upper bound of the size of their union.
     int64_t num_candidates;
     int64_t ordinals_begin;        // where the candidates' ordinals begin; -1: all documents
     std::vector<int32_t> queries;  // indices into queries_

@@ -86,7 +86,8 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   // A union is scored in one pass.
   if (partials > room.partials || most_candidates > kMaxPassCandidates) return absl::OkStatus();
   ScorePlan plan;
-  // If lists are always joined, even a short call does not use the stream kernels.
+  // With join_always, PlanScore gets 0 as the mean bytes of a document, so that it does not choose a stream kernel
+  // for a short call: with one, each query would read the union.
   MAXSIM_ASSIGN_OR_RETURN(plan,
                           PlanScore(type_, dim_, group_shapes, limits, room.join_always ? 0 : room.document_bytes));
   if (TraitsOf(plan.tile).query_tiles() == 1) return absl::OkStatus();  // each query would read the union

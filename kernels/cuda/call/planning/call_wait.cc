@@ -12,7 +12,8 @@ namespace {
 using Duration = CallWait::Clock::duration;
 using std::chrono::microseconds;
 
-// An octave of work has four classes: within a class, times differ by less than the polling covers.
+// Calls are classed by their work, in four classes per doubling of the work. The times of calls in one class differ
+// by less than kPollBeyondSleep.
 constexpr int kClassesOfOctave = 4;
 constexpr int kClasses = 64 * kClassesOfOctave;
 
@@ -82,7 +83,8 @@ absl::Status CallWait::Wait(WaitMode mode, CallArrival& arrival, const Event& ev
     }
     const Clock::time_point end = std::max(begin + std::max(sleep, kLeastSleep), Clock::now()) + kPollBeyondSleep;
     if (PollUntil(arrival, end)) {
-      // The time is capped at `end`: if the thread had to leave its processor, a longer time says nothing about calls.
+      // The measured time ends at `end` at the latest. If it is longer, the thread had lost its processor, and the
+      // excess says nothing about the call.
       const Duration took = std::min(Clock::now(), end) - begin;
       sleep = std::max(sleep + (took - kMargin - sleep) / 4, Duration::zero());
       return absl::OkStatus();

@@ -20,8 +20,8 @@ enum class Ordering : uint8_t { kNever, kWorthwhile, kAlways };
 // Servers leave the defaults; tests and measurements set others through CudaExecutor::tuning(). A new value applies to
 // calls that begin after it was set.
 struct ExecutorTuning {
-  // The tilings that a call may choose from, a bit each (DeviceLimits::tiles). Where none of them can run, kRows32
-  // does.
+  // The tilings that a call may choose from, a bit each (DeviceLimits::tiles). If none of them can run, the call uses
+  // kRows32.
   uint32_t tiles = ~uint32_t{0};
 
   Joins joins = Joins::kWorthwhile;           // kernels/plan/list_join.h
@@ -45,10 +45,10 @@ struct ExecutorTuning {
   // the kernels of zero-copy calls note the times.
   bool stage_events = false;
 
-  // A claim of the Hopper kernels has about `claim_tokens` tokens, where there are enough: a claim costs the scheduler
-  // or loading warp some instructions. Every thread block makes at least `claims_per_block` claims, so that all of them
-  // end together, but none of fewer than `least_claim_tokens` tokens: until a claim has its answer, two token tiles of
-  // INT8 have been multiplied.
+  // A thread block of a Hopper kernel claims documents of about `claim_tokens` tokens at a time, because each claim
+  // costs some instructions. If that would give a thread block fewer than `claims_per_block` claims, claims are
+  // smaller, so that all thread blocks end at about the same time. But they have at least `least_claim_tokens`
+  // tokens, because the answer to a claim takes as long as multiplying two token tiles of INT8.
   int64_t claim_tokens = 1024;
   int64_t claims_per_block = 24;
   int64_t least_claim_tokens = 256;

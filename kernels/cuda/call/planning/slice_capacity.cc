@@ -50,8 +50,8 @@ size_t SliceCapacity::InputBytes() const {
 }
 
 size_t SliceCapacity::DeviceBytes() const {
-  // A row of I8 has no more bytes than one of F32: 32 bytes each at the shortest. Unions have no more documents than
-  // their lists.
+  // The unions of joined lists have at most as many ordinals as the lists. The quantised queries fit query_bytes,
+  // because a row of I8 has at most the bytes of a row of F32 (rows have at least 32 bytes).
   return AlignPart(InputBytes()) + AlignPart(static_cast<size_t>(candidates) * sizeof(uint32_t)) +
          AlignPart(static_cast<size_t>(query_bytes)) + AlignPart(static_cast<size_t>(rows) * sizeof(float));
 }

@@ -18,7 +18,7 @@
 
 namespace maxsim::cuda {
 
-// Allocate allocates all memory, and nothing grows afterwards. Owns all of it; not thread-safe. Call Finish before
+// Owns all memory that a call needs. Allocate allocates it, and it never grows. Not thread-safe. Call Finish before
 // destroying a workspace.
 struct Workspace {
   explicit Workspace(const ExecutorOptions& options) : capacity(SliceCapacity::For(options)) {}
@@ -49,7 +49,7 @@ struct Workspace {
   CallWait call_wait;
   RepeatedLaunch repeated_launch;
 
-  // Calls launch and copy on this CUDA stream alone; document batches come over on one of their own.
+  // A call uses only this CUDA stream. Only document batches are copied on another one.
   Stream stream;
   // A call that takes copies begins at `start`, and each of its stages ends at one of the other events. Every call ends
   // at `done`, the only event that threads wait for asleep.
@@ -67,8 +67,8 @@ struct Workspace {
   DeviceBuffer placed;          // PlacedCandidate, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
   DeviceBuffer order_units;     // uint32_t, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
 
-  // Kernels find these as the launch before left them: all zero, except for the parts of SelectWorkspace that its
-  // comment exempts.
+  // Zero before each launch. Every launch leaves them zeroed for the next one, except for the parts of
+  // SelectWorkspace that its comment names.
   DeviceBuffer claims;               // uint32_t, one a row tile and 2 more
   DeviceBuffer team_words;           // uint32_t, [StreamTeams::kWords], on Hopper
   DeviceBuffer select_workspaces;    // SelectWorkspace, one a query

@@ -36,7 +36,7 @@ constexpr uint32_t TableWord(int32_t a, int32_t b, int32_t c, int32_t d) {
 
 // By the field (high magnitude bit, sign bit).
 constexpr uint32_t kLevels2Table = TableWord(-kLevels2[0], kLevels2[0], -kLevels2[1], kLevels2[1]);
-// By the magnitude cell, inverted: a positive level's sign inverts it once more.
+// kHalfLevels4 by magnitude cell, with all bits inverted. Expand inverts them again if the sign is positive.
 constexpr uint32_t kInvertedHalfLevels4Low =
     TableWord(~kHalfLevels4[0], ~kHalfLevels4[1], ~kHalfLevels4[2], ~kHalfLevels4[3]);
 constexpr uint32_t kInvertedHalfLevels4High =
@@ -54,8 +54,8 @@ __device__ __forceinline__ StepBytes Expand(const CodeWord& word, int part) {
   if constexpr (kPlanes == 1) {
     return {word.plane0 << (7 - part), word.plane0 << (3 - part)};
   } else if constexpr (kPlanes == 2) {
-    // The fields of the even bits, and those of the odd bits. In a field, the sign is the low bit and the magnitude bit
-    // is the high bit.
+    // `even` has the two-bit fields of the word's even bits, and `odd` those of its odd bits. In a field, the sign is
+    // the low bit and the magnitude bit is the high bit.
     const uint32_t even = (word.plane0 & 0x55555555u) | (word.plane1 << 1 & 0xAAAAAAAAu);
     const uint32_t odd = (word.plane0 >> 1 & 0x55555555u) | (word.plane1 & 0xAAAAAAAAu);
     const uint32_t selectors = (part & 1 ? odd : even) >> (part & 2) & 0x33333333u;
@@ -64,8 +64,9 @@ __device__ __forceinline__ StepBytes Expand(const CodeWord& word, int part) {
     const uint32_t low_bits = (part & 1 ? word.fields.y : word.fields.x) >> (part & 2) & 0x33333333u;
     const uint32_t high_bit = (part == 3 ? word.plane1 >> 1 : word.plane1 << (2 - part)) & 0x44444444u;
     const uint32_t selectors = low_bits | high_bit;
-    // The signs of bit `part` + 4 and of bit `part` of each byte, at the top of the bytes. Where bit 3 of a selector is
-    // set, PRMT repeats the chosen byte's top bit: 0xff for a positive level, 0 for a negative one.
+    // The signs of bit `part` + 4 (`upper`) and of bit `part` (`lower`) of each byte, at the top of the bytes. If bit
+    // 3 of a selector is set, PRMT repeats the chosen byte's top bit: 0xff for a positive level, 0 for a negative
+    // one.
     const uint32_t upper = word.plane0 << (3 - part), lower = upper << 4;
     return {
         Permute(kInvertedHalfLevels4Low, kInvertedHalfLevels4High, selectors) ^ Permute(upper, lower, 0x9d8cu),

@@ -26,8 +26,8 @@ __device__ __forceinline__ double WidenF16(uint16_t bits) {
   return static_cast<double>(__half2float(__ushort_as_half(bits)));
 }
 
-// Computes UpperBound. It uses intrinsics, which the compiler cannot contract to fused operations; these would change
-// bits.
+// Computes UpperBound with intrinsics. The compiler would contract plain operators to fused operations, which round
+// differently.
 __device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, const CodeArrays& codes,
                                                  int64_t positive, float scale, const CodeBound& bound) {
   const double nominal = __dmul_rn(__dmul_rn(static_cast<double>(scale), codes.root_of_dim), codes.largest_factor);

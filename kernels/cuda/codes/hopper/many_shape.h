@@ -1,5 +1,5 @@
-// The shared memory of the Hopper kernel for many queries (scan_many.cuh), and how queries are cut into passes: what
-// launch and kernel both compute.
+// The layout of shared memory of the Hopper kernel for many queries (scan_many.cuh), and the size of its passes. The
+// host and the kernel both compute with them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ManyPass {
   int32_t first_query;
   int32_t num_queries;
 
-  // Returns the blocks of rows, four row tiles each.
+  // Returns the number of blocks of rows. A block has four row tiles.
   constexpr int32_t num_blocks() const { return (num_tiles + kGroupWarps - 1) / kGroupWarps; }
 };
 
@@ -43,7 +43,7 @@ class ManyShared {
   constexpr uint32_t TileSums(int group) const { return TileSumsAt() + group * (blocks_ * kTileSumBytes); }
   // [16] for each warpgroup: a document that ends in the tile (OctetChunk::NameEnded).
   constexpr uint32_t Ended(int group) const { return EndedAt() + group * kEndedBytes; }
-  // [rows, 16 bytes]: offset, multiplier, and the sign bit where terms below 0 count as 0.
+  // [rows, 16 bytes]: offset, multiplier, and 0x80000000 if terms below 0 count as 0, else 0.
   constexpr uint32_t Rows() const { return RowsAt(); }
   // [queries of the pass]: ScanQueryParams.
   constexpr uint32_t Queries() const { return RowsAt() + blocks_ * kRowBytes; }

@@ -7,7 +7,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The operands of one instruction, sums[0] to sums[15] and so on.
+// Lists sums[8 g] to sums[8 g + 7] as operands of an asm statement, each with the constraint `c`.
 #define MAXSIM_SUMS8(c, s, g)                                                                                        \
   c(s[8 * g]), c(s[8 * g + 1]), c(s[8 * g + 2]), c(s[8 * g + 3]), c(s[8 * g + 4]), c(s[8 * g + 5]), c(s[8 * g + 6]), \
       c(s[8 * g + 7])

@@ -57,7 +57,7 @@ class OneScan {
     asm volatile("" : "+r"(first_slot_));  // keeps it: the compiler would compute it for every document
   }
 
-  // Multiplies `num_steps` steps: as many as the warp of the block with the most steps has.
+  // `num_steps` is the largest number of steps that any warp of the thread block has.
   __device__ __forceinline__ void Run(int num_steps) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) stream_.Load(ahead_[i]);

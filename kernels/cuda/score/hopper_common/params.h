@@ -35,13 +35,13 @@ enum HalfTiles : int32_t { kNoHalfTiles, kAllHalfTiles, kSomeHalfTiles };
 // the thread block. Thread block b starts in row tile b % num_row_tiles. The host does the divisions: on the device
 // each would be some twenty instructions to fetch from memory before a thread block's first copies.
 struct StartTiles {
-  uint32_t inverse;  // 2^32 / num_row_tiles, rounded up, for numbers of thread blocks; 0: there is one row tile
+  uint32_t inverse;  // 2^32 / num_row_tiles, rounded up, with which Quotient divides; 0: there is one row tile
   int32_t blocks;    // thread blocks that start in a row tile ...
   int32_t extra;     // ... and one more in this many first row tiles
-  // Where ListPattern::regular is set: candidates assigned to each thread block of a row tile in which `blocks` start
-  // [0], or one more [1].
+  // If ListPattern::regular is set: the candidates assigned to each thread block of a row tile in which `blocks`
+  // thread blocks start ([0]), or one more ([1]).
   uint32_t assigned[2];
-  uint32_t quarters;  // quarters of its even share that a thread block is assigned
+  uint32_t quarters;  // a thread block is assigned this many quarters of its even share
 
   // Returns the candidates assigned to each of `readers` thread blocks, at least one.
   constexpr uint32_t Assigned(uint32_t candidates, int32_t readers) const {
@@ -50,8 +50,9 @@ struct StartTiles {
     return each == 0 ? 1 : each;
   }
 
-  // Thread blocks are assigned three quarters of their share, or two if many row tiles, but not all, are half ones:
-  // those take half the time, and the thread blocks that start there should help the others.
+  // Thread blocks are assigned three quarters of their share. They are assigned only two quarters if many row tiles,
+  // but not all, are half ones: those take half the time, and the thread blocks that start there should help the
+  // others.
   static constexpr StartTiles Of(int32_t grid, int32_t num_row_tiles, int32_t num_half_tiles, uint32_t regular) {
     StartTiles start{};
     start.quarters = num_half_tiles > num_row_tiles / 3 && num_half_tiles < num_row_tiles ? 2 : 3;

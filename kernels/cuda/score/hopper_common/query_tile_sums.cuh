@@ -12,9 +12,10 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Says what each lane reads when eight documents are summed together. A lane reads one document, and of both sets of
-// its rows those with the numbers 8 h + g, where h = 0, 1 and g = 2 pair, 2 pair + 1. Eight neighbouring lanes read
-// together, each another document. They begin with different sets and pairs, whose words lie in different banks.
+// Says what each lane reads when eight documents are summed together. A lane reads the maxima of one document: rows 8
+// h + g of both sets of 16 rows, where h = 0, 1 and g = 2 pair, 2 pair + 1. Eight neighbouring lanes read at the same
+// time, each from another document. They begin with different sets and pairs, so that the words they read lie in
+// different banks.
 struct EightDocuments {
   static constexpr int kDocuments = 8;
 

@@ -28,7 +28,8 @@ class TileFiller {
   static constexpr int kOctets = TileOctets(kTokens);
   static constexpr int kWords = kOctets / kOctetsOfWord;
   static_assert(kOctets % kOctetsOfWord == 0);
-  // Claiming and looking up the next work unit of an order takes as long as this many tokens of an open document.
+  // With ordered candidates, claiming and looking up the next work unit takes about as long as multiplying this many
+  // tokens.
   static constexpr int32_t kNearTokens = 4 * kTokens;
 
  public:
@@ -95,9 +96,9 @@ class TileFiller {
     is_held_ = false;
   }
 
-  // Takes the next work unit, if there is one, and releases its slot, so that the scheduler warp can claim another. If
-  // candidates are ordered, it releases the slot only as long as early_octets_ lasts. After that, LookAhead releases it
-  // near the unit's end.
+  // Takes the next work unit, if there is one, and releases its slot, so that the scheduler warp can claim another.
+  // With ordered candidates, it releases the slot at once only while early_octets_ allows one more work unit of this
+  // size. Otherwise LookAhead releases the slot near the unit's end.
   __device__ __forceinline__ void Take() {
     if (unit_.count == 0) return;
     if (is_held_) LetGo();

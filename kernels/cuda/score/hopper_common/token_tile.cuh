@@ -19,8 +19,8 @@ inline constexpr int kMaxOctetWords = 3;
 // know it.
 inline constexpr int kReadingLanes = 4;
 
-// Number of lanes of a warp that describes a tile, copies it or writes to it. Each lane hands the tile over for itself,
-// for the same reason.
+// Number of lanes of a warp that describe a tile, copy it or write to it. Each lane hands the tile over for itself,
+// because ptxas omits the barrier that a single lane would need (kReadingLanes).
 inline constexpr int kWritingLanes = 32;
 
 // Where documents end in a tile.

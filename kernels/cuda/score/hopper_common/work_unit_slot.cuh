@@ -17,10 +17,10 @@ class WorkUnitSlot {
  public:
   __device__ __forceinline__ WorkUnitSlot(uint32_t slot, uint32_t barriers) : slot_(slot), barriers_(barriers) {}
 
-  // Every lane of a warp arrives at either barrier.
+  // All lanes of a warp arrive at each of the two barriers.
   static constexpr int kArrivals = kWritingLanes;
 
-  // Initialises the barriers, unless other code does. One thread calls it.
+  // Initialises the barriers. Not needed if other code has initialised them. One thread calls it.
   __device__ __forceinline__ void InitBarriers() const {
     InitBarrier(Filled(), kArrivals);
     InitBarrier(Taken(), kArrivals);

@@ -37,7 +37,7 @@ class DeepLoader {
     if (lane_ == 0) PrefetchMap(queries_.rows);
     if (lane_ < DocumentMaps::kOctets) PrefetchMap(documents_.octets[lane_]);
     Filler filler(p_, slot_, lane_);
-    uint32_t new_rows = 0;  // the multiplying warps begin with the first row tile
+    uint32_t new_rows = 0;  // 0: the multiplying warps take the first row tile's rows unasked
     do {
       first_query_tile_ = static_cast<int32_t>(p_.row_tiles[filler.row_tile()].first_row / kQueryTileTokens);
       rows_loaded_ = false;

@@ -8,7 +8,7 @@
 
 namespace maxsim::cuda {
 
-// num_chunks shares its eight aligned bytes with nothing, so that it is loaded by itself where it is used.
+// `unused` fills up the eight aligned bytes of num_chunks, so that the compiler loads num_chunks by itself.
 struct DeepParams : WorkQueueParams {
   int32_t num_chunks;  // column chunks of kDeepChunkBytes in a row
   int32_t unused;

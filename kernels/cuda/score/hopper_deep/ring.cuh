@@ -62,7 +62,7 @@ class DeepRing {
   const int32_t stage_bytes_, tokens_;
 };
 
-// A place in the ring. Every warp keeps its own.
+// A position in the ring: a stage, and the parity of its barriers. Every warp keeps its own.
 struct DeepPlace {
   int32_t stage = 0;
   uint32_t parity = 0;

@@ -36,7 +36,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The warps that multiply meet at this named barrier.
+// The named barrier at which the multiplying warps synchronise.
 inline constexpr int kMultipliersBarrier = 2;
 
 // A warp that multiplies. Rows is RegisterRows or SharedRows. With kTeams, several thread blocks may share a document.
@@ -72,8 +72,8 @@ class StreamMultiplier {
       } else {
         AddToDocument(entry, stage, maximum);
       }
-      // The stage is released only now, so that no more documents are unfinished than there are stages. Each lane has
-      // read the stage, so each lane arrives for itself.
+      // The stage is released only after the document's slot is used, so that there are never more unfinished
+      // documents than stages. Each lane has read the stage, so each lane arrives for itself.
       Arrive(ring_.Empty(stage));
       stage += ring_.Warps();
       if (stage >= ring_.Stages()) {
@@ -105,7 +105,7 @@ class StreamMultiplier {
       if (entry.NumTiles() > 1 && !IsLastOfBlock(entry, maximum)) return;
       if (entry.IsCut() && !IsLastOfAll(entry, {LoadShared(ring_.Cut(stage))}, maximum)) return;
     } else {
-      // Run calls this only if there are several tiles; checking again would take time.
+      // Run calls AddToDocument only for documents of several tiles, so the number of tiles is not checked again.
       if (!IsLastOfBlock(entry, maximum)) return;
     }
     Write(entry, maximum);
@@ -233,7 +233,8 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     NamedBarrierSync<kMultipliersBarrier>(threads);  // from here on warps may combine maxima
     multiplier.Run();
     if constexpr (kMayBeSingleLaunch) {
-      // The loading warp is done with the ring by now: its last entries have been read.
+      // The loading warp no longer uses the ring, because its last entries have been read. So SelectAtEnd may use its
+      // memory.
       static_assert(sizeof(SingleLaunchSpace) <= kStreamRegisterShape.stages * kStreamRegisterShape.stage_bytes);
       if (params.single_launch.state != nullptr) {
         SelectAtEnd<32 * kStreamRegisterShape.warps, kMultipliersBarrier>(params.single_launch, params.scores,

@@ -16,8 +16,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// The named barrier at which the loading warp waits before it uses the ring. The other warps make the ring, and only
-// arrive.
+// The named barrier at which the loading warp waits before it uses the ring. The other warps initialise the ring and
+// then arrive at the barrier without waiting.
 inline constexpr int kRingMade = 1;
 
 // The loading warp. With kSharedQuery it also copies the query rows into shared memory. With kScales documents have
@@ -113,9 +113,9 @@ class StreamLoader {
     }
   }
 
-  // Loads a work unit. One lane could not keep up with the memory, so the work unit's tiles are numbered, and each lane
-  // loads another tile. With teams, loads only the `part` of each lane's document. The documents with parts are either
-  // neighbours, or just two.
+  // Loads a work unit. One lane could not keep up with the memory, so the work unit's tiles are numbered, and each
+  // lane loads another tile. With teams, loads only the `part` of each lane's document. The lanes that have a part
+  // are either neighbours, or only two.
   __device__ __forceinline__ void LoadDocuments(const StreamWorkUnit& unit, const StreamPart& part) {
     const int32_t num_tokens = lane_ < unit.count ? static_cast<int32_t>(unit.end - unit.begin) : 0;
     const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
@@ -165,13 +165,14 @@ class StreamLoader {
     slot_ = (slot_ + (kTeams ? __popc(parts) : unit.count)) % kStreamSlots;
   }
 
-  // Returns the lane whose document is number `rank` among those in the mask `parts`: either neighbours, or just two.
+  // Returns the lane whose document is number `rank` among those in the mask `parts`. The bits of `parts` are either
+  // neighbours, or only two.
   static __device__ __forceinline__ int LaneOf(uint32_t parts, int rank) {
     return rank + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts)) : __ffs(static_cast<int>(parts)) - 1 + rank;
   }
 
-  // Copies the row tile's rows to shared memory. Warps read the rows of the previous row tile until its last stage is
-  // free.
+  // Copies the row tile's rows to shared memory. It first waits until all stages are free, because the multiplying
+  // warps read the previous row tile's rows until they have released its last stage.
   __device__ __forceinline__ void LoadQuery(int32_t row_tile) {
     if (row_tile_ >= 0) {
 #pragma unroll 1

@@ -29,14 +29,14 @@ struct StreamWork {
   }
 };
 
-// Teams of a stream kernel's thread blocks. If several of them have parts of a document, what they found meets in the
-// document's element of both arrays; the index is the number of its candidate, counted through all row tiles. The
-// arrays are zero between launches.
+// Teams of a stream kernel's thread blocks. If several thread blocks have parts of a document, they combine their
+// results in the document's elements of both arrays. The elements' index is the number of the candidate, counted over
+// all row tiles. The arrays are zero between launches.
 struct StreamTeams {
   uint32_t* maxima;  // [kMaxTeamCandidates, kQueryTileTokens], as Rising (sums.cuh) makes them
   uint32_t* tiles;   // [kMaxTeamCandidates] token tiles that have been added
   int32_t blocks;    // thread blocks of a team; 1: there are no teams
-  uint32_t inverse;  // 2^32 / blocks, rounded up, for numbers of thread blocks
+  uint32_t inverse;  // 2^32 / blocks, rounded up, with which OwnTeam divides
 
   // The number of uint32_t in both arrays.
   static constexpr size_t kWords = size_t{kMaxTeamCandidates} * (kQueryTileTokens + 1);
@@ -51,7 +51,7 @@ struct StreamTeams {
 struct StreamParams : HopperParams {
   int32_t stages;       // pipeline stages of the ring
   int32_t tile_tokens;  // tokens of a token tile
-  int32_t read_once;    // 1: the documents are more than the L2 cache keeps
+  int32_t read_once;    // 1: the documents do not fit the L2 cache, so it evicts them first
   int32_t unused;
   StreamWork work;
   SingleLaunchCall single_launch;  // for kernels with query rows in registers

@@ -1,7 +1,8 @@
-// A single-launch call scores one short query over few candidates by one launch of a stream kernel, which brings the
-// query's rows over before it multiplies and selects after it has scored. Other zero-copy calls take three launches, of
-// which each waits until all thread blocks of the one before it have ended. A query against I8 documents is rounded,
-// and brought over, by a launch of its own before. The host's side is kernels/cuda/call/paths/single_launch_path.h.
+// A single-launch call scores one short query over few candidates with one launch of a stream kernel. The kernel
+// copies the query's rows to the device, scores the candidates and selects the results. Other zero-copy calls take
+// three launches, and each launch waits until all thread blocks of the one before it have ended. If the documents are
+// I8, a launch before the stream kernel copies and rounds the query. kernels/cuda/call/paths/single_launch_path.h has
+// the host's side.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,10 +15,10 @@
 
 namespace maxsim::cuda {
 
-// The most bytes of query rows that registers hold, with their weights.
+// Maximum bytes of the copied input: the query rows that registers can hold, and their weights.
 inline constexpr int32_t kSingleLaunchInputBytes = kQueryTileTokens * kStreamRegisterRowBytes + 256;
 
-// How often a thread block polls for the input, some 0.7 us each time, before it brings the input over itself.
+// A thread block polls this many times for the input, some 0.7 us each, before it copies the input itself.
 inline constexpr int32_t kSingleLaunchPatience = 64;
 
 // State in device memory that the thread blocks share. All of it is zero before the launch and after it.
@@ -28,9 +29,9 @@ struct SingleLaunchState {
 
 struct SingleLaunchCall {
   SingleLaunchState* state;  // null if the launch only scores, and other launches bring the input over and select
-  // The query's weights and rows are brought over from `host_input`, in pinned memory, to `input`, in device memory. If
-  // input_bytes is 0 they are on the device already. The list of candidates is read in pinned memory, because a thread
-  // block needs little of it, and needs that first.
+  // The kernel copies the query's weights and rows from `host_input`, in pinned memory, to `input`, in device memory.
+  // If input_bytes is 0 they are on the device already. The list of candidates stays in pinned memory, because a
+  // thread block needs little of it, and needs that first.
   const uint4* host_input;
   uint4* input;
   uint32_t input_bytes;  // a multiple of 16, at most kSingleLaunchInputBytes

@@ -139,8 +139,8 @@ class Multiplier {
     }
   };
 
-  // Waits for the next tile and reads its work. (There must be no loop beyond the wait's own: ptxas has serialised the
-  // products that are in flight meanwhile because of one.)
+  // Waits for the next tile and reads its work. Do not add a loop: the only loop is that of the wait, and with
+  // another one ptxas has serialised the products that are in flight.
   __device__ __forceinline__ void Fetch() {
     WaitBarrier(ring_.Whole(at_.stage), at_.parity);
     if (lane_ == 0) next_ = Tile(TileHeader::LoadFirst(ring_.Entry(at_.stage)), at_.stage);

@@ -73,7 +73,7 @@ class WideRing {
   uint32_t base_;
 };
 
-// A place in the ring. Every warp keeps its own.
+// A position in the ring: a stage, and the parity of its barriers. Every warp keeps its own.
 template <int kStages>
 struct RingPlace {
   int32_t stage = 0;

@@ -218,7 +218,7 @@ class SetMaxima {
       Value of[4];
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        // Word()'s own order of sets and of lanes' parts.
+        // The address of the word that Word() gives for row 2 * pair, lane part q and the lane's set number i.
         const uint32_t place = scratch_ + mine.document * kWideEndBytes + (rows ^ i * 64 ^ q * 32) + q * 128;
         Value part[4];
         Load(place, part);

@@ -15,7 +15,7 @@ struct PortableParams : ScoreParams {
   int32_t num_chunks;       // column chunks of the tiling's chunk_bytes in a row
   int32_t chunks_of_chain;  // column chunks whose products are summed in one chain
   int32_t stages;           // pipeline stages of the ring
-  int32_t query_tokens;     // columns of `matches`; the first row of a row tile is then its first query token
+  int32_t query_tokens;     // columns of `matches`; RowTile::first_row is then the number of a query token
 };
 static_assert(std::is_trivially_copyable_v<PortableParams>);
 

@@ -13,12 +13,12 @@
 //   int32_t dim()                     columns
 //   int32_t row_bytes()               from one query row, and from one centroid, to the next
 //   int32_t codes_stride()            from one token's codes to the next token's
-//   bool aligned(), resident()        what kFast says of all calls; see CodedWarp
+//   bool aligned(), resident()        whether alignment and query rows are as kFast requires (CodedWarp)
 //   bool colbert_bits(), normalize()  as ResidualDecoder::Format says; colbert_bits: not low_bits_first
 //   const uint8_t* centroids()        row-major
 //   const uint8_t* residuals()        the codes of row 0
 //   const float* bucket_weights()     null where there are no rows
-//   int32_t Centroid(row)             the number of a row's centroid; one that is none of a centroid is the nearest
+//   int32_t Centroid(row)             the number of a row's centroid, clamped to the centroids that there are
 //   bool Counts(row)                  whether a document token counts
 //   uint32_t begin(), end()           the block's pairs
 //   CodedSpan SpanOf(pair)            the rows of a pair's document

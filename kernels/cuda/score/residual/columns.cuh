@@ -101,7 +101,7 @@ inline constexpr int kColumnWords = kType == ScalarType::kF32 ? 8 : 4;
 template <ScalarType kType>
 struct CodedColumns {
   uint32_t centroid[kColumnWords<kType>];
-  uint32_t codes[2];  // the bytes in their order; of fewer than 8 bits a column in the first word
+  uint32_t codes[2];  // the bytes in their order; with fewer than 8 bits per column only the first word is used
 };
 
 // Reads eight columns of a row, from `column` on. `source` is the address of `column`, which is below `dim`. Columns

@@ -17,7 +17,7 @@ struct ResidualParams : ScoreParams {
   int32_t dim;
   int32_t document_bytes;       // a multiple of 16
   int32_t blocks_per_row_tile;  // thread blocks that share the candidates of a row tile
-  int32_t query_tokens;         // columns of `matches`; the first row of a row tile is then its first query token
+  int32_t query_tokens;         // columns of `matches`; RowTile::first_row is then the number of a query token
   int32_t resident;             // 1: query rows stay in shared memory
   int32_t unused;
 };

@@ -24,7 +24,7 @@ class CodedProducts {
   static constexpr int kGroups = 4;  // of 8 tokens
   static constexpr int kTokens = 8 * kGroups;
   static constexpr int kSlots = 4;
-  static constexpr int kJoinFirst = 1;  // the lanes of a row differ in these bits
+  static constexpr int kJoinFirst = 1;  // lanes with the same rows differ in these bits of their number
   static constexpr int kJoinLast = 2;
 
   __device__ __forceinline__ void Clear() {

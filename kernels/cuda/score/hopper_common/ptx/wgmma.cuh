@@ -44,7 +44,7 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
   return ((shared & 0x3ffff) >> 4) | kLeadingBytes | kStrideBytes | kSwizzle128;
 }
 
-// The text of an instruction: the names of N / 2 sums.
+// The first N / 2 operands of an instruction, by number, for its text: its sums.
 #define MAXSIM_TEXT32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define MAXSIM_TEXT64 MAXSIM_TEXT32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define MAXSIM_TEXT96 MAXSIM_TEXT64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
@@ -54,7 +54,7 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
   "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
-// The operands of those numbers. `c` is the constraint "+f" or "+r".
+// The sums as operands of an asm statement, in the order of the numbers above. `c` is the constraint "+f" or "+r".
 #define MAXSIM_EIGHT(c, g)                                                                                            \
   c(sums[8 * g]), c(sums[8 * g + 1]), c(sums[8 * g + 2]), c(sums[8 * g + 3]), c(sums[8 * g + 4]), c(sums[8 * g + 5]), \
       c(sums[8 * g + 6]), c(sums[8 * g + 7])
