@@ -14,7 +14,7 @@ namespace {
 // Maximum number of elements of a matrix or of the results. It keeps products of the sizes of a call from overflowing.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
 
-// The sizes that the structures had in the first version that a program can have been compiled with.
+// The size of each structure in the oldest version of the headers that programs may have been compiled with.
 constexpr size_t kFirstTokensSize = 96;
 constexpr size_t kFirstCallSize = 88;
 constexpr size_t kFirstGradientsSize = 48;

@@ -68,7 +68,8 @@ Status First(Status status, Statuses... others) {
   }
 }
 
-// Checks the workspace of a call against the `wanted` bytes that the function `source` says.
+// Checks that a call's workspace has `wanted` bytes. `source` names the function that returns this number, for the
+// error.
 inline Status CheckWorkspaceMemory(const void* workspace, size_t bytes, size_t wanted, const char* source) {
   if (wanted == 0) return {};
   if (workspace == nullptr || bytes < wanted) {

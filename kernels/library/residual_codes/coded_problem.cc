@@ -12,7 +12,7 @@
 namespace maxsim::library {
 namespace {
 
-// The size that the structure had in the first version that a program can have been compiled with.
+// The size of the structure in the oldest version of the header that programs may have been compiled with.
 constexpr size_t kFirstCodesSize = 64;
 static_assert(sizeof(maxsim_residual_codes) == kFirstCodesSize);
 

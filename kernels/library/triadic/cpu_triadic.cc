@@ -1,5 +1,5 @@
-// Three-way attention on the CPU. A thread handles one row of the owner and walks through the pairs of the other two
-// axes, one tile of the inner axis at a time.
+// Three-way attention on the CPU. A thread handles one row of the axis that owns the result (TriadicRoles), and walks
+// through the pairs of the other two axes, one tile of the inner axis at a time.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

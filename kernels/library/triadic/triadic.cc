@@ -25,7 +25,7 @@ constexpr int64_t kMaxTriadicRows = 65536;  // of one problem, so that a pair of
 constexpr int64_t kMaxTriadicProblemRows = std::numeric_limits<int32_t>::max();
 constexpr int32_t kMaxTriadicDim = 128;
 
-// Checks the rows of an axis of each problem, and those of all problems.
+// Checks the number of rows of an axis: in each problem, and in all problems together.
 Status CheckAxis(const char* member, int64_t num_problems, int64_t max_rows) {
   Status status = CheckRange("call", member, max_rows, 0, kMaxTriadicRows);
   if (!status.ok() || num_problems == 0 || max_rows <= kMaxTriadicProblemRows / num_problems) return status;

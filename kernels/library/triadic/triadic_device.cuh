@@ -1,4 +1,4 @@
-// Shared by the kernels of three-way attention: rows of an axis, and the end of a pass.
+// Code that the kernels of three-way attention share: rows of an axis, and the end of a pass.
 //
 // In a pass (TriadicMode), a thread block handles one row `a` of the owner. For rows `b` of a second axis and rows `c`
 // of the inner axis

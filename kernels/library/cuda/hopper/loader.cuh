@@ -58,7 +58,7 @@ class HopperLoader {
     const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
     if (lane_ == 0) {
       constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
-      // The multiplying warps read at least one box, and none after the box with the last token.
+      // Loads only the boxes that the multiplying warps read: those up to the last token, and at least one.
       const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
       sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
 #pragma unroll
