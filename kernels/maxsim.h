@@ -51,8 +51,8 @@ class MemorySource {
     return absl::OkStatus();
   }
   // Returns OK if all bytes that were read from the memory so far are those that were loaded. Otherwise returns
-  // DATA_LOSS, which says what happened, for as long as this is not so. Thread-safe and cheap: callers check after each
-  // scoring call, before they use its results.
+  // DATA_LOSS and says what changed. Thread-safe and cheap: callers check after each scoring call, before they use
+  // its results.
   virtual absl::Status Check() const = 0;
 };
 
@@ -199,7 +199,7 @@ class AppendableDocuments {
 struct ExecutorOptions {
   int32_t max_queries = 64;                         // queries of one call
   int64_t max_query_tokens = 64 * 1024;             // tokens of all queries of one call
-  int64_t max_candidates = int64_t{1} << 22;        // candidates of all queries of one call, listed or whole
+  int64_t max_candidates = int64_t{1} << 22;        // candidates of all queries of one call, listed or all
   int32_t max_dim = 1024;                           // columns of the widest documents
   int64_t max_staged_bytes = int64_t{64} << 20;     // token bytes of documents passed to Stage
   int64_t max_staged_documents = int64_t{1} << 16;  // documents passed to Stage

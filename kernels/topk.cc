@@ -5,8 +5,8 @@
 namespace maxsim {
 namespace {
 
-// Shrinking costs O(capacity), so it must make room for about as many pushes; with a smaller capacity it is not worth
-// the call.
+// A shrink costs O(capacity) and makes room for about as many pushes. With a smaller capacity than this, the cost of
+// the call itself would matter.
 constexpr size_t kMinSelectorCapacity = 1024;
 
 }  // namespace

@@ -35,10 +35,10 @@ inline constexpr size_t kPlaneAlignment = 64;
 inline constexpr int32_t kCodeWordColumns = 32;
 inline constexpr int32_t kCodeGroupColumns = 128;
 
-// Returns the 32-bit words of a row of plane 0.
+// Returns the number of 32-bit words in a row of plane 0.
 constexpr int32_t CodeWords(int32_t dim) { return (dim + kCodeWordColumns - 1) / kCodeWordColumns; }
 
-// Returns the coordinates that a row has room for: `dim` rounded up to whole words.
+// Returns the number of coordinates that a row has bits for: `dim` rounded up to whole words.
 constexpr int32_t CodeColumns(int32_t dim) { return CodeWords(dim) * kCodeWordColumns; }
 
 // Returns the bytes of a row of plane 0 or of plane 1.

@@ -110,7 +110,8 @@ class TokenEncoder {
   void WriteFields(uint8_t* target) const {
     const int32_t groups = CodeWords(dim_) / 4;
     for (int32_t group = 0; group < groups; ++group) {
-      // The fields of the even bits, and those of the odd bits, in the order of the group's bytes.
+      // The 2-bit fields of this group: bytes[0] gets those of the even bits of plane 0, bytes[1] those of its odd
+      // bits, each in the order of the bytes in plane 0.
       uint8_t bytes[2][16] = {};
       for (int32_t bit = 0; bit < 8; ++bit) {
         const int32_t first = group * kCodeGroupColumns + bit * 16;
@@ -224,7 +225,8 @@ CodeBound BoundOf(const CodeShape& shape, const std::vector<TokenMeasures>& toke
       length = std::max(length, step * std::sqrt(squared_length));
       left = std::max(0.0, squared_norm - product * product / squared_length);
     }
-    // The numbers subtracted above have relative errors below 2^-40.
+    // The sum with 2^-38 covers rounding: the relative errors of the two numbers that `left` is the difference of are
+    // below 2^-40.
     residual = std::max(residual, left + squared_norm * 0x1p-38);
     norm = std::max(norm, token.norm);
   }

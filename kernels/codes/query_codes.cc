@@ -17,10 +17,11 @@
 namespace maxsim {
 namespace {
 
-// The weight that a window's coefficient of 1 gives to the bit at which the window ends.
+// A window that ends at a bit and has the coefficient 1 gives this weight to that bit.
 constexpr double kWindowUnit = 128;
 
-// Coefficients of windows reach |x(p) - x(p + 1) / 2| + 1.
+// A row is scaled so that |x(p) - x(p + 1) / 2| is at most this. A window's coefficient can be larger than that by 1,
+// and must not exceed 127.
 constexpr double kMaxWindowTarget = 126;
 
 // A rotation rounds 14 times in each of its two rounds: up to 12 additions, the factor, and the product with it. Each
@@ -36,7 +37,7 @@ double NormOf(absl::Span<const double> values) {
   return std::sqrt(squares);
 }
 
-// A token's integers, before they are written to QueryCodes. Q / unit * scale is its vector.
+// The integers Q of a token, before they are written to QueryCodes. The token's vector is about scale * Q.
 struct TokenCode {
   std::vector<int8_t> elements;
   std::vector<int16_t> weights;  // one plane
@@ -60,8 +61,8 @@ std::array<double, 33> ValuesOfWord(int32_t dim, int32_t word, absl::Span<const 
   return values;
 }
 
-// Quantises a row for one plane: finds the coefficients of windows with which bits have the weights `row`, or nearly
-// so.
+// Quantises a row for one plane: finds the windows' coefficients with which each bit's weight comes closest to its
+// value in `row`.
 void SolveWindows(int32_t dim, absl::Span<const double> row, TokenCode* code) {
   std::fill(code->elements.begin(), code->elements.end(), int8_t{0});
   std::fill(code->weights.begin(), code->weights.end(), int16_t{0});
@@ -208,12 +209,14 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
     const double length = std::fabs(weight) * NormOf(row);
     query.reach += NormOf(coded);
     query.slack += NormOf(error);
-    // The difference above has an error of some 2^-52 of its terms.
+    // Adds to `slack` what rounding may add to a score. 2^-45 covers the rounding of `error`, whose relative error is
+    // about 2^-52.
     query.slack += length * (kScoreSlack + 0x1p-45);
     if (shape.originals != ScalarType::kI8) query.slack += length * kRotationSlack;
   }
   query.reach *= kInflation;
-  // Norms of rotated vectors stand for those of the vectors themselves.
+  // The norms above are those of rotated vectors. The factor covers that the vectors themselves may be slightly
+  // longer.
   query.slack *= kInflation * (1 + kRotationSlack);
   return query;
 }

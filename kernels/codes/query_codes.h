@@ -37,7 +37,7 @@ namespace maxsim {
 // The largest magnitude of a multiplier u_i.
 inline constexpr int32_t kMaxMultiplier = 32767;
 
-// Norms of the tokens of a document whose scale is 0 are below this: kMinNominalNorm times 256, the square root of
+// If a document's scale is 0, the norms of its tokens are below this: kMinNominalNorm times 256, the square root of
 // kMaxDocumentTokens.
 inline constexpr double kUnseenNorm = 1e-25;
 

@@ -17,7 +17,8 @@ constexpr double kSecondsPerDocument = 0.2e-9;
 constexpr double kHopperSecondsPerToken1 = 6.1e-12;
 constexpr double kHopperSecondsPerToken2 = 11.76e-12;
 constexpr double kHopperSecondsPerToken4 = 18.4e-12;
-// Time per token with the kernels for every GPU, for one plane. They were not measured with more planes.
+// Time per token with the portable kernels, which run on every GPU, for one plane. They were not measured with more
+// planes.
 constexpr double kPortableSecondsPerToken1 = 10.1e-12;
 
 // The model holds for these numbers of coordinates. Rows of 96 and 128 coordinates were measured, without factors. Rows

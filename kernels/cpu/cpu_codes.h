@@ -25,7 +25,7 @@ class CpuCodes final : public LoadedCodes {
   static absl::StatusOr<std::unique_ptr<CpuCodes>> Create(const CodesView& view, int planes,
                                                           std::shared_ptr<const void> keep_alive);
 
-  // Takes all of `view`, which must be valid. Does not read it, so that it takes no time.
+  // Makes an object of all of `view`, which must be valid. Takes constant time, because it does not read the arrays.
   static std::shared_ptr<const CpuCodes> Borrow(const CodesView& view, std::shared_ptr<const void> keep_alive) {
     return std::shared_ptr<const CpuCodes>(new CpuCodes(view, std::move(keep_alive)));
   }

@@ -42,7 +42,8 @@ std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t nu
                                      size_t num_steps, size_t max_lanes);
 
 // Packs the queries of a stack into `panels`, which has stack.layout.size() steps, for kernels that take `form`.
-// Queries against I8 documents are rotated and quantised on the way, which fills in the stack's last members.
+// Against I8 documents, it first rotates and quantises the queries, and fills in the stack's corrections, scales and
+// factors.
 void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsView& documents, PackScratch* scratch,
                QueryStack* stack, uint32_t* panels);
 

@@ -11,7 +11,8 @@ namespace {
 
 // All figures of this file were measured on one H200; docs/lab/2026-11-24-kernels.md says how well they predict.
 
-// TilePace holds the time that a tiling takes for a token and a row tile at d = 128, in units of the memory's own pace.
+// TilePace says how long a tiling takes to score one token with one row tile at d = 128. The unit is the time that
+// the memory takes to deliver the token.
 struct TilePace {
   ScoreTile tile;
   double pace;
@@ -27,8 +28,8 @@ constexpr TilePace kTilePaces[] = {
 // at 4.6 MB per microsecond.
 constexpr double kLaterStartBytes = 17e6;
 constexpr double kClaimingBytes = 9e6;
-// For each document the stream kernel takes as long as for this many bytes, in addition to the document's tokens,
-// however narrow its rows are.
+// Each document costs the stream kernel the time of reading this many bytes, in addition to its rows, however narrow
+// the rows are.
 constexpr double kDocumentBytes = 3500;
 // With several query tiles, the stream kernel reads most documents from the L2 cache. Its pace then depends on where it
 // keeps query rows: rows in shared memory are read again for every tile.

@@ -25,16 +25,16 @@ struct QueryGroupShape {
 // it saves enough row tiles, because shared query tiles take longer to sum.
 bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile);
 
-// Returns the query tiles that the group's rows take on the tiling.
+// Returns the number of query tiles that the group's rows take on the tiling.
 int64_t QueryTilesOf(const QueryGroupShape& group, ScoreTile tile);
 
-// Returns the row tiles of the group on the tiling.
+// Returns the number of row tiles of the group on the tiling.
 int64_t RowTilesOf(const QueryGroupShape& group, ScoreTile tile);
 
-// Returns the row tiles of all groups on the tiling.
+// Returns the number of row tiles of all groups on the tiling.
 int64_t RowTiles(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
-// Returns the candidates of all row tiles: each row tile reads every candidate of its group.
+// Returns the number of candidates, summed over all row tiles: each row tile reads every candidate of its group.
 int64_t RowTileCandidates(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
 // Returns whether the last of the row tiles of `num_query_tiles` query tiles is a half row tile (kHalfTileQueryTiles).

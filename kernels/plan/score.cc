@@ -31,7 +31,7 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
     case ScoreTile::kRows64:
       return type != ScalarType::kF32;
     case ScoreTile::kRows128:
-      // The registers of a thread have no room for a second set of sums.
+      // Rows of several chains need a second set of sums, for which the registers of a thread have no room.
       return type == ScalarType::kI8 || (type != ScalarType::kF32 && dim <= kChainColumns);
     case ScoreTile::kWide128:
     case ScoreTile::kWide256:

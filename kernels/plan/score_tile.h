@@ -16,7 +16,8 @@ enum class ScoreTile : uint8_t {
   kRows128,       // four query tiles: long or stacked queries, bound by the tensor cores; rows of one chain only
   // The tilings below need Hopper and do not score F32.
   kWide128,  // rows of at most 256 bytes, four query tiles; documents go to two warpgroups in turn
-  // Rows have at most 256 bytes. Eight query tiles lie over both warpgroups; four or fewer take kWide128's way.
+  // Rows have at most 256 bytes. Eight query tiles are divided over both warpgroups; four or fewer are scored as in
+  // kWide128.
   kWide256,
   kStream32,    // rows of at most 4,064 bytes, one query tile, at the memory's pace; also short calls
   kDeep128,     // rows of 257 to 2,048 bytes, four query tiles; each of two warpgroups has its own document

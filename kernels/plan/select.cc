@@ -15,7 +15,8 @@ constexpr int64_t kSplitScores = 8192;
 constexpr int64_t kOneBlockScores = 2 * kSplitScores;
 // There are at least this many buckets per result.
 constexpr int64_t kBucketsOfResult = 3;
-// A split's list takes at least this many keys: scores in ascending order send up to 128 neighbours to one split.
+// A split's list has room for at least this many keys. If scores are in ascending order, up to 128 of the best
+// candidates are neighbours in one split.
 constexpr int64_t kLeastListKeys = 256;
 
 int64_t MostSplits(int64_t num_queries, const DeviceLimits& limits) {

@@ -44,16 +44,17 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
 }
 
 StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& candidates, const StreamTuning& tuning) {
-  // The sizes of claims were measured on an H200 (docs/lab/2026-11-24-kernels.md). The documents of a claim are looked
-  // up while those of the previous claims are read. So these should take at least as long as a look-up takes when the
-  // memory is busy. Bytes are rounded up to whole documents.
+  // The sizes of claims were measured on an H200 (docs/lab/2026-11-24-kernels.md). The documents of a claim are
+  // looked up while those of the previous claims are read. So reading the previous claims should take at least as
+  // long as a look-up takes when the memory is busy. Bytes are rounded up to whole documents.
   constexpr int64_t kCoarseBytes = 130 << 10;
   constexpr int64_t kFineBytes = 64 << 10;
   // If thread blocks have few candidates or few bytes, all candidates are assigned. Claims would then cost more than
   // unequal shares do, because thread blocks with more work use the bandwidth that the others leave.
   constexpr int64_t kFewCandidates = 16;
   constexpr int64_t kFewBytes = 2 << 20;
-  // This many bytes of a thread block's share are left open, but at least a sixteenth of it and at most a quarter.
+  // This many bytes of a thread block's share are left open, that is, to be claimed: but at least a sixteenth of the
+  // share and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
   // If documents are unequal, kOpenSpreads times their spread is left open, or half of the share if that is less. Small
   // shares then have the smallest claims that can still be looked up in time.
@@ -77,7 +78,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
     return shares;
   }
   shares.blocks = static_cast<int32_t>(grid);
-  // A thread block whose query rows lie in shared memory empties its ring when it goes on to another row tile.
+  // If query rows lie in shared memory, a thread block must empty its ring when it goes on to another row tile. Then
+  // no candidates are left open, unless documents are unequal.
   const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
   int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
   const bool unequal = IsUnequal(plan, candidates, grid);

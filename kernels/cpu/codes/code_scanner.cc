@@ -174,7 +174,7 @@ void CodeScanner::FindMaxima(const CodesView& codes, const Stack& stack, int64_t
   uint32_t* const rows = slot.rows.Reserve(max_rows * num_steps);
   auto* const columns = reinterpret_cast<int8_t*>(
       slot.columns.Reserve(max_rows * static_cast<size_t>(CodeColumns(codes.shape.dim)) / sizeof(uint32_t)));
-  // Scratch memory of the kernel, or all its products.
+  // The kernel's scratch memory. For codes with factors, it also has room for the products of all rows and lanes.
   auto* const products = slot.products.ReserveAs<int32_t>(
       std::max(isa_.PartialSize(max_rows), codes.shape.factors ? max_rows * num_lanes : 0));
   auto* const maxima = slot.maxima.ReserveAs<int32_t>(num_lanes);

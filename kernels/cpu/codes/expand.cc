@@ -232,7 +232,8 @@ void ExpandCodes(StepForm form, int planes, const CodesView& codes, int64_t firs
   const int32_t num_words = CodeWords(codes.shape.dim);
   const auto num_columns = static_cast<size_t>(CodeColumns(codes.shape.dim));
   const bool windows = UsesWindows(form, planes);
-  // Integer columns that fill their steps are written as steps; the others take a second pass.
+  // Integer columns that fill all steps are expanded straight into `steps`. Otherwise rows are expanded into
+  // `columns` first, and RowsToSteps makes the steps from them.
   const bool direct = form != StepForm::kF32 && num_columns == num_steps * StepColumns(form);
   for (size_t row = 0; row < count; ++row) {
     const int64_t token = first_token + static_cast<int64_t>(row);

@@ -11,14 +11,14 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Returns whether processor and operating system have the tiles of AMX, with I8 and BF16. The tiles are larger than all
-// other registers together, so that Linux requires a process to ask for them before it uses them; a kernel that does
-// not know the request answers with an error.
+// Returns whether the processor and the operating system support AMX tiles with I8 and BF16. The tiles are larger
+// than all other registers together, so Linux lets a process use them only after it has asked for them. A Linux
+// kernel that does not know this request returns an error, and the function returns false.
 bool MayUseAmx() {
   constexpr uint32_t kBf16 = 1u << 22;
   constexpr uint32_t kTile = 1u << 24;
   constexpr uint32_t kI8 = 1u << 25;
-  constexpr uint32_t kTileState = 3u << 17;  // configuration and data, among the states that are saved
+  constexpr uint32_t kTileState = 3u << 17;  // bits of XCR0: the OS saves tile configuration and tile data
   constexpr long kRequestPermission = 0x1023;
   constexpr long kTileData = 18;
   uint32_t eax = 0;
@@ -48,8 +48,8 @@ const std::vector<const Isa*>& AvailableIsas() {
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
     const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
-    // Intel's BF16 instructions are slower than widening to FP32 (a Xeon: 82 against 116 GFLOP/s); AMD's are meant to
-    // do twice the work.
+    // On Intel, BF16 instructions are slower than VNNI's set with BF16 widened to FP32 (a Xeon: 82 against 116
+    // GFLOP/s), so they come after it. On AMD they come first, because they are meant to do twice the work.
     const bool bf16_first = !__builtin_cpu_is("intel");
     if (avx512 && MayUseAmx()) available->push_back(&kAmxIsa);
     if (bf16 && bf16_first) available->push_back(&kAvx512Bf16Isa);

@@ -1,6 +1,6 @@
-// The loops of the CPU backend over the tiles of AMX. They hold two by two products of sixteen document tokens by
-// sixteen query tokens, and an instruction multiplies sixteen steps. Panels are laid out as kernels/cpu/loops/pack.h
-// says: sixteen steps of a vector of query tokens are a tile as they lie.
+// The loops of the CPU backend over the tiles of AMX. One instruction multiplies sixteen steps of sixteen document
+// tokens by those of sixteen query tokens, and four tiles hold the sums of two by two such products. Sixteen steps of
+// a vector of query tokens lie in a panel (kernels/cpu/loops/pack.h) just as a tile needs them.
 //
 // `T` describes the tiles:
 //   Vector                    a `V` of kernels/cpu/loops/kernel.inl.h: Element, Total, Max, Load, Store, sixteen lanes
