@@ -12,8 +12,8 @@ class Bert:
     """The encoder of BERT: token numbers in, states of the last layer out."""
 
     def __init__(self, weights: Dict[str, np.ndarray], device: str) -> None:
-        """Computes in float16 on a GPU and in float32 elsewhere. Layers and heads follow from the weights: MiniLM's
-        heads have 32 columns."""
+        """Computes in float16 on a GPU and in float32 elsewhere. The numbers of layers and of heads follow from the
+        weights: MiniLM's heads have 32 columns."""
         self.dtype = torch.float16 if device.startswith("cuda") else torch.float32
         self.device = device
         self._weights = {name: torch.from_numpy(value).to(device, self.dtype) for name, value in weights.items()}
@@ -23,7 +23,8 @@ class Bert:
 
     @torch.inference_mode()
     def __call__(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """States [texts, tokens, hidden] of padded token numbers [texts, tokens]. States of padding are arbitrary."""
+        """Returns the states [texts, tokens, hidden] of padded token numbers [texts, tokens]. States of padding are
+        arbitrary."""
         get = self._weights.__getitem__
         states = get("embeddings.word_embeddings.weight")[ids]
         states = states + get("embeddings.position_embeddings.weight")[: ids.shape[1]]

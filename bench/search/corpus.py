@@ -49,7 +49,7 @@ BASE64 = {
 
 
 def apt(folder: pathlib.Path, *arguments: str) -> None:
-    """Runs apt-get with lists and caches of its own, so that the system's stay as they are and no root is needed."""
+    """Runs apt-get with its own lists and caches, so that it changes nothing in the system and needs no root."""
     options = {
         "Dir::State": folder / "state",
         "Dir::State::status": "/var/lib/dpkg/status",
@@ -72,8 +72,8 @@ def release_name() -> str:
 
 
 def descriptions(folder: pathlib.Path, release: str) -> Dict[str, Tuple[str, str]]:
-    """The long descriptions of all packages of a release, each with the first package that has it, and its synopsis. Those
-    of its updates are left out, because they change every week."""
+    """Returns the long descriptions of all packages of a release, each with its synopsis and with the first package
+    that has it. Leaves out the release's updates, because they change every week."""
     found: Dict[str, Tuple[str, str]] = {}
     lists = sorted((folder / "state" / "lists").glob(f"*_dists_{release}_*_i18n_Translation-en*"))
     if not lists:
@@ -94,7 +94,7 @@ def descriptions(folder: pathlib.Path, release: str) -> Dict[str, Tuple[str, str
 
 
 def number(text: str) -> int:
-    """A number in the base 64 of dictd's indexes."""
+    """Parses a number in the base 64 of dictd's indexes."""
     value = 0
     for character in text:
         value = value * 64 + BASE64[character]
@@ -102,7 +102,7 @@ def number(text: str) -> int:
 
 
 def entries(folder: pathlib.Path) -> Iterator[str]:
-    """The texts of dictd's files, each once, in the order of their indexes."""
+    """Yields the texts of dictd's files, each once, in the order of their indexes."""
     for index in sorted((folder / "usr" / "share" / "dictd").glob("*.index")):
         data = gzip.decompress(index.with_suffix(".dict.dz").read_bytes())
         seen = set()
@@ -140,7 +140,7 @@ def tokenizer(max_tokens: int):
 
 
 def token_ids(texts: List[str], max_tokens: int) -> Tuple[np.ndarray, np.ndarray]:
-    """Token numbers of texts, one after the other (uint16), and the length of each."""
+    """Returns the token numbers of texts, one text after the other (uint16), and the length of each text."""
     encoded = [encoding.ids for encoding in tokenizer(max_tokens).encode_batch(texts)]
     lengths = np.array([len(ids) for ids in encoded], np.int32)
     return np.fromiter((token for ids in encoded for token in ids), np.uint16, int(lengths.sum())), lengths

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Where each document begins, and where the last one ends: int64 [documents + 1]."""
+    """Returns where each document begins, and where the last one ends: int64 [documents + 1]."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
@@ -44,7 +44,7 @@ class Documents:
         return offsets_of(self.lengths)
 
     def matrices(self, begin: int = 0, end: int | None = None) -> List[np.ndarray]:
-        """One view [tokens, dim] for each document from `begin` to `end` (default: to the last one)."""
+        """Returns a view [tokens, dim] for each document from `begin` to `end` (None: to the last one)."""
         offsets = self.offsets[begin : None if end is None else end + 1]
         return [self.vectors[first:last] for first, last in zip(offsets[:-1], offsets[1:])]
 
@@ -69,6 +69,6 @@ def save_questions(folder: pathlib.Path, questions: List[np.ndarray]) -> None:
 
 
 def load_questions(folder: pathlib.Path) -> List[np.ndarray]:
-    """One float16 matrix [tokens, dim] for each question. Question i was made of document i."""
+    """Returns a float16 matrix [tokens, dim] for each question. Question i was made from document i."""
     vectors = np.load(folder / "query_tokens.npy")
     return np.split(vectors, np.cumsum(np.load(folder / "query_lengths.npy"))[:-1])

@@ -29,13 +29,13 @@ from documents import offsets_of, save_questions
 
 KINDS = ("minilm", "trained")
 TOKENS_PER_BATCH = {"cuda": 131_072, "cpu": 4096}  # padding included
-SAMPLED_DOCUMENTS = 4000  # at most, whose states give the mean and the axes of `minilm`
+SAMPLED_DOCUMENTS = 4000  # states of at most this many documents give the mean and axes of `minilm`
 
 Head = Callable[[Tensor], Tensor]  # normalised states [tokens, hidden] to vectors [tokens, dim]
 
 
 class Texts:
-    """Token numbers of texts, one after the other, and which of their states are kept."""
+    """The token numbers of texts, one text after the other, and which of their states are kept."""
 
     def __init__(self, ids: np.ndarray, lengths: np.ndarray, dropped: np.ndarray) -> None:
         self.ids, self.lengths, self.offsets = ids, lengths.astype(np.int64), offsets_of(lengths)
@@ -55,7 +55,7 @@ class Texts:
 
 
 def states_of(model: Bert, texts: Texts, which: np.ndarray) -> Iterator[Tuple[np.ndarray, Tensor]]:
-    """Yields normalised states of batches of texts, with the place of each among all kept states."""
+    """Yields the normalised states of batches of texts, with the index of each state among all kept states."""
     order = which[np.argsort(texts.lengths[which], kind="stable")]
     limit, begin = TOKENS_PER_BATCH[model.device.split(":")[0]], 0
     while begin < len(order):
@@ -75,7 +75,7 @@ def states_of(model: Bert, texts: Texts, which: np.ndarray) -> Iterator[Tuple[np
 
 
 def pca_head(model: Bert, documents: Texts, dim: int) -> Head:
-    """Projects states, less their mean, on the axes along which a sample of them varies most."""
+    """Returns a head that projects states, minus their mean, on the axes along which a sample of states varies most."""
     count = min(SAMPLED_DOCUMENTS, max(500, len(documents) // 4))
     chosen = np.random.default_rng(1).permutation(len(documents))[:count]
     sample = torch.cat([states for _, states in states_of(model, documents, np.sort(chosen))])
@@ -92,7 +92,7 @@ def trained_head(path: pathlib.Path, device: str) -> Head:
 
 
 def encode(model: Bert, texts: Texts, heads: Dict[str, Head], outputs: Dict[str, np.ndarray]) -> None:
-    """Fills each output [kept tokens, dim] with the vectors of its head."""
+    """Fills each output [kept tokens, dim] with the vectors that its head makes."""
     done, begin = 0, time.monotonic()
     for batch, (rows, states) in enumerate(states_of(model, texts, np.arange(len(texts)))):
         for kind, head in heads.items():

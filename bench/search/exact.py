@@ -8,19 +8,22 @@ import numpy as np
 
 from documents import Documents, offsets_of
 
-# Two scores this near count as equal: a backend's scores may be off by so much (docs/internals/correctness.md).
+# Two scores count as equal if they differ by at most this much, because a backend's scores may have such an error
+# (docs/internals/correctness.md).
 TIE = 1e-5
 CHUNK_TOKENS = 50_000
 CHUNK_TOKENS_GPU = 400_000
 
-# Scores [documents, questions] of vectors [tokens, dim] of documents with these lengths.
+# A Scorer takes the vectors [tokens, dim] of documents and the documents' lengths. It returns the scores [documents,
+# questions].
 Scorer = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class Truth:
-    """The best documents of each question, best first; equal scores in the order of the documents. Deeper than any k
-    that is asked about, because documents of nearly the k-th score count as well."""
+    """The best documents of each question, best first. Documents with equal scores are in the order of their numbers.
+    `depth` is larger than every k of the benchmark, because documents that score nearly as much as the k-th count as
+    correct too."""
 
     ids: np.ndarray  # int64 [questions, depth]
     scores: np.ndarray  # float64 [questions, depth]
@@ -29,7 +32,8 @@ class Truth:
         return len(self.ids)
 
     def acceptable(self, question: int, k: int) -> set:
-        """Documents that may be among the best k: all whose score is at most TIE below the k-th best one."""
+        """Returns the documents that count as correct among the best k: all whose score is at most TIE below the k-th
+        best."""
         scores = self.scores[question]
         return set(self.ids[question][scores >= scores[min(k, len(scores)) - 1] - TIE].tolist())
 
@@ -55,7 +59,7 @@ def numpy_scorer(questions: Sequence[np.ndarray]) -> Scorer:
 
 
 def torch_scorer(questions: Sequence[np.ndarray], device: str, block: int = 2048) -> Scorer:
-    """Takes question tokens in blocks of `block`, so that the products of a chunk take 6 GiB."""
+    """Returns a scorer that takes `block` question tokens at a time, so that the products of a chunk take 6 GiB."""
     import torch
 
     tokens = torch.from_numpy(np.concatenate(questions).astype(np.float64)).to(device)
@@ -77,7 +81,8 @@ def torch_scorer(questions: Sequence[np.ndarray], device: str, block: int = 2048
 
 
 def chunks(lengths: np.ndarray, tokens: int) -> List[tuple[int, int]]:
-    """Cuts documents into ranges of at most `tokens` tokens each, and at least one document."""
+    """Cuts documents into ranges. Each range has at least one document, and at most `tokens` tokens if it has
+    several."""
     offsets, ranges, begin = offsets_of(lengths), [], 0
     while begin < len(lengths):
         end = max(begin + 1, int(np.searchsorted(offsets, offsets[begin] + tokens, side="right")) - 1)
@@ -87,7 +92,8 @@ def chunks(lengths: np.ndarray, tokens: int) -> List[tuple[int, int]]:
 
 
 def top(ids: np.ndarray, scores: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `depth` largest scores of each row with their ids, sorted; smaller ids first among equal scores."""
+    """Returns the `depth` largest scores of each row and their ids, largest first. Of equal scores, the smaller id
+    comes first."""
     if scores.shape[1] > depth:
         chosen = np.sort(np.argpartition(-scores, depth - 1, axis=1)[:, :depth], axis=1)
         ids, scores = np.take_along_axis(ids, chosen, 1), np.take_along_axis(scores, chosen, 1)
@@ -104,7 +110,7 @@ def best_documents(
     device: str | None = None,
     chunk_tokens: int | None = None,
 ) -> Truth:
-    """Scores every document for every question in FP64. `device`: one of PyTorch's; None computes in NumPy."""
+    """Scores every document for every question in FP64. `device` is a device of PyTorch; None computes in NumPy."""
     if depth < 1:
         raise ValueError(f"depth {depth}: must be at least 1")
     depth = min(depth, len(documents))
@@ -123,5 +129,5 @@ def best_documents(
         import torch
 
         del scorer
-        torch.cuda.empty_cache()  # for the systems, which are measured while this process waits
+        torch.cuda.empty_cache()  # the measured systems need this memory while this process waits
     return Truth(best_ids, best_scores)

@@ -1,4 +1,4 @@
-"""Measures one way of searching: recall against the exact answers, proofs, latency and throughput."""
+"""Measures one setting of a search: recall against the exact answers, correctness of proofs, latency and throughput."""
 
 import time
 from typing import Any, Dict, List, Sequence
@@ -10,30 +10,31 @@ from systems.system import Answer, System
 
 WARM_UP, SINGLE_WARM_UP = 64, 3  # questions before the clock starts
 MIN_BATCH = 32  # questions of one call of search_many
-SLOW = 4  # times the seconds that a run may take until every question was asked once
+SLOW = 4  # a run ends after this many times `seconds`, even if not all questions were asked
 
 
 def share(answer: Answer, truth: Truth, question: int, k: int) -> float:
-    """The share of the exact top k that an answer's first k have. A document counts that scores as much as the k-th best
-    one, within exact.TIE."""
+    """Returns the share of the exact top k among the first k documents of an answer. A document whose score is within
+    exact.TIE of the k-th best score counts as one of the exact top k."""
     wanted = min(k, truth.ids.shape[1])
     return min(len(set(answer.ids[:k]) & truth.acceptable(question, k)), wanted) / wanted
 
 
 def recall(answers: Sequence[Answer], truth: Truth, k: int) -> float:
-    """The mean of `share` over all answers; answer i is that to question i."""
+    """Returns the mean of `share` over all answers. Answer i belongs to question i."""
     return float(np.mean([share(answer, truth, question, k) for question, answer in enumerate(answers)]))
 
 
 def wrong_proofs(answers: Sequence[Answer], truth: Truth, k: int) -> List[int]:
-    """Questions whose answer is called proven and is not the exact top k."""
+    """Returns the questions whose answer is marked as proven although it is not the exact top k."""
     return [
         question for question, answer in enumerate(answers) if answer.proven and share(answer, truth, question, k) < 1
     ]
 
 
 def known_item_mrr(answers: Sequence[Answer]) -> float:
-    """The mean reciprocal rank, within ten, of the document that a question was made of: question i of document i."""
+    """Returns the mean reciprocal rank, within the best ten, of the document that the question was made from.
+    Question i was made from document i."""
     ranks = [list(answer.ids[:10]).index(question) + 1 if question in answer.ids[:10] else 0
              for question, answer in enumerate(answers)]  # fmt: skip
     return float(np.mean([1 / rank if rank else 0 for rank in ranks]))
@@ -47,8 +48,8 @@ def refined_percentiles(answers: Sequence[Answer]) -> Dict[str, float]:
 def measure(
     system: System, questions: Sequence[np.ndarray], truth: Truth, k: int, search: Dict[str, Any], seconds: float
 ) -> Dict[str, Any]:
-    """Asks all questions in large batches, then one after another, each for about `seconds`. Fast systems are asked the
-    questions again; of slow ones fewer questions are asked, and "questions" of the row says how many."""
+    """Asks all questions in large batches, and then one after another, for about `seconds` each. A fast system gets
+    the questions several times. A slow system gets only some of them, and "questions" in the row says how many."""
     begin = time.perf_counter()
     system.search_many(questions[:WARM_UP], k, search)
     rate = len(questions[:WARM_UP]) / (time.perf_counter() - begin)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures one index of one system; run.py runs it for each, in a process of its own, so that one that dies or hangs
-takes nothing else with it.
+"""Measures one index of one system. run.py starts this program for each index in a process of its own, so that a
+system that crashes or hangs does not stop the others.
 
     bench/search/measure_system.py --system fast_plaid --build '{"nbits": 4}' --collection minilm-100000 \\
         --documents data/minilm-100000 --questions data/minilm --truth data/minilm-100000/truth.npz \\
         --index /tmp/index --bin build/release/bin --out search.json
 
-Makes the index in --index unless it is there. Adds to the report in --out its size, and a row for each setting of a
-search and each k that the report does not have.
+Makes the index in --index unless it is there. Adds the index's size to the report in --out, and a row for each k and
+each setting of a search that the report does not have yet.
 """
 
 import argparse
@@ -31,7 +31,7 @@ sys.path.append(str(REPOSITORY / "bench" / "serving" / "cases"))
 
 from servers import gpu_bytes  # noqa: E402
 
-COMPLETE = "complete.json"  # in an index that was built to its end
+COMPLETE = "complete.json"  # this file is in an index if building it has completed
 
 
 def gpu_mib() -> int:
@@ -39,7 +39,7 @@ def gpu_mib() -> int:
 
 
 def build(system: System, options: argparse.Namespace) -> float:
-    """Makes the index, and returns the seconds that this took, now or in the run that made it."""
+    """Makes the index unless it is there. Returns the seconds that making it took, now or in an earlier run."""
     complete = options.index / COMPLETE
     if not complete.exists():
         shutil.rmtree(options.index, ignore_errors=True)

@@ -3,7 +3,7 @@
 
     bench/search/page.py docs/performance/search.json
 
-Writes search.md and search/COLLECTION-*.svg beside the report. Needs nothing but Python.
+Writes search.md and search/COLLECTION-*.svg beside the report. Needs only Python.
 """
 
 import argparse
@@ -28,7 +28,8 @@ vectors, questions and machine. [bench/search](../../bench/search/README.md) say
 - *Refined* is how many documents were scored exactly: the median, and the most of any question.
 """
 
-# Recall of maxsimd's setting may be less than the peer's by so much and count as the same: half a document of 1,000.
+# A setting of maxsimd may have a recall that is lower than the peer's by this much, and still count as finding as
+# much: it is half a document of 1,000.
 SAME_RECALL = 0.0005
 
 
@@ -48,7 +49,7 @@ def rate(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """How many times better; bold where it is worse."""
+    """Formats how many times better maxsimd is, in bold if it is worse."""
     shown = f"{value:,.0f} x" if value >= 10 else f"{value:.2g} x"
     return shown if value >= 1 else f"**{shown}**"
 
@@ -79,7 +80,7 @@ def result_table(report: Row, collection: Row, k: int) -> str:
 
 
 def comparisons(report: Row, collection: Row) -> List[List[str]]:
-    """For each setting of a peer, maxsimd's fastest setting that finds at least as much."""
+    """Returns table rows: for each setting of a peer, maxsimd's fastest setting that finds at least as much."""
     rows = [row for row in report["rows"] if row["collection"] == collection["collection"]]
     found = []
     for peer in rows:
@@ -150,7 +151,7 @@ def section(report: Row, collection: Row, folder: pathlib.Path) -> str:
     if failed:
         parts.append("### Not measured\n\n")
         for row in failed:
-            # The last line of an error is what happened; those before it are where.
+            # The last line of an error says what happened; the lines before it say where.
             error = row["error"].strip().splitlines()[-1].replace("|", "/")[-200:]
             parts.append(f"- {row['system']} {settings(row.get('build') or {})}: `{error}`\n")
         parts.append("\n")
@@ -174,7 +175,7 @@ def machines(report: Row) -> str:
 
 
 def page(report: Row, folder: pathlib.Path) -> str:
-    """The page as Markdown; writes the plots into `folder`."""
+    """Returns the page as Markdown, and writes the plots into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     sections = [section(report, collection, folder) for collection in report["collections"]]
     return "\n".join([INTRODUCTION, *sections, machines(report)])

@@ -1,4 +1,4 @@
-"""Draws recall against queries a second as an SVG."""
+"""Draws recall against queries per second as an SVG."""
 
 import math
 from html import escape
@@ -20,11 +20,11 @@ COLORS = {
     "lancedb": "#57606a",
 }
 TICKS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.998, 0.999, 1.0)
-BEST = 1e-4  # smallest 1 - recall that is drawn, so that a recall of 1 has a place on the logarithmic axis
+BEST = 1e-4  # a smaller 1 - recall is drawn as this, because a logarithmic axis has no place for 0
 
 
 def height(recall: float) -> float:
-    """A place on the axis of recall: the logarithm of what is lost."""
+    """Returns the place of a recall on its axis, which is logarithmic in 1 - recall."""
     return -math.log10(max(1 - recall, BEST))
 
 
@@ -34,7 +34,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", size: int = 12, 
 
 
 def panel(left: float, title: str, curves: Sequence[Tuple[str, List[Point]]]) -> List[str]:
-    """Axes with the curves of systems. Empty axes where there are none."""
+    """Returns axes with the systems' curves. Without curves, returns empty axes."""
     points = [point for _, curve in curves for point in curve]
     low = math.floor(math.log10(min([qps for qps, _ in points], default=1)))
     high = max(math.ceil(math.log10(max([qps for qps, _ in points], default=10))), low + 1)
@@ -67,7 +67,7 @@ def panel(left: float, title: str, curves: Sequence[Tuple[str, List[Point]]]) ->
 
 
 def curves_of(rows: Sequence[Row], k: int, rate: str) -> List[Tuple[str, List[Point]]]:
-    """A curve for each index of a system, over the settings of its searches."""
+    """Returns a curve for each index of each system. The points of a curve are the settings of searches."""
     curves: Dict[Tuple[str, str], List[Point]] = {}
     for row in rows:
         if row["k"] == k:
@@ -76,7 +76,7 @@ def curves_of(rows: Sequence[Row], k: int, rate: str) -> List[Tuple[str, List[Po
 
 
 def svg(title: str, rows: Sequence[Row], rate: str) -> str:
-    """Two panels: recall@10 and recall@100 against `rate`, a member of the rows."""
+    """Returns two panels, recall@10 and recall@100, against `rate`, which is the name of a member of the rows."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'font-family="sans-serif" role="img" aria-label="{escape(title)}">',

@@ -1,4 +1,4 @@
-"""The report of a benchmark: one JSON file, which every measurement is added to as it comes."""
+"""The report of a benchmark: one JSON file, to which every measurement is added as soon as it is made."""
 
 import json
 import os
@@ -21,7 +21,8 @@ def is_same(kind: str, row: Row, other: Row) -> bool:
 
 
 class Report:
-    """One process writes at a time. The file is replaced in one step, so that an interrupted run leaves a whole one."""
+    """A report that one process at a time may write. The file is replaced in one step, so an interrupted run leaves a
+    complete file."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -58,7 +59,7 @@ class Report:
         report = self.read()
         change(report)
         temporary = self.path.with_suffix(".tmp")
-        # One row a line, so that a difference of two reports can be read.
+        # Writes one row per line, so that a diff of two reports is readable.
         parts = []
         for name, value in report.items():
             if isinstance(value, list) and value:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs maxsimd and its peers over the same documents and questions: recall, queries a second, latency and bytes.
+"""Measures maxsimd and its peers on the same documents and questions: recall, queries per second, latency and bytes.
 
     bench/search/run.py --data data --documents 331338 1000000 --bin build/release/bin --out search.json
 
-Needs the folders that encode.py wrote, in --data. For each kind of vectors and each number of documents it makes the
-collection (scale.py) and the exact answers in FP64 (exact.py), and then, for each system and each setting of its index,
-builds the index and searches with several settings. Results are in --out as they come. Run the same command again after an
-interruption: it goes on where it ended, and tries again what failed.
+Needs the folders that encode.py wrote, in --data. For each kind of vectors and each number of documents, this program
+makes the collection (scale.py) and the exact answers in FP64 (exact.py). Then, for each system and each setting of
+its index, it builds the index and searches it with several settings. It writes results to --out as soon as it has
+them. After an interruption, run the same command again: it continues where it ended, and tries again what failed.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def default_device() -> str:
 
 
 def make_collection(options: argparse.Namespace, report: Report, kind: str, num_documents: int) -> str:
-    """Makes the documents and the exact answers where they are missing, and returns the collection's name."""
+    """Makes the documents and the exact answers if they are missing, and returns the collection's name."""
     name, source = f"{kind}-{num_documents}", options.data / kind
     folder = options.work / name
     truth_path = folder / "truth.npz"
@@ -77,8 +77,8 @@ def index_folder(options: argparse.Namespace, name: str, system: str, build: Dic
 
 
 def run_in_group(command: Sequence[str], seconds: float) -> str:
-    """Runs a command, and returns how it failed, or "". Ends it and what it started, a server for example, after that time
-    and when this program is interrupted."""
+    """Runs a command. Returns how it failed, or "". After `seconds`, or when this program is interrupted, ends the
+    command and the processes that it has started, such as a server."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stderr=errors, process_group=0)
         try:
@@ -96,7 +96,7 @@ def run_in_group(command: Sequence[str], seconds: float) -> str:
 def measure(
     options: argparse.Namespace, report: Report, name: str, system: str, build: Dict[str, Any], seconds: float
 ) -> None:
-    """Runs measure_system.py, and records how it failed if it did."""
+    """Runs measure_system.py. If it fails, records how."""
     kind, index = systems.load(system), index_folder(options, name, system, build)
     key = {"collection": name, "system": kind.name, "build": build}
     command = [

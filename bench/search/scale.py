@@ -3,10 +3,11 @@
 
     bench/search/scale.py --from data/minilm --documents 1000000 --out data/minilm-1000000
 
-A collection that is no larger than the real one is its beginning, which has the documents of all questions. A larger one
-is the real one, followed by documents made of real token vectors: each has the length of a real document and consists of
-`--spans` spans of consecutive tokens from anywhere. Each coordinate gets normal noise, and each vector is normalised
-again. The same arguments give the same files on every machine, whatever the number of threads.
+A collection that is no larger than the real one consists of the real one's first documents, which include the
+documents of all questions. A larger one is the real one, followed by documents made of real token vectors. Each of
+these has the length of a real document and consists of `--spans` spans of consecutive tokens from anywhere. Each
+coordinate gets normal noise, and each vector is normalised again. The same arguments give the same files on every
+machine, whatever the number of threads.
 """
 
 import argparse
@@ -19,20 +20,20 @@ import numpy as np
 from documents import Documents, load_documents, offsets_of, save_documents
 
 SPANS = 4
-NOISE = 0.05  # standard deviation of each coordinate, as bench/serving/exact_scan has it
+NOISE = 0.05  # standard deviation of each coordinate, the same as in bench/serving/exact_scan
 SEED = 5
-BLOCK = 10_000  # documents that one task makes, from a random generator of its own
+BLOCK = 10_000  # documents that one task makes with its own random generator
 
 
 def made_lengths(real: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Lengths of `count` made documents: those of real documents, drawn at random."""
+    """Returns the lengths of `count` made documents, drawn at random from those of real documents."""
     return np.random.default_rng([seed, 0]).choice(real, count).astype(np.int64)
 
 
 def make_block(
     real: Documents, lengths: np.ndarray, generator: np.random.Generator, noise: float, spans: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors and pieces of made documents of these lengths."""
+    """Returns the vectors and the word pieces of made documents of these lengths."""
     document = np.repeat(np.arange(len(lengths)), lengths)
     position = np.arange(len(document)) - offsets_of(lengths)[document]
     starts = generator.integers(0, len(real.vectors), (len(lengths), spans))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Trains a head with examples/train on Debian packages that no question is about; `trained` vectors are made with it.
+"""Trains a head with examples/train on Debian packages that no question is about. encode.py makes the `trained`
+vectors with it.
 
     bench/search/train_head.py --data data --library build/release/lib/libmaxsim.so
 
-Runs examples/train/train.py on training/ (written by corpus.py) and copies the head to DATA/head.npy: float32
-[--dim, 384]. Needs PyTorch, and the libraries of demo/requirements.txt. A core takes some five minutes.
+Runs examples/train/train.py on training/ (written by corpus.py) and copies the head to DATA/head.npy: float32 [--dim,
+384]. Needs PyTorch, and the libraries of demo/requirements.txt. On one core it takes some five minutes.
 """
 
 import argparse

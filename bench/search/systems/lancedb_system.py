@@ -1,4 +1,5 @@
-"""LanceDB in this process: a multivector column, scanned, or by clusters of tokens with product quantisation."""
+"""LanceDB in this process: searches a multivector column by a scan, or by clusters of tokens with product
+quantisation."""
 
 import concurrent.futures
 from typing import List, Sequence

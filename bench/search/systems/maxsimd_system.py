@@ -23,7 +23,7 @@ NAME = "documents"  # of the collection
 CLIENTS, QUESTIONS_PER_REQUEST = 8, 32  # of search_many
 PROOF_BUDGET = 1 << 16  # documents that a proof may score
 START_SECONDS = 600
-# No limits of the queue: up to CLIENTS requests over the whole collection wait together, however large it is.
+# Lifts the limits of the queue, so that up to CLIENTS requests over the whole collection may wait at the same time.
 KEYS = {"batching.max_queue_work": 1 << 42, "batching.max_queue_time": "0s"}
 
 

@@ -1,4 +1,5 @@
-"""Qdrant's engine in this process (qdrant-edge-py): multivectors with MaxSim, scanned, or by a graph of documents."""
+"""Qdrant's engine in this process (qdrant-edge-py): searches multivectors with MaxSim by a scan, or by a graph of
+documents."""
 
 from typing import List, Sequence
 
@@ -11,7 +12,7 @@ from .system import Answer, Options, System
 
 DOCUMENTS_PER_UPDATE = 500
 VECTOR = "tokens"
-# Indexing thresholds are in KB, so that even a small collection gets its graph and its codes.
+# Indexing thresholds are in KB. With 1 KB, even a small collection gets its graph and its codes.
 OPTIMIZERS = {"indexing_threshold": 1, "default_segment_number": 1}
 EF_CONSTRUCT = 100
 

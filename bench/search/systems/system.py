@@ -14,11 +14,11 @@ Options = Dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """Documents by their numbers, best first. Fewer than k where the system found no more."""
+    """The numbers of the found documents, best first. Fewer than k if the system found no more."""
 
     ids: List[int]
-    proven: bool | None = None  # whether the system proved that these are the best; None if it gives no proofs
-    refined: int | None = None  # how many documents were scored exactly, of those that a scan of codes chose
+    proven: bool | None = None  # whether the system proved that these are the best k; None if it gives no proofs
+    refined: int | None = None  # number of documents that were scored exactly after a scan of codes chose them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Setup:
 class System(abc.ABC):
     """One system with one index. All calls come from one thread, in the order build, open, searches, close.
 
-    An index that `build` made can be opened by another process later."""
+    Another process can later open an index that `build` made."""
 
     name: ClassVar[str]  # as the report names it
     packages: ClassVar[Sequence[str]]  # of PyPI, whose versions the report states
@@ -46,7 +46,8 @@ class System(abc.ABC):
 
     @classmethod
     def searches(cls, build: Options, k: int) -> List[Options]:
-        """Settings of a search for the best k in an index of these settings, the system's default one first."""
+        """Returns the settings of searches for the best k in an index with the settings `build`, the system's default
+        first."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -62,12 +63,13 @@ class System(abc.ABC):
         """Finds the best k documents of one question, float16 [tokens, dim]."""
 
     def search_many(self, questions: Sequence[np.ndarray], k: int, options: Options) -> List[Answer]:
-        """The same for several questions at once, in the way in which the system has the most throughput."""
+        """Finds the best k documents of several questions at once, in the way that gives the system the highest
+        throughput."""
         return [self.search(question, k, options) for question in questions]
 
     def num_bytes(self) -> Dict[str, int]:
-        """Under "index" the bytes of the files that the system keeps, under "read" the bytes of these that a search reads
-        before it has candidates, where the system tells the two apart."""
+        """Returns the sizes of the system's files. "index" counts all of them. "read" counts those that a search
+        reads before it has candidates, and is there only if the system tells them apart."""
         return {"index": folder_bytes(self.setup.folder)}
 
     def close(self) -> None:
@@ -75,6 +77,6 @@ class System(abc.ABC):
 
 
 def folder_bytes(folder: pathlib.Path) -> int:
-    """Bytes of a folder's files, less what was reserved in them and never written."""
+    """Returns the bytes of a folder's files, without space that was reserved in them but never written."""
     sizes = (path.stat() for path in folder.rglob("*") if path.is_file())
     return sum(min(size.st_size, size.st_blocks * 512) for size in sizes)

@@ -19,7 +19,8 @@ class XtrWarp(System):
 
     @classmethod
     def searches(cls, build: Options, k: int) -> List[Options]:
-        # The library chooses all other parameters from the index and from k. The last setting leaves no candidate out.
+        # The library derives all other parameters from the index and from k. With the last setting it considers every
+        # candidate.
         widest = {"centroid_score_threshold": 0.0, "bound": 2048, "max_candidates": 1_000_000}
         return [
             {},
