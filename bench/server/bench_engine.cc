@@ -1,9 +1,9 @@
-// maxsim_bench_engine: times batches of one job inside the engine, without gRPC, from queries and candidates in host
-// memory to the best documents there, on a collection that maxsim-shard has made.
+// maxsim_bench_engine: times batches of one job inside the engine, without gRPC: from queries and candidates in host
+// memory to the best documents in host memory. It needs a collection that maxsim-shard has made.
 //
 // Every call has candidates of its own, drawn at random before the clock starts. The times are of Lane::Execute for a
-// batch of one job. "executor" is the part of it that the backend's call takes, and "device" the part of that which the
-// device takes.
+// batch of one job. "executor" is the part of this time that the backend's call takes, and "device" is the part of
+// the backend's call that the device takes.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

@@ -1,11 +1,12 @@
 // maxsim_bench_front: times, on one core and by stage, what a request costs on the host before it is queued and after
 // it was scored: parsing the message, resolving ids, the whole of Translate, building and writing the answer.
 //
-// Documents differ in length and lie in several shards. Each run of a stage has another request than the one before,
-// so that neither caches nor branch prediction know the places of its ids, unless a list is the whole collection. A
-// stage that resolves ids reads a message that has just been parsed, as in a server. Stages take turns, and each number
-// is the median of a stage's turns in CPU time of the thread, so that other work on the machine counts as little as
-// possible and equally for all stages. "ids one by one" is the simple way, with which "ids in groups" is compared.
+// Documents differ in length and lie in several shards. Each run of a stage has another request than the run before,
+// so that neither the caches nor the branch predictor know where its ids are, unless the list is the whole
+// collection. A stage that resolves ids reads a message that has just been parsed, as in a server. Stages take turns,
+// and each number is the median of a stage's turns. It is CPU time of the thread, so that other work on the machine
+// affects it little, and affects all stages equally. "ids one by one" is the simple way, with which "ids in groups"
+// is compared.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -126,7 +127,7 @@ v1::RerankRequest MakeRequest(Ids ids, int64_t num_documents, int num_candidates
   return request;
 }
 
-// Resolves a list id by id, to be compared with the groups of ResolveList.
+// Resolves a list one id at a time. ResolveList, which resolves groups of ids, is compared with this.
 template <typename List>
 uint64_t OneByOne(const List& list, const store::Collection& collection) {
   std::vector<uint64_t> ordinals;

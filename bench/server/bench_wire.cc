@@ -1,8 +1,8 @@
-// maxsim_bench_wire: a server whose answers cost nothing, to tell how much of a request's time gRPC takes.
+// maxsim_bench_wire: a server whose answers cost nothing. It shows how much of a request's time gRPC takes.
 //
 // When a request comes for the first time, it is forwarded to the server at --target. The answer is kept and given to
-// every request of the same bytes from then on. The port is set up as maxsimd's, nothing is parsed, and gRPC's are the
-// only threads that take part. The load tester, which sends the same few requests again and again, then measures gRPC,
+// every later request with the same bytes. The port is set up as maxsimd's is, requests are not parsed, and only
+// gRPC's own threads take part. The load tester sends the same few requests again and again, and so measures gRPC,
 // the sockets and itself.
 #include <CLI/CLI.hpp>
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""Makes micro-batches: requests that come within a window are scored together."""
+"""Makes micro-batches: requests that arrive within a window are scored together."""
 
 import asyncio
 import concurrent.futures
@@ -10,10 +10,10 @@ import torch
 class Batcher:
     """Gathers the requests for one scorer. Belongs to one event loop.
 
-    A free worker takes what waits at once when the window is zero; else it waits until the window of the first request
-    is over or the batch is full. While all workers are busy requests gather anyway. Each worker is a thread with a CUDA
-    stream of its own, so that one batch is copied and read back while another is scored; both release the interpreter's
-    lock while they wait for the device.
+    If the window is zero, a free worker takes all waiting requests at once. Otherwise it waits until the window of
+    the first request is over or the batch is full. Requests also gather while all workers are busy. Each worker is a
+    thread with its own CUDA stream, so that one batch is copied and read back while another is scored. Both threads
+    release the interpreter's lock while they wait for the device.
     """
 
     def __init__(self, scorer, max_delay, max_queries, workers):

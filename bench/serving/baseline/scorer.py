@@ -1,7 +1,7 @@
 """Scores batches on the device: flash-maxsim's kernels on CUDA, plain PyTorch elsewhere.
 
-All documents of a collection lie in one packed tensor on the device. A batch is one upload (queries and ordinals, from
-pinned memory), its kernels, one top-k for all, and one download.
+All documents of a collection lie in one packed tensor on the device. A batch takes one upload (queries and ordinals,
+from pinned memory), its kernels, one top-k for all of its queries, and one download.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ try:
 except ImportError:
     flash_maxsim = None
 
-# Where a kernel needs its documents side by side, at most this many bytes of candidates are gathered at a time.
+# If a kernel needs its documents side by side, at most this many bytes of candidates are gathered at a time.
 MAX_GATHERED_BYTES = 2 << 30
 LOAD_ROWS = 1 << 20
 
 
 @dataclasses.dataclass
 class Work:
-    """One request: queries [n, tokens, dim] f32 or f16, over the same candidates."""
+    """One request: queries [n, tokens, dim] f32 or f16, which all have the same candidates."""
 
     queries: np.ndarray
     ordinals: Optional[np.ndarray]  # int64, without repeats; None: the whole collection
@@ -44,17 +44,17 @@ class Answer:
 
 @dataclasses.dataclass
 class Request:
-    """A Work on the device, as parts of the batch's tensors."""
+    """A Work on the device. Its tensors are parts of the batch's tensors."""
 
-    queries: torch.Tensor  # [n, tokens, dim] f16, rotated where the collection is
-    values: Optional[torch.Tensor]  # int8 on CUDA: the same quantised, and a scale a token
+    queries: torch.Tensor  # [n, tokens, dim] f16, rotated if the collection is
+    values: Optional[torch.Tensor]  # on CUDA with i8 storage: the queries in int8, with a scale per token
     scales: Optional[torch.Tensor]
     ordinals: Optional[torch.Tensor] = None  # None: the whole collection
-    gathered: Optional[tuple] = None  # its documents and their scales, where the batch gathered them
+    gathered: Optional[tuple] = None  # documents and scales of the ordinals, if the batch has gathered them
 
 
 class Scorer:
-    """One collection on one device. Used by one thread at a time, on that thread's stream."""
+    """One collection on one device. Used by one thread at a time, on that thread's CUDA stream."""
 
     def __init__(self, collection, storage, device):
         self.collection = collection
@@ -74,9 +74,10 @@ class Scorer:
         self.offsets = torch.from_numpy(collection.offsets[:-1].copy()).to(self.device)
         self.lengths32, self.offsets32 = self.lengths.int(), self.offsets.int()
         self.max_length = int(collection.lengths.max())
-        # Documents of one length are a [documents, tokens, dim] view: whole documents are gathered, without padding.
+        # If all documents have the same length, they are a [documents, tokens, dim] view, and whole documents are
+        # gathered without padding.
         self.same_length = bool((collection.lengths == collection.lengths[0]).all())
-        # flash_maxsim_rerank_direct reads documents where they lie, with 32-bit indices of elements.
+        # flash_maxsim_rerank_direct reads documents in place, but indexes their elements with 32 bits.
         self.reads_in_place = collection.num_tokens * collection.dim < 2**31
         self._upload()
         self.ramp = torch.arange(self.max_length, device=self.device)
@@ -93,7 +94,7 @@ class Scorer:
                 block = torch.from_numpy(np.array(shard[first : first + LOAD_ROWS])).to(self.device)
                 part = slice(begin, begin + len(block))
                 if is_i8 and self.collection.storage != "i8":
-                    # Users of flash-maxsim quantise with one scale a token.
+                    # Quantises with one scale per token, because users of flash-maxsim do.
                     values = block.float()
                     largest = values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-8)
                     self.tokens[part] = (values / largest * 127).round().clamp(-127, 127).to(torch.int8)
@@ -106,7 +107,7 @@ class Scorer:
             self.scales = torch.repeat_interleave(scales, self.lengths).half()
 
     def warm_up(self, query_tokens, candidates):
-        """Compiles and tunes every kernel that these shapes need, so that no request pays for it."""
+        """Compiles and tunes every kernel that these shapes need, so that no request has to wait for it."""
         count = self.collection.num_documents
         random = np.random.default_rng(0)
         for tokens in query_tokens:
@@ -117,7 +118,8 @@ class Scorer:
                     self.score([Work(queries, ordinals, 10)] * (4 if number == 1 else 1))
 
     def score(self, batch: List[Work]) -> List[Answer]:
-        """Returns the answers in order. Every query of a batch has its own top-k; all are selected at once."""
+        """Returns the answers in order. Each query of a batch has its own best k, but one call of topk selects for
+        all queries."""
         with torch.inference_mode():
             rows = []
             for request in self._to_device(batch):
@@ -149,8 +151,9 @@ class Scorer:
         return host.copy_(tensor, non_blocking=True)
 
     def _to_device(self, batch):
-        """Returns what each request is scored with. The whole batch takes two uploads and one call for rotation and
-        quantisation, and one for gathering where documents have one length and have to be gathered anyway."""
+        """Returns a Request for each Work. The whole batch takes two uploads and one call for rotation and
+        quantisation. If all documents have the same length and must be gathered anyway, one more call gathers those
+        of the whole batch."""
         flat = np.concatenate([work.queries.reshape(-1, self.collection.dim) for work in batch])
         flat = torch.from_numpy(flat.astype(np.float16, copy=False))
         lists = [work.ordinals for work in batch if work.ordinals is not None]
@@ -231,7 +234,8 @@ class Scorer:
         return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def _gathered(self, request):
-        """Returns documents side by side, [documents, tokens, dim], lengths (None: all full) and int8's scales."""
+        """Yields parts of the candidates side by side: documents [documents, tokens, dim], lengths (None: all equal)
+        and the scales of int8."""
         dim, longest, ordinals = self.collection.dim, self.max_length, request.ordinals
         if request.gathered is not None:
             yield request.gathered[0], None, request.gathered[1]
@@ -250,8 +254,8 @@ class Scorer:
                 yield documents[part], None, None if scales is None else scales[part]
                 continue
             lengths = self.lengths[part]
-            # Rows are as long as the collection's longest document: reading the part's longest from the device would
-            # wait for it.
+            # Rows are padded to the length of the collection's longest document. To find the longest document of this
+            # part, the host would have to wait for the device.
             rows = self.offsets[part, None] + torch.minimum(self.ramp[None, :], lengths[:, None] - 1)
             yield self.tokens[rows], lengths.int(), None if self.scales is None else self.scales[rows]
 

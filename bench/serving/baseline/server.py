@@ -1,4 +1,5 @@
-"""The server to beat: maxsim.v1 in Python, asyncio over flash-maxsim. See README.md beside this file.
+"""The baseline that maxsimd must beat: a server of maxsim.v1 in Python, asyncio with flash-maxsim. See README.md in
+this folder.
 
     python bench/serving/baseline/server.py --collection NAME=PATH --port N --max-batch-delay 2ms --storage f16|i8
 """
@@ -20,7 +21,7 @@ import numpy as np  # noqa: E402
 
 
 def import_stubs():
-    """Imports the messages of proto/, generated into a folder of their own unless they are installed."""
+    """Imports the messages of proto/. If they are not installed, generates them into a folder of their own."""
     try:
         from maxsim.v1 import rerank_pb2, rerank_pb2_grpc
     except ImportError:
@@ -69,7 +70,8 @@ def parse(arguments):
 
 
 def to_work(pb, collection, request):
-    """Returns a Work for each group of queries with the same candidates and length: [(query indices, Work, list)]."""
+    """Returns a list with an entry (query indices, Work, positions, missing ids) for each group of queries with the
+    same candidates and length. candidates_of says what the last two are."""
     from scorer import Work
 
     top_k = request.top_k or 10
@@ -99,7 +101,8 @@ def to_work(pb, collection, request):
 
 
 def candidates_of(collection, candidates):
-    """Returns (ordinals, or None for all; their positions in the list, or None for 0, 1, ..; missing ids)."""
+    """Returns three values: the ordinals, or None for all documents; their positions in the request's list, or None
+    for 0, 1 and so on; and the ids that are missing."""
     kind = candidates.WhichOneof("kind")
     if kind == "whole_collection":
         return None, None, []
@@ -148,7 +151,7 @@ def make_servicer(grpc, pb, pb_grpc, collections, batchers):
             results = [response.results.add() for _ in request.queries]
             batcher = batchers[request.collection]
             queued = scored = 0.0
-            # No candidate is known, so that there is nothing to score.
+            # A Work without candidates is not scored.
             waiting = [batcher.score(one) for _, one, _, _ in work if one.num_candidates(collection) > 0]
             answers = iter(await asyncio.gather(*waiting))
             for indices, one, positions, missing in work:
@@ -214,7 +217,7 @@ async def serve(options):
 
 
 def serve_processes(options, arguments):
-    """Starts the servers and stands for all of them: it is ready when all are, and ends when one ends."""
+    """Starts the server processes. Is ready when all of them are ready, and ends when one of them ends."""
     with tempfile.TemporaryDirectory() as folder:
         files = [pathlib.Path(folder) / str(number) for number in range(options.processes)]
         clean = []

@@ -1,4 +1,4 @@
-"""Shared by the cases: data, programs, the servers that run, and the rows."""
+"""Code that the cases share: data, programs, the servers that run, and the rows."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ RESIDENT_BYTES = "process_resident_memory_bytes"
 
 
 class Skip(Exception):
-    """The case cannot run here; the text says why."""
+    """The case cannot run on this machine; the exception's text says why."""
 
 
 def shown_command(command):
@@ -40,7 +40,7 @@ class Run:
         return "gpu" if self.gpu else "host"
 
     def server(self, name, collections, residency=None, **keys):
-        """Returns a maxsimd over `collections`: the one that runs, where it is the same."""
+        """Returns a maxsimd over `collections` with these keys. Uses the running one if it is the same."""
         keys = {"backend.kind": "cuda" if self.gpu else "cpu", "engine.lanes": 6 if self.gpu else 2, **keys}
         description = (tuple(collections), residency, tuple(sorted(keys.items())))
         if self._server is not None and self._server[0] == description and self._server[1].process.poll() is None:
@@ -58,7 +58,8 @@ class Run:
         self._server = None
 
     def load(self, name, server, collection, candidates, **flags):
-        """Runs the load tester and returns its report. Flags with _ for -; None leaves one out."""
+        """Runs the load tester and returns its report. In the names of flags, _ stands for -. None as a value leaves
+        a flag out."""
         scale = self.scale
         report = self.out / f"{name.replace(':', '-')}.json"
         report.unlink(missing_ok=True)
@@ -80,7 +81,7 @@ class Run:
         if candidates != "all":
             arguments["int_ids"] = self.data.num_documents(collection)
         if isinstance(server, Baseline):
-            arguments["check"] = "order"  # its sums depend on the batch, as PyTorch's do
+            arguments["check"] = "order"  # the sums of PyTorch, and so of the baseline, depend on the batch
         elif isinstance(server, Maxsimd):
             arguments["metrics"] = server.metrics_url
         arguments.update(flags)
@@ -89,10 +90,11 @@ class Run:
         warmup, duration = (float(str(arguments[name])[:-1]) for name in ("warmup", "duration"))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tester:
             pids = {"load tester": tester.pid}
-            if not isinstance(server, Baseline):  # whose work is done by processes of its own
+            if not isinstance(server, Baseline):  # other processes do the baseline's work
                 pids["server"] = server.process.pid
             try:
-                # The part begins and ends half a second inside the measured part.
+                # The threads' times are taken from half a second after the measured part begins to half a second
+                # before it ends.
                 with ThreadTimes(pids, warmup + 0.5, duration - 1) as threads:
                     output, errors = tester.communicate(timeout=warmup + duration + 60)
             except BaseException:
@@ -115,7 +117,8 @@ class Run:
 
     @staticmethod
     def _while_measuring(report, name):
-        """Returns the mean over the measured seconds, but the first and last; None where there are too few."""
+        """Returns the mean of a metric over the measured seconds without the first and the last, or None if too few
+        are left."""
         values = [second[name] for second in report.get("server_metrics", [])[1:-1] if name in second]
         return sum(values) / len(values) if len(values) >= 2 else None
 
@@ -130,7 +133,7 @@ class Run:
         return (after[series] - before.get(series, 0)) / wall
 
     def row(self, case, report, **more):
-        """Returns a report of the load tester as a row, with further members."""
+        """Returns a row made from a report of the load tester, with the further members `more`."""
         latency = report.get("latency_us", {})
         row = {
             "case": case,
@@ -146,7 +149,7 @@ class Run:
             if name in report:
                 row[name] = report[name]
         if self.gpu and report.get("kernel_share") is not None:
-            # Lanes run at the same time, so that the sum of their kernel times may pass the wall clock.
+            # Lanes run at the same time, so the sum of their kernel times may exceed the wall clock.
             row["gpu_busy"] = round(report["kernel_share"], 3)
         if report.get("machine_busy") is not None:
             row["host_busy"] = round(report["machine_busy"], 3)
@@ -157,7 +160,7 @@ class Run:
         return row
 
     def link_gbs(self):
-        """Returns the measured rate from host to device memory in GB/s, or None where nothing measured it."""
+        """Returns the rate of copies from host to device memory in GB/s, or None if it could not be measured."""
         if self.options.link_gbs:
             return self.options.link_gbs
         if "link_gbs" not in self.facts and self.gpu:

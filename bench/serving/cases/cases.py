@@ -1,4 +1,4 @@
-"""The cases: which server, which load, and what becomes a row of serving.json."""
+"""The cases: which server each starts, with which load, and which of the results go into a row of serving.json."""
 
 import json
 import pathlib
@@ -10,12 +10,13 @@ from case_run import RESIDENT_BYTES, Skip, shown_command
 from servers import Baseline, DeviceMemory, Maxsimd, Wire, gpu_query
 
 RESIDENT = ["passages-i8", "shard-f16"]
-# Documents with the lengths of web passages, as in the kernels' rows of this name, and documents of one length.
+# The first collection has the lengths of web passages, as in the kernels' rows of this name. The second has documents
+# of one length.
 ENGINE_CASES = {"engine:f16-1000of100000": "ragged-f16", "engine:f16-1000x180": "passages-f16"}
 
 
 def engine(run):
-    """A batch of one query inside the engine: maxsim_bench_engine, which starts no server."""
+    """Times a batch of one query inside the engine, with maxsim_bench_engine, which starts no server."""
     program = pathlib.Path(run.options.bin) / "maxsim_bench_engine"
     if not program.exists():
         raise Skip(f"there is no {program}")
@@ -34,9 +35,8 @@ def engine(run):
 
 
 def latency(run):
-    """One client; and the same requests where the answers are known beforehand, which is what gRPC takes of it.
-
-    Over TCP, and over a Unix socket.
+    """Times requests of one client, over TCP and over a Unix socket. Then sends the same requests to
+    maxsim_bench_wire, which already knows the answers, to find the time that gRPC takes.
     """
     one_client = {"mode": "closed", "concurrency": 1, "channels": 1, "threads": 1}
 
@@ -78,10 +78,12 @@ def shard32(run):
 
 
 def overload(run):
-    """80 % of the capacity, then twice the capacity with the wait bounded by what 80 % took.
+    """Offers 80 % of the capacity, then twice the capacity with a bound on the wait in the queue (half of the p99 at
+    80 %).
 
-    Queries over the whole collection: what cannot keep up must be the scoring. With a thousand candidates it is gRPC, which
-    takes no more calls than it can answer, refusals included: the others wait where no server sees them.
+    Queries are over the whole collection, so that scoring is what cannot keep up. With a thousand candidates it would
+    be gRPC. gRPC accepts no more calls than it can answer, even with refusals, so the other calls would wait where no
+    server sees them.
     """
     server = run.server("resident", RESIDENT)
     flags = {"channels": 8, "threads": 4}
@@ -93,7 +95,8 @@ def overload(run):
                     rate=round(0.8 * capacity, 1), arrivals="poisson", **flags)  # fmt: skip
     calm_p99 = calm["latency_us"]["p99"]
     run.row("overload:80", calm, rate=round(0.8 * capacity, 1))
-    # Half of the p99 at 80 % load. The goal is twice that p99; the rest of it is for running batches and for scoring.
+    # The bound is half of the p99 at 80 % load. The goal for the p99 is twice that of 80 % load; the difference is
+    # left for running batches and for scoring.
     bound = f"{max(calm_p99 / 2, 200):.0f}us"
     server = run.server("overload", RESIDENT, **{"batching.max_queue_time": bound})
     storm = run.load("overload", server, "passages-i8", "all", mode="open", rate=round(2 * capacity, 1),
@@ -109,7 +112,7 @@ def _ratio(value, other):
 
 
 def baseline(run):
-    """The baseline at the concurrency that serves it best, then maxsimd under the same load."""
+    """Finds the concurrency with which the baseline is fastest, then puts the same load on maxsimd."""
     script = pathlib.Path(__file__).resolve().parent.parent / "baseline" / "server.py"
     run.stop_server()
     for storage in ("i8", "f16"):
@@ -117,7 +120,8 @@ def baseline(run):
         name = f"baseline-{storage}"
         folders = {collection: run.data.collection(collection)}
         best, at = None, {}
-        # Measures one process, and enough processes that the interpreter's lock is no limit, each with its own copy.
+        # Measures one process, and also so many processes that the interpreter's lock does not limit them. Each
+        # process has its own copy of the documents.
         for processes in sorted({1, run.scale.baseline_processes}):
             keys = ["--processes", processes, "--warm-query-tokens", run.scale.query_tokens,
                     "--warm-candidates", run.scale.candidates]  # fmt: skip
@@ -143,7 +147,7 @@ def _from_host(run, case, collection, candidates, queries):
     residency = "host"
     server = run.server("host", ["pages-f16", "pages-i8", "lists-f16"], residency)
     lists = candidates != "all"
-    # Enough requests are in flight that the link is never idle.
+    # So many requests are in flight that the link is never idle.
     with DeviceMemory() as memory:
         report = run.load(case, server, collection, candidates, mode="closed", concurrency=32 if lists else 4,
                           queries_per_request=queries, timeout="60s")  # fmt: skip
@@ -164,7 +168,7 @@ def host_lists(run):
 
 
 def two_gpus(run):
-    """A resident scan on one and on two GPUs."""
+    """Compares a scan of resident documents on one GPU with the same on two GPUs."""
     if len(gpu_query("index")) < 2:
         raise Skip("the machine has fewer than two GPUs")
     key = "backend.devices"
@@ -181,7 +185,8 @@ def two_gpus(run):
 
 
 def start(run):
-    """Several copies of one collection, so that no disk has to hold 50 GB: every copy is read, checked and uploaded."""
+    """Times the start with several copies of one collection. Every copy is read, checked and uploaded, but the disk
+    needs to hold only one of them, instead of 50 GB."""
     run.stop_server()
     copies = run.scale.start_copies
     folder = run.data.collection("many-f16")
@@ -201,8 +206,8 @@ def start(run):
 
 
 def resident_by_quarter(samples):
-    """Median resident bytes of the server in each quarter of a run, of its metrics by second; None where too few are
-    known."""
+    """Returns the median resident bytes of the server in each quarter of a run, from its metrics by second. Returns
+    None for each if too few samples are known."""
     known = [sample["resident_bytes"] for sample in samples if sample.get("resident_bytes") is not None]
     length = len(known) // 4
     if length == 0:
@@ -211,7 +216,8 @@ def resident_by_quarter(samples):
 
 
 def soak(run):
-    """80 % load while generations change: memory over the run, and no error."""
+    """Offers 80 % load while generations change. The row says how memory changed over the run, and must have no
+    error."""
     server = run.server("soak", ["shard-f16"])
     scale = run.scale
     candidates = min(scale.candidates, scale.shard)
@@ -253,7 +259,7 @@ def soak(run):
             device_mib_most=memory.most)  # fmt: skip
 
 
-# The cases in an order in which servers are reused, with the collections that each needs.
+# The cases, each with the collections that it needs. In this order, consecutive cases can use the same server.
 CASES = {
     "engine": (engine, list(ENGINE_CASES.values())),
     "latency": (latency, RESIDENT),

@@ -1,4 +1,4 @@
-"""The collections that the cases run over: seeded, and made by maxsim-shard as a user would."""
+"""The collections that the cases use. They are made from a seed, and by maxsim-shard as a user would make them."""
 
 import concurrent.futures
 import dataclasses
@@ -20,8 +20,8 @@ class Scale:
     dim: int
     passages: int  # documents of passage_tokens tokens
     passage_tokens: int
-    ragged_tokens: tuple[int, int, int]  # the same number of documents: of the shortest, in the mean, of the longest
-    shard: int  # documents of the small collection, as long
+    ragged_tokens: tuple[int, int, int]  # for `passages` documents: the shortest, mean and longest length
+    shard: int  # documents of the small collection, which have passage_tokens tokens too
     page_tokens: int  # the same token vectors cut into longer documents, for host memory
     list_tokens: int
     candidates: int  # of a list
@@ -32,8 +32,8 @@ class Scale:
     soak_seconds: float
     reload_seconds: float
     start_copies: int  # times that the large collection is loaded to time a start
-    concurrency: int  # that saturates
-    baseline_processes: int  # tried beside one
+    concurrency: int  # a concurrency that saturates the server
+    baseline_processes: int  # the baseline is also measured with this many processes
 
     @property
     def rows(self):
@@ -55,7 +55,8 @@ SCALES = {
 
 
 def _fill(path, rows, dim, seed, threads):
-    """Writes [rows, dim] normalised f16 vectors; the same ones for a seed, however many threads there are."""
+    """Writes [rows, dim] normalised f16 vectors. The same seed gives the same vectors, whatever the number of
+    threads."""
     tokens = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(rows, dim))
 
     def block(begin):
@@ -82,7 +83,8 @@ def _passage_lengths(count, shortest, mean, longest, seed):
 
 
 class Data:
-    """Makes collections below a folder on first use; a collection of the same scale that is there already is used."""
+    """Makes collections below a folder when they are first used. Uses a collection that is already there if it has
+    the same scale."""
 
     def __init__(self, folder, binaries, scale_name, seed=1, threads=None):
         self.scale = SCALES[scale_name]
@@ -133,21 +135,22 @@ class Data:
             rows = int(lengths.sum())
             path = self.folder / f"{name}.lengths.npy"
             np.save(path, lengths)
-            # A collection has one shard, so that a request is one call, unless it is to be spread over devices.
+            # A collection has one shard, so that a request is one call. Only "many" has several, to be spread over
+            # devices.
             most = rows * self.scale.dim * 2 // SHARDS if kind == "many" else 16 << 30
             run_shard(self.binaries, "build", "--tokens", self._tokens(rows), "--lengths", path, "--output", folder,
                       "--name", name, "--max-shard-bytes", max(most, 1 << 20), "--quiet")  # fmt: skip
         return folder
 
     def publish_again(self, name):
-        """Makes the next generation of a collection, of the same documents."""
+        """Makes the next generation of a collection, with the same documents."""
         lengths = self.folder / f"{name}.lengths.npy"
         rows = int(np.load(lengths).sum())
         run_shard(self.binaries, "build", "--tokens", self._tokens(rows), "--lengths", lengths,
                   "--output", self.folder / name, "--name", name, "--quiet")  # fmt: skip
 
     def make(self, names):
-        """Makes several collections at a time, since each build is one thread that reads and hashes."""
+        """Makes several collections at the same time, because each build has only one thread that reads and hashes."""
         f16 = sorted({name.replace("-i8", "-f16") for name in names})
         for rows in {int(self._lengths(name.partition("-")[0]).sum()) for name in names}:
             self._tokens(rows)

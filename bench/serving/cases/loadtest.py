@@ -6,8 +6,8 @@ import subprocess
 
 
 def loadtest_command(binaries, report, flags):
-    """Returns the command that writes `report`. `flags` have _ for -; True stands for a flag without a value, and None
-    leaves the flag out."""
+    """Returns the command of maxsim-loadtest that writes `report`. In the names of `flags`, _ stands for -. The value
+    True stands for a flag without a value, and None leaves the flag out."""
     command = [pathlib.Path(binaries) / "maxsim-loadtest"]
     for flag, value in {**flags, "json": report}.items():
         if value is not None:
@@ -18,9 +18,9 @@ def loadtest_command(binaries, report, flags):
 def loadtest(binaries, folder, target, collection, candidates, seconds, num_ids=None, exits=(0,), prefix=(), **flags):
     """Runs the load tester for `seconds` and returns its report, which is written into `folder`.
 
-    Lists of candidates are drawn from the ids 0 to `num_ids` - 1. `prefix` comes before the command: taskset, for
-    example. RuntimeError if the exit code is not in `exits`: the load tester ends with 1 after errors, and with 3 if it
-    was the bound itself. With quiet=None it shows its progress.
+    Lists of candidates are drawn from the ids 0 to `num_ids` - 1. `prefix` comes before the command, for example
+    taskset. Raises RuntimeError if the exit code is not in `exits`: the load tester ends with 1 after errors, and
+    with 3 if it could not send requests fast enough. With quiet=None it shows its progress.
     """
     report = pathlib.Path(folder) / "loadtest.json"
     report.unlink(missing_ok=True)

@@ -34,8 +34,8 @@ def meets_latency_goal(row):
     return row["p50_us"] <= 210 and row["p99_us"] <= 1000
 
 
-# Each entry has a case, what it is, the goal as text, and the goal as a test of the case's row, which returns None
-# where the row cannot tell.
+# Each entry has the name of a case, what it measures, the goal as text, and a test of the case's row, which returns
+# None if the row lacks the figures.
 GOALS = [
     ("engine:f16-1000of100000",
      "1,000 of 100,000 documents of 8 to 512 tokens, 121 in the mean, FP16, inside the engine: host memory to host memory",
@@ -86,7 +86,8 @@ HOST_BUSY = 0.75
 
 
 def host_is_the_bound(row):
-    """Returns whether the processors are taken, and mostly by threads of the server that are known."""
+    """Returns whether the processors limit the server: they are busy, and threads of the server take most of the
+    known time."""
     processes = {name: sum(threads.values()) for name, threads in row.get("processors", {}).items()}
     return row.get("host_busy", 0) >= HOST_BUSY and processes.get("server", 0) > sum(processes.values()) / 2
 
@@ -107,12 +108,12 @@ def outcome(row, test):
 
 
 def kernel_time(seconds):
-    """Returns the kernel seconds of batches in a second of the run. Lanes overlap, so that it may pass one."""
+    """Returns a text with the kernel seconds per second of the run. Lanes overlap, so this may exceed one."""
     return f"kernel time {seconds:.2f} s a second{' (lanes overlap)' if seconds > 1 else ''}"
 
 
 def processors(profile):
-    """Returns what the threads of each process take, the largest first, without those that take next to nothing."""
+    """Returns a text with the processors that each process takes, and its four busiest threads."""
 
     def rounded(value):
         return f"{value:.1f}" if value >= 1 else f"{value:.2f}"

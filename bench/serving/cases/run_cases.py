@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the cases of docs/performance/serving.md that go through the wire, and writes serving.json.
+"""Runs the cases of docs/performance/serving.md that need a server, and writes serving.json.
 
     bench/serving/cases/run_cases.py --bin build/release/bin --out results [--case NAME ...] [--scale small|full]
 
-Makes the collections it needs (numpy, maxsim-shard), starts maxsimd and the baseline on free ports, runs maxsim-loadtest,
-and writes OUT/serving.json beside the load tester's own reports, the servers' logs and their configurations. A case that
-fails or cannot run leaves a row that says why, and the others go on. `make_tables.py` makes the tables.
+Makes the collections that the cases need (with numpy and maxsim-shard), starts maxsimd and the baseline on free
+ports, and runs maxsim-loadtest. Writes OUT/serving.json, and into the same folder the load tester's own reports, the
+servers' logs and their configurations. A case that fails or cannot run leaves a row that says why, and the other
+cases still run. `make_tables.py` makes the tables.
 """
 
 import argparse

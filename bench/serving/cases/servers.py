@@ -1,6 +1,6 @@
-"""Starts and stops what is measured: maxsimd, the baseline, the bare wire; and reads what they say of themselves.
+"""Starts and stops the measured servers (maxsimd, the baseline, maxsim_bench_wire), and reads their metrics.
 
-Importing it makes the Python package maxsim of this tree importable.
+Importing this module also makes the Python package maxsim of this repository importable.
 """
 
 import argparse
@@ -34,7 +34,8 @@ def has_gpu():
 
 
 def gpu_query(fields):
-    """Returns nvidia-smi's rows for the GPUs that programs see, each a list of texts; none without a GPU."""
+    """Returns nvidia-smi's rows, each a list of texts, for the GPUs that programs may use. Returns none without a
+    GPU."""
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible == "":
@@ -51,13 +52,14 @@ def gpu_query(fields):
 
 
 def gpu_bytes():
-    """Returns the bytes in use of all GPUs that programs see; None without a GPU."""
+    """Returns the bytes in use on all GPUs that programs may use, or None without a GPU."""
     used = [int(row[0]) for row in gpu_query("memory.used") if row[0].isdigit()]
     return sum(used) << 20 if used else None
 
 
 class Watcher:
-    """Runs `_watch` of its subclass beside a block, and asks it to end with the block by `_stop`."""
+    """Runs the subclass's `_watch` in a thread during a `with` block. Sets `_stop` at the end of the block, to end
+    `_watch`."""
 
     def __init__(self):
         self._stop = threading.Event()
@@ -73,7 +75,7 @@ class Watcher:
 
 
 class DeviceMemory(Watcher):
-    """Watches the least and the most device memory in use, over the GPUs that programs see, in MiB."""
+    """Finds the least and the most device memory in use during a block, in MiB, over all GPUs that programs may use."""
 
     def __init__(self, seconds=0.5):
         super().__init__()
@@ -92,7 +94,8 @@ class DeviceMemory(Watcher):
 
 
 def thread_seconds(pid):
-    """Returns the processor seconds of a process's threads so far by name, summed over threads of one name."""
+    """Returns the processor seconds that a process's threads have taken so far, by name. Threads of one name are
+    added up."""
     seconds = collections.Counter()
     ticks = os.sysconf("SC_CLK_TCK")
     for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
@@ -106,14 +109,14 @@ def thread_seconds(pid):
 
 
 class ThreadTimes(Watcher):
-    """Measures the processors that threads of some processes take, by their names, over a part of the block's time.
+    """Measures how many processors the threads of some processes take, by name, during a part of a `with` block.
 
-    Threads that begin or end meanwhile are not counted in full, and those that take less than a twentieth of a processor
-    are left out. Empty where the block ends before that time.
+    Threads that begin or end during this part are not counted in full. Threads that take less than a twentieth of a
+    processor are left out. `processors` stays empty if the block ends before the part does.
     """
 
     def __init__(self, pids, begin, seconds):
-        """`pids`: names to process ids. From `begin` seconds after the block's begin on."""
+        """`pids` maps names to process ids. The part begins `begin` seconds after the block and lasts `seconds`."""
         super().__init__()
         self.processors = {}
         self._pids, self._begin, self._seconds = pids, begin, seconds
@@ -133,7 +136,7 @@ class ThreadTimes(Watcher):
 
 
 class Process:
-    """A server process, whose log goes to a file. It is ended with the block."""
+    """A server process, whose log goes to a file. It ends with the `with` block."""
 
     def __init__(self, command, log, environment=None):
         self.command = [str(part) for part in command]
@@ -158,7 +161,7 @@ class Process:
         return self.process.returncode
 
     def wait_until(self, condition, seconds, what):
-        """Waits for condition(), and ends the process where it does not come true within `seconds`."""
+        """Waits until condition() is true. Ends the process if that takes longer than `seconds`."""
         deadline = time.monotonic() + seconds
         while not condition():
             if self.process.poll() is not None:
@@ -173,15 +176,16 @@ class Process:
 
 
 def socket_path(owner):
-    """Returns the path of a Unix socket in a folder that goes with `owner`: other paths may be too long for one."""
+    """Returns the path of a Unix socket in a temporary folder that is removed with `owner`. Other paths may be too
+    long for a socket."""
     owner.socket_folder = tempfile.TemporaryDirectory(prefix="maxsim-", dir="/tmp")
     return str(pathlib.Path(owner.socket_folder.name) / "grpc.sock")
 
 
 class Maxsimd(Process):
-    """maxsimd over some collections. `keys` are configuration keys ("batching.max_queue_time": "5ms").
+    """maxsimd with some collections. `keys` are configuration keys ("batching.max_queue_time": "5ms").
 
-    `unix_target` is None where `unix_socket` is not wanted.
+    `unix_target` is None unless `unix_socket` is set.
     """
 
     def __init__(self, binaries, out, name, collections, residency, keys=None, seconds=180, unix_socket=False):
@@ -215,7 +219,7 @@ class Maxsimd(Process):
         self.metrics_url = f"http://127.0.0.1:{ports['http_port']}/metrics"
 
     def metrics(self):
-        """Returns the values of all series, by their names with labels."""
+        """Returns the values of all metrics, by name with labels."""
         with urllib.request.urlopen(self.metrics_url, timeout=10) as answer:
             return parse_metrics(answer.read().decode())
 
@@ -245,7 +249,7 @@ class Baseline(Process):
 
 
 class Wire(Process):
-    """maxsim_bench_wire: gives what the server at `target` answered to the same request before."""
+    """maxsim_bench_wire: repeats the answers that the server at `target` has given to the same requests."""
 
     def __init__(self, binaries, out, name, target, seconds=20):
         port_file = pathlib.Path(out) / f"{name}.port.json"
@@ -271,7 +275,7 @@ def server_commit(binaries):
 
 
 def provenance(binaries):
-    """Returns what a result says of where it comes from."""
+    """Returns the members of a result that say where it comes from: command, commit, date and device."""
     return {
         "command": " ".join(sys.argv),
         "commit": server_commit(binaries),
@@ -281,7 +285,7 @@ def provenance(binaries):
 
 
 def benchmark_parser(description):
-    """Returns a parser of the arguments --bin and --out."""
+    """Returns an argument parser that has --bin and --out."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
@@ -297,8 +301,9 @@ def run_shard(binaries, *arguments):
 
 
 def build_collection(binaries, vectors, folder, name, storage, *further, ids="ids.txt", planes=0):
-    """Builds a collection, with codes of that many planes, out of the folder `vectors`: it has tokens.npy, lengths.npy,
-    a file `ids` of integer ids, and scales.npy if tokens are INT8. `further` are more arguments of maxsim-shard build."""
+    """Builds a collection from the files in `vectors`: tokens.npy, lengths.npy, a file `ids` of integer ids, and
+    scales.npy if tokens are INT8. With `planes`, also makes codes of that many planes. `further` are more arguments
+    of maxsim-shard build."""
     scales = vectors / "scales.npy"
     run_shard(
         binaries, "build", "--tokens", vectors / "tokens.npy", *(["--scales", scales] if scales.exists() else []),

@@ -3,8 +3,9 @@
 
     measure.py --bin build/release/bin --documents 5000000 --tokens 72 --residency host --out code_scan.json
 
-Every document consists of spans of the demo's token vectors, with noise. A search of the same queries that scores every
-document tells how many of the best ones the scan found. The originals are INT8. Needs a CUDA GPU, PyTorch, NumPy and grpcio.
+Every document consists of spans of the demo's token vectors, with noise. The same queries are also searched by
+scoring every document, to find how many of the best documents the scan found. The originals are INT8. Needs a CUDA
+GPU, PyTorch, NumPy and grpcio.
 """
 
 import concurrent.futures
@@ -63,13 +64,13 @@ def make_documents(folder, first, num_documents, num_tokens):
 
 
 def build(options, vectors, folder):
-    """Builds a collection of what make_documents wrote, in one shard: a GPU spends 50 us on each of them."""
+    """Builds a collection of the files of make_documents. It has one shard, because each shard takes a GPU 50 us."""
     one_shard = ("--max-shard-bytes", "64GiB")
     build_collection(options.bin, vectors, folder, "documents", "i8", *one_shard, planes=options.planes)
 
 
 def join(folders, folder):
-    """Moves the shards of several collections into one. Their vectors are made alike and have different ids."""
+    """Moves the shards of several collections into one. The collections must have the same format and different ids."""
     folder.mkdir()
     joined = None
     for idx, part in enumerate(folders):
@@ -89,7 +90,8 @@ def join(folders, folder):
 
 
 def make_collection(options, folder):
-    """Builds the collection part by part, so that the vectors of three parts at most are in the scratch folder."""
+    """Builds the collection part by part, so that the scratch folder holds the vectors of at most three parts at a
+    time."""
     parts, building = [], []
 
     def finish():
@@ -113,7 +115,8 @@ def make_collection(options, folder):
 
 
 def make_queries(count):
-    """Rows of the demo, `QUERY_TOKENS` in a row from a random one on, with noise: [count, tokens, dim] F16."""
+    """Returns queries [count, tokens, dim] F16: `QUERY_TOKENS` consecutive rows of the demo from a random one on,
+    with noise."""
     pool = torch.from_numpy(np.load(REPOSITORY / "demo/tokens.npy")).float()
     generator = torch.Generator().manual_seed(6)
     starts = torch.randint(0, len(pool), (count, 1), generator=generator)
@@ -132,7 +135,7 @@ def request(queries, refined):
 
 
 def load(options, address, queries_per_request, clients=1):
-    """Runs maxsim-loadtest with as many requests under way as there are clients."""
+    """Runs maxsim-loadtest with `clients` requests in flight."""
     result = loadtest(
         options.bin, options.scratch, address, "documents", "all", seconds=options.seconds, concurrency=clients,
         query_tokens=None, queries=options.scratch / "queries.npy", query_lengths=options.scratch / "query_lengths.npy",
@@ -142,7 +145,8 @@ def load(options, address, queries_per_request, clients=1):
 
 
 def ask(address, queries, num_documents):
-    """Compares answers after scans with those of scoring every document, bit by bit."""
+    """Asks each query twice, with a scan and by scoring every document, and compares the answers and the bits of the
+    scores."""
     found, certificates, same_scores = [], [], True
     with Client(address) as client:
         for query in queries:
@@ -167,7 +171,7 @@ def ask(address, queries, num_documents):
 
 def measure(options, folder, residency, queries):
     before = gpu_bytes()
-    # A batch of scans of the whole collection is more work than a server queues by default.
+    # By default a server refuses to queue a batch of scans of the whole collection, because it is too much work.
     keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
     with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:
         yield {"start_s": server.start_seconds, "gpu_bytes": gpu_bytes() - before}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""An exact scan by maxsimd beside fast-plaid's index: the same documents, queries and GPU, one run.
+"""Compares an exact scan by maxsimd with fast-plaid's index, on the same documents, queries and GPU, in one run.
 
     compare_fast_plaid.py --bin build/release/bin --pool demo --documents 100000 --out results.json
 
-Every document is made of real token vectors: four spans of the pool's rows, with 5 % noise, normalised again. The exact
-FP32 ranking, computed by PyTorch, is what recall is counted against. maxsimd is asked from Python over a Unix socket,
-with messages that are made before the clock starts; fast-plaid in process, as its users do.
+Every document is made of real token vectors: four spans of the pool's rows, with 5 % noise, normalised again. Recall
+is counted against the exact FP32 ranking, which PyTorch computes. maxsimd is asked from Python over a Unix socket,
+with messages that are made before the clock starts. fast-plaid runs in this process, as its users run it.
 """
 
 import concurrent.futures
@@ -37,7 +37,7 @@ PROBES = ((8, 4096), (32, 16384))  # fast-plaid's n_ivf_probe and n_full_scores
 
 
 class Corpus:
-    """Documents made from `pool`, [rows, dim] on the GPU: their vectors in a file at `path`, [tokens, dim] F16."""
+    """Documents made from `pool`, [rows, dim] on the GPU. Their vectors are in a file at `path`, [tokens, dim] F16."""
 
     def __init__(self, pool, num_documents, path, seed):
         self.num_documents, self.dim = num_documents, pool.shape[1]
@@ -66,13 +66,13 @@ class Corpus:
         return torch.nn.functional.normalize(vectors, dim=1).half().cpu().numpy()
 
     def documents(self):
-        """One tensor [tokens, dim] a document, in host memory; they share the file's pages."""
+        """Returns a tensor [tokens, dim] in host memory for each document. The tensors share the pages of the file."""
         vectors = torch.from_numpy(self.vectors)
         return [vectors[begin:end] for begin, end in zip(self.offsets[:-1], self.offsets[1:])]
 
 
 def exact_rankings(corpus, queries):
-    """The ordinals of each query's TOP_K best documents, by FP32 products."""
+    """Returns the ordinals of each query's TOP_K best documents, by FP32 products."""
     torch.backends.cuda.matmul.allow_tf32 = False
     scores = torch.empty((len(queries), corpus.num_documents), device="cuda")
     on_gpu = [torch.from_numpy(query).cuda().float() for query in queries]
@@ -117,7 +117,7 @@ def timed(function, *arguments, **options):
 
 
 class Maxsimd:
-    """Collections `f16` and `i8` of the corpus, and a server for one of them at a time."""
+    """Makes the collections `f16` and `i8` of the corpus, and runs a server for one of them at a time."""
 
     def __init__(self, programs, folder, corpus, tokens_path):
         self.programs, self.folder = programs, folder
@@ -131,7 +131,7 @@ class Maxsimd:
         _, self.quantize_s = timed(run_shard, programs, "quantize", folder / "f16", folder / "i8")
 
     def measure(self, storage, queries, truth):
-        # CLIENTS whole scans wait at once, of any number of documents.
+        # Lifts the queue's limits, so that CLIENTS scans of the whole collection may wait at once, whatever its size.
         keys = {"batching.max_queue_work": 1 << 42, "batching.max_queue_time": "0s"}
         collections = {storage: self.folder / storage}
         with Server(self.programs, self.folder, "server", collections, "auto", keys, 600, True) as server:
@@ -196,7 +196,8 @@ def measure_fast_plaid(folder, corpus, queries, truth, nbits):
 
 
 def read_pool(folder):
-    """The vectors of `folder`'s tokens.npy (INT8 ones beside scales.npy, one a row), and its queries, a matrix each."""
+    """Returns the vectors of tokens.npy in `folder` (INT8 ones are multiplied by scales.npy, one scale per row), and
+    the queries, one matrix each."""
     tokens = torch.from_numpy(np.load(folder / "tokens.npy")).cuda().float()
     if (folder / "scales.npy").exists():
         tokens *= torch.from_numpy(np.load(folder / "scales.npy").astype(np.float32)).cuda()[:, None]

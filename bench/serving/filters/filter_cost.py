@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times searches with a filter beside searches without one, and filters that the server has not met before.
+"""Times searches with a filter and the same without one, and the first use of filters that the server has not seen
+before.
 
     filter_cost.py --bin build/release/bin --documents 1000000 --tokens 72 --out filter_cost.json
 
@@ -29,7 +30,7 @@ FIELDS = "percent:integer,half:boolean,lang:keyword,year:integer,price:number"
 
 
 def make_collection(options, folder):
-    """Builds a collection of INT8 vectors in one shard, whose documents have random values of FIELDS."""
+    """Builds a collection of INT8 vectors in one shard. Its documents have random values of FIELDS."""
     random = np.random.default_rng(5)
     rows = options.documents * options.tokens
     tokens = np.lib.format.open_memmap(options.scratch / "tokens.npy", "w+", np.int8, (rows, options.dim))
@@ -57,7 +58,7 @@ def make_collection(options, folder):
 
 
 def load(options, address, candidates, text=None):
-    """Runs the load tester with the filter `text`; None: without a filter."""
+    """Runs the load tester with the filter `text`, or without a filter if that is None."""
     result = loadtest(
         options.bin, options.scratch, address, "documents", candidates, num_ids=options.documents, filter=text,
         seconds=options.seconds, pool_requests=64, timeout="60s", quiet=None,
@@ -66,7 +67,7 @@ def load(options, address, candidates, text=None):
 
 
 def compare(options, address):
-    """Times each case in several turns, and returns the medians of their p50 in microseconds, with the reports."""
+    """Times each case in several turns. Returns the median of each case's p50 in microseconds, and the reports."""
     percent = options.documents // 100
     cases = {
         "whole_collection": ("all",),
@@ -88,7 +89,7 @@ def compare(options, address):
 
 
 def new_filters(count):
-    """Returns the texts of `count` filters of each kind, no two of which are equal."""
+    """Returns the texts of `count` filters of each kind, all different."""
     return {
         "integer equals": [f"percent = {i}" for i in range(count)],
         "integer range": [f"year >= {1991 + i}" for i in range(count)],
@@ -100,9 +101,9 @@ def new_filters(count):
 
 
 def time_new_filters(options, address):
-    """Returns of each kind the median milliseconds of the first request and of its repetition.
+    """Returns, for each kind of filter, the median milliseconds of its first request and of repeated requests.
 
-    The candidates are a few ids, so that scoring them takes next to no time.
+    The candidates are only a few ids, so that scoring takes almost no time.
     """
     query = np.random.default_rng(6).standard_normal((4, options.dim)).astype(np.float16)
     with Client(address) as client:

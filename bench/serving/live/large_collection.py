@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A large live collection: the time until the change of one document is visible, and the memory that it takes.
+"""Measures a large live collection: the time until the change of one document is visible, and the server's memory.
 
     bench/serving/live/large_collection.py --bin build/release/bin --out out.json
 
---documents documents of --tokens x --dim I8; with 10 million of them and 32 tokens their vectors are 41 GB. What does
-not fit the disk, or the GPU, is refused before anything is written.
+The collection has --documents documents of --tokens x --dim I8. 10 million documents of 32 tokens have 41 GB of
+vectors. If the collection would not fit the disk or the GPU, the program ends before it writes anything.
 """
 
 import json
@@ -28,7 +28,7 @@ NAME = "passages"
 
 
 def check_room(options):
-    """Ends the program where disk or GPU are too small."""
+    """Ends the program if the disk or the GPU is too small."""
     wanted = options.documents * (options.tokens * options.dim + 24)
     free = shutil.disk_usage(options.work or tempfile.gettempdir()).free
     if wanted * 1.1 > free:
@@ -39,13 +39,13 @@ def check_room(options):
 
 
 def changes(server, options):
-    """Replaces documents of the generation one by one, and asks for each by list and by scan."""
+    """Replaces documents of the generation one by one. Asks for each of them in a list and by a scan."""
     chooser = np.random.default_rng(7)
     times = {"upsert_call": [], "until_in_a_list": [], "until_in_a_scan": [], "delete_until_gone": []}
     for _ in range(options.changes):
         id = int(chooser.integers(options.documents))
         rows = chooser.standard_normal((options.tokens, options.dim))
-        # A document that is ten times as long as the others is the best of all for its own vectors.
+        # For its own vectors as query, a document whose vectors are ten times as long as the others' ranks first.
         rows *= 10 / np.linalg.norm(rows, axis=1, keepdims=True)
         upsert = documents_pb2.UpsertRequest(collection=NAME)
         upsert.documents.add(int_id=id, tokens=rows_message(rows))

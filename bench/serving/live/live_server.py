@@ -21,8 +21,8 @@ CALL_S = 300
 
 
 class LiveServer(Maxsimd):
-    """maxsimd whose collection `name` in `path` is live; where there is no `path` an empty one is made. `keys` are
-    configuration keys. Listens on a Unix socket too (`unix_target`)."""
+    """maxsimd with a live collection `name` in the folder `path`. Makes an empty collection if `path` is None. `keys`
+    are configuration keys. Also listens on a Unix socket (`unix_target`)."""
 
     def __init__(self, binaries, folder, name, path=None, keys=None, dim=128, storage="f16", log="maxsimd"):
         folder = pathlib.Path(folder)
@@ -57,7 +57,7 @@ class LiveServer(Maxsimd):
         return self.admin.CompactCollection(admin_pb2.CompactCollectionRequest(name=self.name), timeout=CALL_S).changed
 
     def memory(self):
-        """Returns the bytes that the server takes of the host, and those in use of all GPUs."""
+        """Returns the server's resident bytes of host memory, and the bytes in use on all GPUs."""
         with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
             resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return {"host_bytes": resident, "gpu_bytes": gpu_bytes()}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Latencies of reads while documents are written, in turns with those of the same server without writes.
+"""Measures latencies of reads while documents are written, in turns with latencies of the same server without writes.
 
     bench/serving/live/reads_under_writes.py --bin build/release/bin --out out.json
 
 The live collection has --documents documents of --tokens x --dim in F16. maxsim-loadtest sends lists of --candidates
-ids and scans of the whole collection, in rounds of three turns: without writes; while --rate documents a second are
-replaced, in calls of --batch; and while the collection is compacted, too. With --codes, scans read codes with that
-many planes, and score exactly the documents that these choose.
+ids and scans of the whole collection, in rounds of three turns: without writes; while --rate documents per second are
+replaced, in calls of --batch; and while the collection is also compacted. With --codes, a scan reads codes with that
+many planes, chooses documents by them and scores these exactly.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ NAME = "passages"
 
 @contextlib.contextmanager
 def compacting(server, wanted):
-    """Compacts again and again. Gives a list that the number of compactions is put into."""
+    """If `wanted`, compacts the collection again and again during a block. Yields the list of the compactions'
+    results."""
     done, stop = [], threading.Event()
 
     def compact():
@@ -76,7 +77,7 @@ def turn(options, server, state, kind, concurrency, folder):
 
 
 def summary(rows):
-    """Returns the medians over rounds, by kind, concurrency and state, and the ratio to idle."""
+    """Returns the medians over rounds, for each kind, concurrency and state, and their ratios to the idle state."""
     found = []
     for kind, concurrency in dict.fromkeys((row["kind"], row["concurrency"]) for row in rows):
         idle = None

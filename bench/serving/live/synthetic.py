@@ -1,7 +1,8 @@
-"""Large collections of synthetic documents, written as fast as the disk takes them.
+"""Large collections of synthetic documents, written as fast as the disk accepts them.
 
-Every document has the same number of tokens, whose vectors are rows of one pool from a place of its own on. Shard files
-are written directly (docs/reference/formats.md), so that ten million documents take a minute and no other file.
+Every document has the same number of tokens. Its vectors are consecutive rows of a pool that all documents share,
+from a row of its own on. Shard files are written directly (docs/reference/formats.md), so that ten million documents
+take only a minute and no other file.
 """
 
 import concurrent.futures
@@ -22,7 +23,8 @@ TYPES = {"f16": ("F16", np.float16), "i8": ("I8", np.int8)}
 
 
 def pool_of(dim, storage, seed, rows=POOL_ROWS):
-    """Returns unit vectors [rows, dim] in F16, or elements that a scale of I8_SCALE makes of about that length."""
+    """Returns the rows of the pool [rows, dim]: unit vectors in F16, or INT8 elements that become about unit vectors
+    when they are multiplied by i8_scale."""
     values = np.random.default_rng(seed).standard_normal((rows, dim), np.float32)
     values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
     if storage == "f16":
@@ -31,18 +33,19 @@ def pool_of(dim, storage, seed, rows=POOL_ROWS):
 
 
 def i8_scale(dim):
-    """Returns the scale of every document: the largest of a million normal values is about 5 deviations."""
+    """Returns the scale of every document. The largest of a million normal values is about 5 standard deviations."""
     return np.float32(5.2 / np.sqrt(dim) / 127)
 
 
 def first_rows(begin, count, tokens, rows=POOL_ROWS):
-    """Returns the row of the pool with which each document from `begin` on begins."""
+    """Returns, for each document from `begin` on, the row of the pool at which its vectors begin."""
     numbers = np.arange(begin, begin + count, dtype=np.uint64)
     return ((numbers * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) % np.uint64(rows - tokens + 1)
 
 
 class XxHash:
-    """XXH3-128 of libxxhash, which maxsimd is linked with; `found` says whether there is one."""
+    """XXH3-128 from libxxhash, the library that maxsimd is linked with. `found` says whether the library is on this
+    machine."""
 
     def __init__(self, binaries):
         names = [
@@ -67,8 +70,8 @@ class XxHash:
         self._library.XXH3_128bits.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
     def of_file(self, path):
-        """Returns the manifest's text of a file's checksum: zeros, which a server must be told not to check, without a
-        library."""
+        """Returns a file's checksum as the manifest writes it. Without the library, it is all zeros, and the server
+        must be told not to check it."""
         if not self.found:
             return "xxh3-128:" + "0" * 32
         data = np.memmap(path, np.uint8, "r")
@@ -77,7 +80,7 @@ class XxHash:
 
 
 def write_shard(path, pool, begin, count, tokens, storage):
-    """Writes documents `begin` to `begin` + `count`, whose ids are those numbers."""
+    """Writes documents `begin` to `begin` + `count` - 1, whose ids are these numbers."""
     kind, value_type = TYPES[storage]
     dim = pool.shape[1]
     row_bytes = dim * np.dtype(value_type).itemsize
@@ -116,7 +119,7 @@ def write_all(file, array):
 
 
 def write_collection(folder, name, binaries, *, documents, tokens, dim, storage, shard_documents, seed=1, workers=8):
-    """Writes a collection of ids 0, 1, ... Returns whether its checksums are real ones."""
+    """Writes a collection with the ids 0, 1 and so on. Returns whether it has real checksums."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True)
     pool, checksums = pool_of(dim, storage, seed), XxHash(binaries)
@@ -146,7 +149,7 @@ def write_collection(folder, name, binaries, *, documents, tokens, dim, storage,
 
 
 def make_collection(options, folder, name, storage, shards):
-    """Writes a collection of options.documents below `folder`, for the programs in options.bin, as write_collection."""
+    """Calls write_collection with options.documents and the programs in options.bin, for a folder below `folder`."""
     return write_collection(
         folder / name, name, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
         storage=storage, shard_documents=max(1, options.documents // shards),
@@ -154,7 +157,7 @@ def make_collection(options, folder, name, storage, shards):
 
 
 def disk_rate(folder, num_bytes=1 << 30, block_bytes=8 << 20, small_writes=100, small_bytes=32 << 10):
-    """Measures what the disk under `folder` does: bytes a second that are written and synced block by block, and the
+    """Measures the disk under `folder`: bytes per second that are written and synced block by block, and the
     milliseconds of one small write with its sync."""
     path = pathlib.Path(folder) / f"disk-{os.getpid()}-{threading.get_ident()}"
     data = os.urandom(block_bytes)

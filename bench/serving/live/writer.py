@@ -2,10 +2,11 @@
 
     writer.py OPTIONS         a JSON object: see `Options`
 
-It says "ready", begins at the time of time.monotonic() that it is then given as a line, ends by itself or with its
-standard input, and prints one line of JSON. Requests are made of bytes without protobuf: the vectors of a document
-are a part of a pool, so that a process makes some GB a second of them. One writer is one process with `threads`
-connections, each with one call at a time; `Writers` runs several.
+A writer prints "ready", then reads a line with the time (of time.monotonic()) at which it begins. It ends after its
+seconds, or when its standard input is closed, and prints one line of JSON. It makes the bytes of requests without
+protobuf: the vectors of a document are a part of a pool, so that a process makes some GB of them per second. One
+writer is one process with `threads` connections, and each connection has one call at a time. `Writers` runs several
+writers.
 """
 
 import dataclasses
@@ -35,9 +36,9 @@ class Options:
     threads: int = 1
     rate: float = 0  # documents a second of this process; 0: as many as the server takes
     seconds: float = 5
-    warmup: float = 0  # calls that end before are not counted
+    warmup: float = 0  # seconds; calls that end before are not counted
     first_id: int = 0
-    num_ids: int = 1 << 40  # ids are first_id .. first_id + num_ids - 1, over and over: by chance with `shuffle`
+    num_ids: int = 1 << 40  # ids are first_id .. first_id + num_ids - 1, in a circle, or random with `shuffle`
     shuffle: bool = False
     seed: int = 1
 
@@ -52,12 +53,12 @@ def varint(value):
 
 
 def field(number, data):
-    """Returns the key and the length of a field of bytes, which follow it."""
+    """Returns the key and the length that precede `data` in a field of bytes."""
     return varint(number << 3 | 2) + varint(len(data))
 
 
 class Requests:
-    """Makes the bytes of an UpsertRequest of documents with integer ids and F16 vectors out of `pool` [rows, dim]."""
+    """Makes the bytes of an UpsertRequest. Its documents have integer ids and F16 vectors from `pool` [rows, dim]."""
 
     def __init__(self, collection, pool, tokens):
         self.pool, self.tokens = memoryview(pool).cast("B"), tokens
@@ -179,8 +180,8 @@ def percentiles(milliseconds):
 
 
 class Writers:
-    """Several writers at a time, each with its share of the ids and of the rate, which write from the constructor's
-    return on."""
+    """Several writers at the same time, each with its share of the ids and of the rate. They begin to write when the
+    constructor returns."""
 
     def __init__(self, processes=1, **options):
         options = Options(**options)
@@ -206,7 +207,7 @@ class Writers:
             process.stdin.flush()
 
     def finish(self, stop=False):
-        """Waits for the writers, or with `stop` ends them first, and returns what they did."""
+        """Waits for the writers, and returns what they did. With `stop`, ends them first."""
         if stop:
             for process in self._processes:
                 process.stdin.close()

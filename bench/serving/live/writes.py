@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Durable writes: latencies of single ones, documents a second of batches, and the time until a delete is seen.
+"""Measures durable writes: latencies of single writes, documents per second of batches, and the time until a write is
+seen.
 
     bench/serving/live/writes.py --bin build/release/bin --out out.json
 
-Documents are --tokens x --dim F16, and go into an empty live collection. What the disk does without a server is
-measured beside: a single write cannot be faster than one synced write, and batches cannot pass its rate.
+Documents have --tokens x --dim F16, and are written to an empty live collection. The disk is also measured without a
+server: a single write cannot be faster than one synced write to the disk, and batches cannot exceed the disk's rate.
 """
 
 import json
@@ -37,7 +38,7 @@ def milliseconds(function, *arguments):
 
 
 def visibility(server, options):
-    """Times from the sending of a write to the first answer that has it: an upsert's, and a delete's."""
+    """Returns the times from sending a write until the first answer shows it: for upserts and for deletes."""
     chooser = np.random.default_rng(5)
     times = {"upsert_call": [], "upsert_until_ranked": [], "delete_call": [], "delete_until_gone": []}
     for i in range(options.visible):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times searches over PLAID's residual codes beside the same number of tokens in F16 and INT8.
+"""Times searches over PLAID's residual codes, and over the same number of tokens in F16 and INT8.
 
     residual_cost.py --bin build/release/bin --documents 300000 --tokens 72 --out residual_cost.json
 
@@ -28,7 +28,7 @@ LIST = 1_000  # ids of a list
 
 
 def make_collection(options, storage, folder):
-    """Writes random vectors, or random residual codes, of the same shape."""
+    """Writes the collection's files with random vectors or random residual codes."""
     random = np.random.default_rng(5)
     codebook = None
     if storage.startswith("residual"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares the latency and the throughput of two builds of maxsimd, which are asked in turns. The first build runs twice:
-what its two servers differ by is noise.
+"""Compares the latency and the throughput of two builds of maxsimd, which are asked in turns. The first build runs as
+two servers; the difference between these two is noise.
 
     compare_builds.py --base before/bin --bin build/release/bin --out two_builds.json
 
@@ -35,7 +35,7 @@ def make_collection(options, storage, folder):
     tokens = np.lib.format.open_memmap(options.scratch / "tokens.npy", "w+", np.float16, (rows, DIM))
     block = (random.standard_normal((BLOCK // DIM, DIM)) / DIM**0.5).astype(np.float16)
     for begin in range(0, rows, len(block)):
-        # Each block has the same values in another order, which are made faster than new ones.
+        # Each block has the same values in another order, because that takes less time than making new values.
         part = tokens[begin : begin + len(block)]
         part[:] = np.roll(block, begin // len(block), axis=1)[: len(part)]
     del tokens
@@ -67,7 +67,8 @@ def load(options, server, collection, candidates, concurrency, further):
 
 
 def order_of_turn(builds, turn):
-    """Returns the builds in the order of the turn: each is the first, the second and the last one equally often."""
+    """Returns the builds in the order of this turn. Each build is the first, the second and the last one equally
+    often."""
     orders = list(itertools.permutations(builds))
     return orders[turn % len(orders)]
 
