@@ -1,4 +1,4 @@
-// Shared by the benchmark programs: how they end on an error, and how their reports describe the run.
+// Code that the benchmark programs share: how they end on an error, and how their reports describe the run.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

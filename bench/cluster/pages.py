@@ -55,7 +55,7 @@ def scale(low: float, high: float, begin: float, end: float) -> Any:
 
 
 def curves(rows: Sequence[Row], profile: str, fault: str, x: Any, y: Any) -> list[str]:
-    """Returns the band over the seeds and the median of each load and policy."""
+    """Returns SVG elements: for each load and policy, the band between the seeds' extremes, and the median."""
     parts = []
     for load in sorted({row["load"] for row in rows}):
         base = one_group(rows, profile, load)

@@ -32,8 +32,9 @@ LEAST_SILENCE_US, SILENCE_PERCENTILES, LOOK_US = 100e3, 10, 100e3
 POLL_FAILED, EJECTED = 1 << 40, 1 << 41
 SLOW_FACTOR = 4
 FAULTS = ("none", "slow", "paused", "dead")
-# none: the router never asks a second replica. hedge-eject (the router's rule): it does, and ejects a silent replica
-# that was overtaken three times in a row like one that fails. hedge: it does, but overtaking does not eject.
+# none: the router never asks a second replica. hedge-eject (the router's rule): it asks a second replica, and ejects
+# a silent replica that was overtaken three times in a row, like one that fails. hedge: it asks a second replica, but
+# a replica that was overtaken is not ejected.
 POLICIES = ("none", "hedge-eject", "hedge")
 
 

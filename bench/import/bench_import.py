@@ -4,8 +4,8 @@
         [--documents 1000000] [--tokens 30] [--dim 128] [--type f32|f16] [--layout fixed|nested|flattened]
 
 One source and one collection are in the folder at a time, and both are removed. Each program is a process of its own,
-which runs `--rounds` times; what is printed are the fewest seconds, MB of the source's vectors a second, seconds of the
-CPU (user and system, of all threads), and the peaks of the resident memory and of the part of it that is no file's."""
+which runs `--rounds` times. The output has the smallest seconds of all rounds, MB of the source's vectors per second,
+CPU seconds (user and system, of all threads), and the largest resident memory and its anonymous part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES = {"f32": np.dtype("<f4"), "f16": np.dtype("<f2")}
 
 
 def make_batches(arguments: argparse.Namespace) -> Iterator[Tuple[np.ndarray, np.ndarray]]:
-    """Lengths and packed vectors of unit length, the same at every call."""
+    """Returns the lengths of documents, and their packed vectors of unit length. Every call returns the same ones."""
     random = np.random.default_rng(7)
     pool = random.standard_normal((1 << 16, arguments.dim), dtype=np.float32)
     pool /= np.linalg.norm(pool, axis=1, keepdims=True)
@@ -88,7 +88,7 @@ def write_arrays(arguments: argparse.Namespace, folder: pathlib.Path) -> None:
 
 
 def anonymous_mb(process: int) -> float:
-    """Returns the resident memory of a process that belongs to no file, in MB. 0 if the process has ended."""
+    """Returns the anonymous resident memory of a process in MB, or 0 if the process has ended."""
     try:
         status = pathlib.Path(f"/proc/{process}/status").read_text()
     except OSError:

@@ -4,9 +4,10 @@
     maxsim_bench_cpu --json cpu.json
     OMP_NUM_THREADS=1 RAYON_NUM_THREADS=1 python compare_maxsim_cpu.py --json cpu.json
 
-Needs numpy and maxsim-cpu (0.1.0 was used), which takes FP32 only. The clock is CPU time with one thread
-(the process', as the package computes on a thread of its own), wall time with several. It includes the call through
-Python, a few microseconds. A shape that the package answers wrongly is reported as such, and null in the JSON.
+Needs numpy and maxsim-cpu (0.1.0 was used), which takes FP32 only. With one thread, times are CPU time of the
+process, because the package computes on a thread of its own. With several threads, they are wall time. They include
+the call through Python, a few microseconds. If the package gives wrong scores for a shape, this program says so and
+writes null for the shape.
 """
 
 import argparse

@@ -4,25 +4,27 @@
     pip download --no-deps flash-maxsim==0.3.0 late-interaction-kernels==0.4.5   (and unzip both into PEERS)
     python3 compare_peers.py --bench maxsim_bench_gpu --peers PEERS --json kernels.json
 
-Needs PyTorch and Triton on a GPU. Runs maxsim_bench_gpu (--bench; without it --json must hold its results already, and
---inputs what it wrote there), then every peer that can do a row's shape, and adds their milliseconds to the row:
+Needs PyTorch and Triton on a GPU. Runs maxsim_bench_gpu (--bench). Without --bench, the file of --json must already
+have its results, and the folder of --inputs the files that it wrote there. Then this program times each peer on every
+row whose shape the peer can score, and adds the peer's milliseconds to the row:
 
     "peers": {"flash-maxsim 0.3.0": 0.033, "late-interaction-kernels 0.4.5": null}
 
-null stands for a peer that fails, or has no figure after --seconds-per-method, its tuning included. Rows of INT8 have
-the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which read as many bytes.
-Those need documents of equal length, so that lists and ragged rows of INT8 have the peers' FP16 figures instead.
-"peer_methods" has every figure, of plain calls and of replays of a CUDA graph, and the reason if one is missing. The
-best figure counts. "peer_error" is the reason why a row has no figure at all.
+null stands for a peer that fails, or that has no figure after --seconds-per-method, including the time of its tuning.
+Rows of INT8 have the peers' 8-bit variants, "flash-maxsim 0.3.0 int8" and "late-interaction-kernels 0.4.5 fp8", which
+read as many bytes. Those need documents of equal length, so lists and ragged rows of INT8 have the peers' FP16
+figures instead. "peer_methods" has every figure, of plain calls and of replays of a CUDA graph, and the reason if one
+is missing. The best figure counts. "peer_error" is the reason why a row has no figure at all.
 
-Times are medians of CUDA events, as maxsim_bench_gpu takes them: before every call 256 MB that nothing else uses are
-read on the same stream, so that the cache is cold and launches add no time. Documents and queries are the same numbers
-that maxsim_bench_gpu scores (bench/kernels/gpu_data.h). Every method's scores are compared with FP64 first.
+Times are medians of CUDA events, as maxsim_bench_gpu takes them. Before every call, 256 MB that nothing else uses are
+read on the same stream, so that the cache is cold and launches add no time. Documents and queries have the same
+values that maxsim_bench_gpu scores (bench/kernels/gpu_data.h). Every method's scores are compared with FP64 first.
 
-Triton compiles a kernel for every tuning choice. Several processes (--compile-processes) first compile a part of the
-choices each, which fills Triton's cache. Then one process tunes and times, with the device to itself. If a method runs
-far beyond its time, that process is killed, since a compiler ignores signals, and a new one goes on after the method.
-A sweep skips a method for a row if it ran out of time before with no more query tokens and columns.
+Triton compiles a kernel for every tuning choice. First several processes (--compile-processes) compile a part of the
+choices each, which fills Triton's cache. Then one process tunes and times, with the device to itself. If a method
+runs far beyond its time, that process is killed, because a compiler ignores signals, and a new process goes on after
+the method. A method is skipped for a row of a sweep if it ran out of time on another row with no more query tokens
+and columns.
 """
 
 import argparse
@@ -44,7 +46,8 @@ from peer_timing.watching import time_all
 
 
 def run_bench(options):
-    """Returns the exit status, and whether the figures, which may be some of all, are in the file of --json."""
+    """Runs maxsim_bench_gpu. Returns its exit status, and whether the file of --json now has figures. If the status
+    is not 0, these may be only some of the figures."""
     fresh = options.json + ".bench"
     command = [options.bench, "--json", fresh, "--inputs", options.inputs, *options.bench_args]
     command += ["--shapes", options.shapes]

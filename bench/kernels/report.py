@@ -3,12 +3,12 @@
 
     python3 bench/kernels/report.py docs/performance/kernels.json
 
-Writes the table into the Markdown file beside it (kernels.md), between the two marks, and the plot into kernels.svg;
-what stands outside the marks is left alone. --check writes nothing and fails where the files are not what it would
-write, or where the JSON is not as it should be. Needs nothing but Python.
+Writes the table into the Markdown file beside it (kernels.md), between the two marks, and the plot into kernels.svg.
+The text outside the marks stays as it is. --check writes nothing, and fails if the files are not what this program
+would write, or if the JSON lacks something. Needs only Python.
 
-A sweep of another run than the rows' is moved in by hand, with that run's "commit", "date", "command" and "limits" beside
-its "rows".
+The sweep may come from another run than the rows. It is then copied into the JSON by hand, with that run's "commit",
+"date", "command" and "limits" beside the sweep's "rows".
 """
 
 import argparse
@@ -107,7 +107,7 @@ def row_key(row):
 
 
 def best_peer(*rows):
-    """Returns (ms, name) of the fastest peer of these rows, or None where there is none."""
+    """Returns (ms, name) of the fastest peer of these rows, or None if no peer has a time."""
     times = [(ms, name) for row in rows for name, ms in row["peers"].items() if ms is not None]
     return min(times, default=None)
 
@@ -339,7 +339,7 @@ def svg(report):
 
 
 def with_table(existing, table):
-    """Returns the Markdown text with a new table; a text that has no marks gets them at its end."""
+    """Returns the Markdown text with a new table. If the text has no marks, adds the marks and the table at its end."""
     begin, end = existing.find(BEGIN), existing.find(END)
     if begin < 0 or end < begin:
         return existing + ("\n" if existing else "") + BEGIN + "\n" + table + "\n" + END

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Times the kernels of maxsim_scores on a GPU at the service's shapes, with and without the matches that training
-needs, beside the service's own kernels if --service names a report of maxsim_bench_gpu.
+needs. If --service names a report of maxsim_bench_gpu, prints the times of the service's own kernels next to them.
 
     build/release/bin/maxsim_bench_gpu --json service.json
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/forward.py --service service.json --out forward.json
 
-As in maxsim_bench_gpu, times are medians on the device, and the cache is flushed before each call, which a CUDA graph
-starts. Prints a line per shape, and writes one JSON file.
+As in maxsim_bench_gpu, times are medians on the device, and the cache is flushed before each call. A CUDA graph
+starts each call. Prints a line per shape, and writes one JSON file.
 """
 
 import json
@@ -19,7 +19,7 @@ import torch
 
 import maxsim_torch
 
-# Queries, documents, tokens of a query, tokens of a document.
+# Numbers of queries and documents, tokens of a query, tokens of a document.
 SHAPES = [
     (1, 1000, 32, 300),
     (1, 10_000, 32, 300),
@@ -51,7 +51,7 @@ def graph_of(work):
 
 
 def median_ms(work, flushed):
-    """Returns the median time of the device for a call."""
+    """Returns the median time that the device takes for a call."""
     graph = graph_of(work)
     times = []
     for _ in range(REPEATS):
@@ -61,7 +61,7 @@ def median_ms(work, flushed):
 
 
 def service_times(path):
-    """Returns the service's milliseconds by shape, of float16 rows with DIM columns."""
+    """Returns the milliseconds of the service's kernels by shape, for float16 rows with DIM columns."""
     if path is None:
         return {}
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times the Chamfer distance (3 columns) and three-way attention (64 columns) on a GPU beside plain PyTorch
-(maxsim_torch.reference), which writes all distances and all logits: the forward pass, a step of forward and backward,
-the memory that a step takes beyond its inputs, and the error against float64.
+"""Times the Chamfer distance (3 columns) and three-way attention (64 columns) on a GPU, and the same in plain PyTorch
+(maxsim_torch.reference), which stores all distances and all logits. Measures the forward pass, a step of forward and
+backward, the memory that a step takes in addition to its inputs, and the error against float64.
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/higher_order.py --out higher_order.json
 
-Prints a line a shape, and writes one JSON file. Where plain PyTorch runs out of memory, the row says so. The page that
-the attention follows names no number of columns; 64 is that of an ordinary attention's head.
+Prints a line per shape, and writes one JSON file. If plain PyTorch runs out of memory, the row says so. The
+publication of this attention names no number of columns; 64 is usual for a head of ordinary attention.
 """
 
 import gc
@@ -23,13 +23,13 @@ POINTS = [1_000, 10_000, 100_000]
 TOKENS = [512, 1_024, 2_048, 4_096, 8_192]
 POINT_DIM = 3
 TOKEN_DIM = 64
-# Queries on which an error is measured. All of their logits are computed in float64.
+# Number of queries whose error is measured. All of their logits are computed in float64.
 ERROR_QUERIES = 4
 
 
 def milliseconds(work, limit_ms):
-    """Returns the median time of `work` on the device. It runs once to warm up, and then up to seven times, or as often
-    as the limit allows."""
+    """Returns the median time of `work` on the device. After one call to warm up, calls it up to seven times, but
+    stops when the calls have taken `limit_ms` together."""
     times = []
     for run in range(8):
         elapsed = event_ms(work)
@@ -41,7 +41,7 @@ def milliseconds(work, limit_ms):
 
 
 def measure(function, tensors, limit_ms):
-    """Returns the figures of one way to compute, or says that memory was too little."""
+    """Returns the figures of one implementation, or says that it ran out of memory."""
 
     def time_ms(work):
         return milliseconds(work, limit_ms)
@@ -50,7 +50,8 @@ def measure(function, tensors, limit_ms):
 
 
 def chamfer_error(x, y):
-    """The error of the squared distances of x, against float64 in parts that fit the memory."""
+    """Returns the largest relative error of the squared distances of x against float64, which is computed part by
+    part."""
     found = maxsim_torch.nearest_distances(x, y).distances
     rows = max(1, 2**26 // y.shape[0])
     parts = [
@@ -61,7 +62,8 @@ def chamfer_error(x, y):
 
 
 def attention_error(output, tensors):
-    """The error of the first rows of an output over the root mean square of float64's, of the same inputs."""
+    """Returns the largest error of the output's first rows against float64, relative to the root mean square of
+    float64's rows."""
     queries, first_keys, second_keys, first_values, second_values = (tensor.detach().double() for tensor in tensors)
     rows = []
     for query in queries[:ERROR_QUERIES]:
@@ -73,7 +75,7 @@ def attention_error(output, tensors):
 
 
 def plain_attention_error(tensors):
-    """The error of plain PyTorch, or None where memory was too little."""
+    """Returns the error of plain PyTorch, or None if it ran out of memory."""
     try:
         return attention_error(reference.triadic_attention(*tensors), tensors)
     except torch.OutOfMemoryError:

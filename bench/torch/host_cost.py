@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times what maxsim_scores costs on the host, by a call so small that its computation takes nothing: the forward pass
-without gradients, in inference mode and with gradients, the backward pass, and a step of forward and backward. On a GPU
-the host only starts the kernels, and a small batch takes as long as that does.
+"""Times what maxsim_scores costs on the host, with a call so small that its computation takes no time: the forward
+pass without gradients, in inference mode and with gradients, the backward pass, and a step of forward and backward.
+On a GPU the host only starts the kernels, and a small batch takes as long as starting them.
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/host_cost.py --out host.json
 
-Prints a line a call in microseconds, and writes one JSON file. Where other programs run on the machine, `least_us`
-says more than `median_us`.
+Prints a line per call in microseconds, and writes one JSON file. If other programs run on the machine, `least_us` is
+more reliable than `median_us`.
 """
 
 import json
@@ -48,7 +48,7 @@ def calls(device):
 
 
 def measure(work, device):
-    """Returns the microseconds of a call, over REPEATS times of CALLS calls."""
+    """Returns the median and the smallest time of a call in microseconds, over REPEATS times of CALLS calls."""
 
     def several():
         for _ in range(CALLS):
@@ -58,7 +58,7 @@ def measure(work, device):
     times = []
     for _ in range(REPEATS):
         if device == "cuda":
-            torch.cuda.synchronize()  # outside of the time, so that no queue fills
+            torch.cuda.synchronize()  # not part of the time; it keeps the queue of kernels from filling up
         times.append(timeit.timeit(several, number=1) / CALLS * 1e6)
     return {"median_us": round(statistics.median(times), 1), "least_us": round(min(times), 1)}
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Times, on a GPU, the fused head, retrieval from the host's memory, float8 and documents that are kept in int8, each
-beside what one would write without it.
+"""Times four operators on a GPU, and for each the code that one would write without it: the fused head, retrieval
+from the host's memory, documents in float8, and documents that are kept in int8.
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/other_operators.py --out other.json
 
-Prints a line a case, and writes one JSON file. `peak_mib` is what a call takes beyond its inputs.
+Prints a line per case, and writes one JSON file. `peak_mib` is the memory that a call takes in addition to its
+inputs.
 """
 
 import statistics
@@ -17,7 +18,7 @@ import torch
 
 from maxsim_torch import fused_head_scores, maxsim_scores, maxsim_top_k
 
-# Queries, documents, tokens of a query, tokens of a document, columns of a hidden state.
+# Numbers of queries and documents, tokens of a query, tokens of a document, columns of a hidden state.
 HEADS = [(1, 1000, 32, 300, 768), (1, 8000, 32, 300, 768), (512, 512, 32, 300, 768), (1024, 1024, 32, 300, 768)]
 BATCHES = [(128, 128, 32, 300), (512, 512, 32, 300), (32, 32, 1024, 1024)]
 # Documents in the host's memory: 300 tokens of 128 columns in float16 are 75 KiB each.
@@ -26,7 +27,7 @@ DIM = 128
 
 
 def peak_mib(work):
-    """Returns the most memory that a call takes at a time, beyond what is there before it."""
+    """Returns the largest memory that a call takes in addition to the memory that was in use before it."""
     work()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -57,7 +58,7 @@ def random(*shape, dtype=torch.bfloat16):
 
 
 def heads():
-    """The fused head, and the same out of parts: a linear layer, a normalisation and maxsim_scores."""
+    """Times the fused head, and the same computation in parts: a linear layer, a normalisation and maxsim_scores."""
     for num_queries, num_documents, query_tokens, document_tokens, columns in HEADS:
         queries = random(num_queries, query_tokens, DIM).requires_grad_()
         hidden = random(num_documents, document_tokens, columns)
@@ -80,13 +81,14 @@ def heads():
 
 
 def saved_int8():
-    """A step with documents kept in their type, and in int8."""
+    """Times a step with documents that are kept in their own type, and with documents that are kept in int8."""
     for num_queries, num_documents, query_tokens, document_tokens in BATCHES:
         queries = random(num_queries, query_tokens, DIM).requires_grad_()
         leaf = random(num_documents, document_tokens, DIM).requires_grad_()
         result = {"case": "saved int8", "shape": [num_queries, num_documents, query_tokens, document_tokens]}
         for kept in (None, "int8"):
-            # Documents that are computed are freed after the forward pass, unless they are kept.
+            # `leaf * 2` makes documents that are computed. Without save_documents they would be freed after the
+            # forward pass.
             def score(queries=queries, leaf=leaf, kept=kept):
                 return maxsim_scores(queries, leaf * 2, save_documents=kept)
 
@@ -95,7 +97,7 @@ def saved_int8():
 
 
 def float8():
-    """Scores of documents in float8, and of the same in the type that they are converted to."""
+    """Times scores of documents in float8, and of the same documents in the type that they are converted to."""
     for num_queries, num_documents, query_tokens, document_tokens in [(1, 10_000, 32, 300), *BATCHES]:
         queries = random(num_queries, query_tokens, DIM, dtype=torch.float16)
         documents = random(num_documents, document_tokens, DIM, dtype=torch.float16)
@@ -113,7 +115,8 @@ def float8():
 
 
 def retrievals():
-    """The best 100 of documents in the host's memory, beside a copy of them as they are and as fast as it goes."""
+    """Times finding the best 100 of documents in the host's memory, and for comparison a plain copy of all of them to
+    the GPU."""
     for num_queries, num_documents in RETRIEVALS:
         queries = random(num_queries, 32, DIM, dtype=torch.float16)
         documents = torch.randn(64, 300, DIM).half().repeat(num_documents // 64, 1, 1)

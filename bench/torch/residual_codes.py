@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times maxsim_torch.residual_code_scores of one query over many documents beside decoding first and scoring then in
-plain PyTorch, and beside late_interaction_kernels.plaid where that can be imported: milliseconds, and the memory that a
-call takes beyond its inputs.
+"""Times maxsim_torch.residual_code_scores for one query over many documents. For comparison, times decoding and then
+scoring in plain PyTorch, and late_interaction_kernels.plaid if that can be imported. The figures are milliseconds,
+and the memory that a call takes in addition to its inputs.
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/residual_codes.py --out residual_codes.json
 
-Prints a line for each way and number of bits, and writes one JSON file.
+Prints a line for each implementation and number of bits, and writes one JSON file.
 """
 
 import importlib
@@ -19,7 +19,7 @@ import torch
 import maxsim_torch
 
 DIM = 128
-# Documents that the plain way decodes at a time: a large collection would not fit all at once.
+# Number of documents that the plain implementation decodes at a time: a large collection would not fit at once.
 PLAIN_BLOCK = 10_000
 
 
@@ -47,7 +47,7 @@ class Index:
         )
 
     def ours_packed(self):
-        """The same documents one after the other, as indexes have them."""
+        """Scores the same documents in packed form, one after another, as indexes store them."""
         tokens = self.numbers.numel()
         offsets = torch.arange(0, tokens + 1, self.numbers.shape[1], device=self.query.device)
         return maxsim_torch.residual_code_scores(
@@ -71,7 +71,7 @@ class Index:
         return torch.cat(scores)
 
     def peer(self):
-        """late_interaction_kernels, which has the first column in the lowest bits."""
+        """Scores with late_interaction_kernels, which has the first column in the lowest bits."""
         plaid = importlib.import_module("late_interaction_kernels.plaid")
         return plaid.maxsim_residual(
             self.query[None], self.numbers, self.residuals, self.lengths, self.centroids, self.weights, self.nbits
@@ -79,7 +79,7 @@ class Index:
 
 
 def measure(work, device, repeats):
-    """Returns the median time of `work` after one call that is not counted, and the memory that a call takes."""
+    """Returns the median time of `work`, after one call that is not counted, and the memory that a call takes."""
     on_gpu = device == "cuda"
     try:
         work()

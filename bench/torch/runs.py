@@ -1,5 +1,5 @@
-"""Shared by the programs of this folder: their arguments, figures of calls on a GPU, and their JSON files.
-Importing it makes maxsim_torch of this tree importable."""
+"""Code that the programs of this folder share: their arguments, figures of calls on a GPU, and their JSON files.
+Importing it makes maxsim_torch of this repository importable."""
 
 import argparse
 import datetime
@@ -17,7 +17,7 @@ import maxsim_torch  # noqa: E402
 
 
 def event_ms(work):
-    """Returns the device's time from before a call of `work` until its end, for which it waits."""
+    """Returns the device's time for a call of `work`, in milliseconds. Waits for its end."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     work()
@@ -28,8 +28,8 @@ def event_ms(work):
 
 def step_figures(score, tensors, loss, forward_ms, step_ms):
     """Returns the time of score(*tensors) without gradients, the time of a step of forward and backward, and the
-    memory that the step takes beyond its inputs; or says that memory was too little. `loss` makes one value of what
-    `score` returns. `forward_ms` and `step_ms` time a call."""
+    memory that the step takes in addition to its inputs, or says that it ran out of memory. `loss` turns the result
+    of `score` into a scalar. `forward_ms` and `step_ms` time a call."""
 
     def forget_gradients():
         for tensor in tensors:
@@ -61,20 +61,20 @@ def driver():
 
 
 def require(device):
-    """Ends the program where the library computes nothing on a device."""
+    """Ends the program if the library cannot compute on the device."""
     if not maxsim_torch.device_available(device):
         raise SystemExit(f"the library computes nothing on {device} here")
 
 
 def machine(device):
-    """Returns what a JSON file says of a device, "cuda" or "cpu"."""
+    """Returns the members of a JSON file that describe the device, "cuda" or "cpu"."""
     if device == "cuda":
         return {"device": torch.cuda.get_device_name(), "driver": driver()}
     return {"device": f"CPU, {torch.get_num_threads()} threads"}
 
 
 def command_line():
-    """Returns the program and its arguments, but for where results go, without folders."""
+    """Returns the command line without folders, and without --out and --commit."""
     words, given = [f"bench/torch/{pathlib.Path(sys.argv[0]).name}"], iter(sys.argv[1:])
     for word in given:
         if word in ("--out", "--commit"):
@@ -85,7 +85,8 @@ def command_line():
 
 
 def describe_run(commit, device="cuda"):
-    """Returns the head of a JSON file: the machine, the versions, when, and how to run it again."""
+    """Returns the first members of a JSON file: the machine, the versions, the date, and the command that repeats the
+    run."""
     return {
         **machine(device),
         "torch": torch.__version__,
@@ -96,7 +97,7 @@ def describe_run(commit, device="cuda"):
 
 
 def parser_of(description, needs_out=True):
-    """Returns a parser of the arguments --out and --commit."""
+    """Returns an argument parser that has --out and --commit."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=needs_out, help="the JSON file")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
@@ -104,7 +105,8 @@ def parser_of(description, needs_out=True):
 
 
 class Report:
-    """Prints rows as they come, and writes the JSON file anew after each, which keeps them if a later one fails."""
+    """Prints each row when it is added, and then writes the whole JSON file again, so that rows are kept if a later
+    one fails."""
 
     def __init__(self, options, device="cuda", **more):
         self._path = options.out

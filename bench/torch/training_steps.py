@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times maxsim_scores on a GPU beside plain PyTorch, which writes the matrix of similarities, and beside the packages
-flash-maxsim and late-interaction-kernels where they can be imported: the forward pass, a step of forward and backward,
-and the memory that a step takes beyond its inputs.
+"""Times maxsim_scores on a GPU, and for comparison plain PyTorch, which stores the matrix of similarities, and the
+packages flash-maxsim and late-interaction-kernels if they can be imported. Measures the forward pass, a step of
+forward and backward, and the memory that a step takes in addition to its inputs.
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/training_steps.py --out steps.json
 
-Prints a line a shape, and writes one JSON file, anew after each.
+Prints a line per shape, and writes the JSON file again after each.
 """
 
 import contextlib
@@ -18,7 +18,8 @@ import torch
 
 import maxsim_torch
 
-# Queries, documents, tokens of a query, tokens of a document: a rerank, ColBERT's and ColPali's batches.
+# Numbers of queries and documents, tokens of a query, tokens of a document: a rerank, then batches of ColBERT and
+# ColPali.
 SHAPES = [
     (1, 10_000, 32, 300),
     (128, 128, 32, 300),
@@ -29,13 +30,13 @@ SHAPES = [
     (128, 128, 1024, 1024),
 ]
 DIM = 128
-# Calls are short if SHORT_REPEATS of them take less than SHORT_MS together.
+# Calls count as short if SHORT_REPEATS of them take less than SHORT_MS together.
 SHORT_REPEATS, SHORT_MS = 60, 200
 
 
 def median_ms(work, repeats):
-    """Returns the median time of `work` on the device, over `repeats` calls or, where they are short, up to
-    SHORT_REPEATS. The first call is not counted, nor is the first quarter of the others: Python comes to its pace."""
+    """Returns the median time of `work` on the device, over `repeats` calls or, if they are short, up to
+    SHORT_REPEATS. Does not count the first call, nor the first quarter of the others, in which Python is slower."""
     work()
     times = []
     while len(times) < repeats or (len(times) < SHORT_REPEATS and sum(times) < SHORT_MS):
@@ -44,12 +45,12 @@ def median_ms(work, repeats):
 
 
 def plain(queries, documents):
-    """Scores as one writes them without a kernel for it. The matrix of similarities and its gradient exist."""
+    """Scores in plain PyTorch, without a kernel for it. The matrix of similarities and its gradient take memory."""
     return torch.einsum("qid,kjd->qkij", queries, documents).max(-1).values.sum(-1)
 
 
 def ways_to_score():
-    """Returns how to score a batch, by the name of the package."""
+    """Returns functions that score a batch, by the name of their package."""
     ways = {"maxsim_torch": maxsim_torch.maxsim_scores}
     with contextlib.suppress(ImportError):
         peer = importlib.import_module("flash_maxsim")

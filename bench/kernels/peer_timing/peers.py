@@ -138,12 +138,12 @@ class Peers:
         return list({id(kernel): kernel for kernel in kernels}.values())
 
     def keep_part_of_tuning(self, part, parts):
-        """Leaves every tuned kernel only its choices part, part + parts and so on."""
+        """Reduces the tuning choices of every tuned kernel to those with the numbers part, part + parts and so on."""
         for kernel in self.tuned_kernels():
             kernel.configs = kernel.configs[part::parts]
 
     def tune_for(self, milliseconds):
-        """Times every tuning choice for that long instead of Triton's 125 ms."""
+        """Makes tuning time every choice for this many milliseconds, instead of Triton's 125."""
         from triton.testing import do_bench
 
         for kernel in self.tuned_kernels():

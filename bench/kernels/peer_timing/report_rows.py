@@ -11,7 +11,8 @@ OUT_OF_TIME, STUCK, NO_TIME_LEFT = "out of time", "out of time, and stuck", "no 
 
 
 def parse_shape(name):
-    """Returns what bench/kernels/gpu_shapes.h says of a name, or None for a name that is no shape."""
+    """Parses the name of a shape (bench/kernels/gpu_shapes.h has the grammar). Returns None if it is not a shape's
+    name."""
     selection = re.fullmatch(r"topk:(\d+)k(\d+)", name)
     if selection:
         return {"kind": "topk", "scores": int(selection[1]), "k": int(selection[2])}
@@ -33,7 +34,8 @@ def parse_shape(name):
 
 
 def tell_rows(report, sweep_rows):
-    """Returns the rows that peers are timed on: all that were asked for, and some from all over a sweep."""
+    """Returns the rows that peers are timed on: all rows except FP32's, and `sweep_rows` rows from all over the
+    sweep."""
     rows = [row for row in report.get("rows", []) if row["storage"] != "f32"]
     sweep = report.get("sweep", {}).get("rows", [])
     count = min(sweep_rows, len(sweep))
@@ -49,7 +51,8 @@ def add_timing(row, label, timing):
 
 
 def given_up(rows, row, peer, method):
-    """Returns the name of a row that asks for no more of the method, which had no time for it, or None."""
+    """Returns the name of a row on which the method ran out of time although that row has no more query tokens and
+    columns than `row`. Returns None if there is no such row."""
     shape, dim = parse_shape(row["shape"]), row["d"]
     if shape["kind"] == "topk":
         return None

@@ -9,7 +9,8 @@ FILL_CHUNK = 1 << 25
 
 
 class Inputs:
-    """A row's queries and documents on the device, with maxsim_bench_gpu's values; without `fill` only shapes."""
+    """A row's queries and documents on the device, with the values of maxsim_bench_gpu. Without `fill`, tensors have
+    the right shapes but undefined values."""
 
     def __init__(self, torch, row, folder, fill):
         self.torch, self.fill = torch, fill
@@ -55,7 +56,7 @@ class Inputs:
 
     @property
     def documents(self):
-        """Returns the documents as [documents, tokens, columns], where all have the same length."""
+        """Returns the documents as [documents, tokens, columns]. All documents must have the same length."""
         return self.rows.reshape(self.shape["documents"], self.max_tokens, self.dim)
 
     def candidates(self, query):

@@ -1,4 +1,4 @@
-"""Runs in the process that times: medians of each method, and why one has none."""
+"""The code of the timing process: finds the median time of each method, or the reason why the method has none."""
 
 import contextlib
 import json
@@ -59,7 +59,7 @@ class Timer:
         return [begin.elapsed_time(end) for begin, end in events]
 
     def graph(self, call):
-        """Returns a function that replays the call, or None where it cannot be captured."""
+        """Returns a function that replays the call as a CUDA graph, or None if the call cannot be captured."""
         torch = self.torch
         try:
             stream = torch.cuda.Stream()
@@ -79,9 +79,10 @@ class Timer:
 
 
 def time_method(timer, inputs, prepare, budget_s, timing, so_far):
-    """Puts eager_ms, graph_ms and max_rel_error into `timing` as they come; raises where the scores are wrong.
+    """Writes max_rel_error, eager_ms and graph_ms to `timing` as they are found. Raises ArithmeticError if scores are
+    wrong.
 
-    Calls `so_far` before the graph, which may bring the process down.
+    Calls `so_far` before it uses a graph, because that may crash the process.
     """
     call = prepare()
     error = inputs.largest_error(call())
@@ -96,7 +97,7 @@ def time_method(timer, inputs, prepare, budget_s, timing, so_far):
 
 
 def time_method_of(torch, timer, inputs, prepare, options, tell_timing):
-    """Returns one method's figures and why it failed, if it did. `tell_timing` is called with figures as they come."""
+    """Returns one method's figures, and why it failed, if it did. Calls `tell_timing` with the figures found so far."""
     timing = {"eager_ms": None, "graph_ms": None}
     try:
         with time_limit(options.seconds_per_method), torch.no_grad():
@@ -115,11 +116,11 @@ def tell(message):
 
 
 def time_from(options):
-    """Runs in the process that times, from a row on.
+    """The main function of the timing process. Times the rows from number options.time_from on.
 
-    Says in a line of JSON what it runs on, {"software": ..}; what it begins, {"row": 3, "peer": .., "method": ..}; again,
-    with "so_far", when it has some of the figures; and with "timing", when it has them. A row's methods that --json has
-    already are left out.
+    Prints lines of JSON: {"software": ..} with the versions in use; {"row": 3, "peer": .., "method": ..} when it
+    begins with a method; the same with "so_far" when it has some of the method's figures; and the same with "timing"
+    when it has all of them. Skips the methods for which the file of --json already has figures.
     """
     import torch
     import triton

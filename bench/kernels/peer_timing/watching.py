@@ -1,4 +1,4 @@
-"""Watches the process that times, and starts another one where it is stuck."""
+"""Watches the timing process, and starts a new one if it is stuck."""
 
 import json
 import queue
@@ -16,7 +16,7 @@ START_SECONDS, GRACE_SECONDS = 90, 4
 
 
 class Timing:
-    """The process that times, as the one that watches over it sees it."""
+    """The timing process, as the watching process sees it."""
 
     def __init__(self, options, first_row):
         command = processes.own_command(options) + ["--time-from", str(first_row), "--budget", str(options.budget)]
@@ -40,7 +40,8 @@ class Timing:
 
 
 def follow(timing, rows, seconds_per_method, deadline, take):
-    """Calls `take` with every figure. Returns what was begun last and why it ended there: "" after the last row."""
+    """Calls `take` with every figure. Returns the last message about a method, and why the process ended there: "" if
+    it has timed the last row."""
     begun = None
     while time.monotonic() < deadline:
         patience = START_SECONDS if begun is None else seconds_per_method + GRACE_SECONDS
@@ -60,7 +61,7 @@ def follow(timing, rows, seconds_per_method, deadline, take):
 
 
 def time_all(report, rows, options):
-    """Times the peers on `rows`, which have no figures of theirs yet. Returns False where no process starts."""
+    """Times the peers on `rows`, which have no peers' figures yet. Returns False if the timing process cannot start."""
     deadline = time.monotonic() + options.seconds
     print(f"{'shape':<40} {'peer':<36} {'eager ms':>9} {'graph ms':>9}", flush=True)
 
