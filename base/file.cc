@@ -194,8 +194,8 @@ absl::StatusOr<FileBytes> FileBytes::MapRange(const InputFile& file, int64_t beg
                0) == MAP_FAILED) {
       return ErrnoStatus(errno, Cat("no memory for ", count, " bytes of"), file.path());
     }
-    // Ids and offsets are read in random order, and each read walks the page table, so ask for huge pages. This is
-    // only advice, so errors are ignored.
+    // Ids and offsets are read in random order. Each such read may have to walk the page table, which huge pages make
+    // shorter. madvise only gives advice, so errors are ignored.
     ::madvise(bytes.data_ + copy_begin, count, MADV_HUGEPAGE);
     if (absl::Status status = ReadBlocks(file, copy_begin, copy_end, bytes.data_, stop); !status.ok()) return status;
   }

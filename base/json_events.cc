@@ -9,7 +9,7 @@ namespace maxsim {
 
 using Json = nlohmann::json;
 
-// Iterates over the text for the parser. Reports the end when the text ends, or when `stop` or an error ends the
+// An iterator over the text, for the parser. It is at the end when the text ends, or when `stop` or an error ends the
 // parsing.
 struct JsonEvents::Byte {
   using iterator_category = std::input_iterator_tag;

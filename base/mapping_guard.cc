@@ -20,18 +20,17 @@ void PassOn(int signal, siginfo_t* info, void* context) {
   } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
     previous_action.sa_handler(signal);
   } else {
-    // When the handler returns, the instruction runs again, and this time has the effect that it would have without
-    // the handler.
+    // When this handler returns, the instruction runs and faults again, and now the previous action applies.
     ::sigaction(SIGBUS, &previous_action, nullptr);
   }
 }
 
 }  // namespace
 
-// Holds one guarded range. Ranges are never freed, because the handler may be walking over them. The range of a
-// destroyed guard is used for a later guard. `version` is odd while begin and end are written, so that the handler
-// never combines the begin of one range with the end of another. A thread never faults in a range that is being
-// written, because a range is mapped and guarded for as long as threads read it.
+// Holds one guarded range. Ranges are never freed, because the handler may be walking over them. After a guard is
+// destroyed, a later guard uses its range again. `version` is odd while begin and end are written, so that the
+// handler never combines the begin of one range with the end of another. A thread never faults in a range that is
+// being written, because a range is mapped and guarded for as long as threads read it.
 struct MappingGuard::Range {
   std::atomic<uint32_t> version{0};
   std::atomic<uintptr_t> begin{0};
