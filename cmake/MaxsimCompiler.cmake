@@ -12,16 +12,17 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # ccache hashes paths relative to the repository, so that clones share compiled files. To cache files that use a
-  # precompiled header, it needs this sloppiness (its manual, "Precompiled headers") and the compiler options in
-  # MaxsimPrecompiled.cmake. With CCACHE_DEPEND it does not preprocess a file by itself before the compiler does.
+  # With paths relative to the repository, clones share the files that ccache has compiled. For files that use a
+  # precompiled header, ccache needs this sloppiness (see "Precompiled headers" in its manual) and the compiler
+  # options in MaxsimPrecompiled.cmake. With CCACHE_DEPEND, ccache does not preprocess a file before it calls the
+  # compiler.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 ${CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
-# Linked by every target of ours; generated code (protobuf) is built without it.
+# Every target of this project links maxsim_warnings, except for generated code (protobuf).
 add_library(maxsim_warnings INTERFACE)
 target_compile_options(maxsim_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter>)
@@ -30,7 +31,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(maxsim_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # False positives: std::string's operator+ in GCC 12 (GCC bug 105651), and flow analysis of instrumented code.
+  # These two warnings have false positives: -Wrestrict for std::string's operator+ in GCC 12 (GCC bug 105651), and
+  # -Wmaybe-uninitialized for instrumented code.
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(maxsim_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
   endif()
@@ -39,19 +41,19 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   endif()
 endif()
 
-# A tenth of GCC's time is collecting garbage otherwise, for 60 MB of memory. Not in the debug build, whose commands
-# clang-tidy reads: it does not know these options.
+# Without these options, GCC spends a tenth of its time on collecting garbage. They cost 60 MB of memory. The debug
+# build does without them, because clang-tidy reads its commands and does not know the options.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-expand=300 --param ggc-min-heapsize=2000000>")
 endif()
 
 if(MAXSIM_SANITIZE)
-  # A report ends the program: with the flag below UBSan's do too.
+  # Every report of a sanitizer ends the program. UBSan's reports do so only with -fno-sanitize-recover.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MAXSIM_SANITIZE}>
                       $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>
                       $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
-  # AddressSanitizer finds null pointers and destroyed objects too. UBSan's checks of them take a quarter of the
-  # compiler's time.
+  # AddressSanitizer finds null pointers and destroyed objects as well, and UBSan's checks for them take a quarter of
+  # the compile time. So they are off.
   if(MAXSIM_SANITIZE MATCHES "undefined")
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,vptr>)
   endif()
@@ -63,13 +65,15 @@ if(MAXSIM_SANITIZE)
   endif()
 endif()
 
-# maxsim_optimize_little(TARGET): for command lines, benchmarks and support of tests, most of whose compiling is the
-# templates of CLI11, JSON and Asio, and whose speed is that of the libraries they call: half the time at -O1.
+# maxsim_optimize_little(TARGET): compiles a target with -O1, which takes half the time. It is for command lines,
+# benchmarks and support of tests: they consist mostly of templates of CLI11, JSON and Asio, and the libraries that
+# they call determine their speed.
 function(maxsim_optimize_little target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()
 
-# maxsim_library(NAME SOURCES ... DEPENDS ...): one static library a folder. Includes are written from the top folder.
+# maxsim_library(NAME SOURCES ... DEPENDS ...): adds a static library, usually one per folder. #include paths begin at
+# the repository's root.
 function(maxsim_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})

@@ -1,5 +1,5 @@
-# Sets MAXSIM_WITH_CUDA and enables the CUDA language where nvcc is found: on the PATH, in /usr/local/cuda, or where
-# MAXSIM_CUDA_ROOT points (scripts/fetch-cuda.sh puts a toolkit from PyPI's wheels there).
+# Sets MAXSIM_WITH_CUDA and enables the CUDA language if nvcc is found on the PATH, in /usr/local/cuda, or in
+# MAXSIM_CUDA_ROOT (where scripts/fetch-cuda.sh puts a toolkit from PyPI's wheels).
 set(MAXSIM_WITH_CUDA OFF)
 set(MAXSIM_CUDA_ROOT "" CACHE PATH "Folder of a CUDA toolkit that is not on the PATH")
 if(NOT MAXSIM_CUDA STREQUAL "OFF")
@@ -20,7 +20,7 @@ if(MAXSIM_WITH_CUDA)
   set(CMAKE_CUDA_COMPILER ${MAXSIM_NVCC})
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   enable_language(CUDA)
-  # CMake 3.25 knows nvcc's flags up to C++17 only.
+  # CMake 3.25 knows nvcc's flags only up to C++17.
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)

@@ -1,7 +1,7 @@
-# `make deb`: a Debian package of the four programs, by CPack. scripts/packages/make-deb.sh lays out everything but the
-# programs in the build folder's debian/root, and then calls CPack. Shared libraries are packages of the distribution that
-# the build ran on (dpkg-shlibdeps finds which), so that their security updates are the distribution's, and the package is
-# for that release: its name says which.
+# `make deb` makes a Debian package of the four programs with CPack. scripts/packages/make-deb.sh puts all other files
+# into debian/root in the build folder, and then calls CPack. Shared libraries come from packages of the distribution
+# on which the build runs (dpkg-shlibdeps finds these), so that the distribution's security updates apply to them. So
+# the package works only on that release of the distribution, and its name says which.
 
 # The package's maintainer is the person who builds it, as named in the variables of Debian's own tools.
 set(CPACK_PACKAGE_CONTACT "maxsimd authors <noreply@example.com>")
@@ -9,7 +9,7 @@ if(DEFINED ENV{DEBFULLNAME} AND DEFINED ENV{DEBEMAIL})
   set(CPACK_PACKAGE_CONTACT "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
 endif()
 set(root ${PROJECT_BINARY_DIR}/debian/root)
-# CPack takes this component alone, and `make install` leaves it out.
+# CPack packs only this component, and `make install` leaves it out.
 install(TARGETS maxsimd maxsimctl maxsim-shard maxsim-loadtest RUNTIME DESTINATION usr/bin COMPONENT debian EXCLUDE_FROM_ALL)
 install(DIRECTORY ${root}/ DESTINATION . USE_SOURCE_PERMISSIONS COMPONENT debian EXCLUDE_FROM_ALL)
 set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};maxsim;debian;/")
@@ -18,7 +18,8 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
                                                 WORLD_EXECUTE)
 
-# 1~debian12: what the package of the next release of the distribution replaces at an upgrade.
+# The release of the package is "1~debian12", for example. At an upgrade of the distribution, the package for the next
+# release then counts as newer and replaces this one.
 cmake_host_system_information(RESULT distribution QUERY DISTRIB_ID)
 cmake_host_system_information(RESULT release QUERY DISTRIB_VERSION_ID)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1~${distribution}${release})
@@ -29,7 +30,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_NAME maxsim-server)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
-# CPack indents the lines and puts a dot into the empty one.
+# CPack indents the lines below, and puts a dot into the empty line.
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "exact MaxSim rerank service for late-interaction retrieval
 maxsimd scores candidate documents against queries by exact MaxSim, as ColBERT
 and other late-interaction models need it, over gRPC and HTTP, on the CPU or on

@@ -1,9 +1,10 @@
-# Libraries from the distribution's packages (deploy/apt-packages.txt). Debian 12's gRPC, protobuf and abseil come with
-# pkg-config files everywhere and with CMake configurations in part, so pkg-config is asked for those.
+# Libraries from the distribution's packages (deploy/apt-packages.txt). Debian 12 has pkg-config files for all of
+# gRPC, protobuf and abseil, but CMake configurations only for some of them. So gRPC is found through pkg-config.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Protobuf REQUIRED)
-# pkg_check_modules would ask a dozen times, and pkg-config takes two seconds to go through all that gRPC requires.
+# pkg_check_modules would call pkg-config a dozen times, and each call takes two seconds for gRPC and all that it
+# requires.
 if(NOT DEFINED GRPCPP_FLAGS)
   execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --cflags --libs grpc++
                   OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
@@ -21,7 +22,8 @@ foreach(flag IN LISTS GRPCPP_FLAGS)
   if(flag MATCHES "^-I(.*)")
     target_include_directories(maxsim_grpc SYSTEM INTERFACE ${CMAKE_MATCH_1})
   elseif(flag MATCHES "^-l(.*)")
-    # By its path, so that programs find it where it is; the compiler's own, as libatomic, it finds itself.
+    # Links a library by its path, so that programs find it at run time. The compiler finds its own libraries, such as
+    # libatomic, by name.
     set(name ${CMAKE_MATCH_1})
     find_library(GRPCPP_LIBRARY_${name} ${name} HINTS ${directories})
     mark_as_advanced(GRPCPP_LIBRARY_${name})
@@ -32,7 +34,7 @@ foreach(flag IN LISTS GRPCPP_FLAGS)
     endif()
   endif()
 endforeach()
-# A static library that is named several times has to stand where it was named last.
+# The order of static libraries matters: of several mentions of a library, only the last one may stay.
 list(REVERSE libraries)
 list(REMOVE_DUPLICATES libraries)
 list(REVERSE libraries)
@@ -56,10 +58,10 @@ target_include_directories(maxsim_roaring SYSTEM INTERFACE ${ROARING_INCLUDE_DIR
 target_link_libraries(maxsim_roaring INTERFACE ${ROARING_LIBRARY})
 # The log of a live collection.
 pkg_check_modules(ROCKSDB REQUIRED IMPORTED_TARGET rocksdb)
-# The stream that orders the writes of several servers (live.log nats).
+# The client of NATS, whose stream orders the writes of several servers (live.log nats).
 pkg_check_modules(NATS REQUIRED IMPORTED_TARGET libnats)
-# A client of the HTTP port. The distributions compile the library, with OpenSSL, zlib and brotli inside; its pkg-config
-# flags are part of its ABI.
+# A client of the HTTP port. Distributions compile this library with OpenSSL, zlib and brotli, and its ABI depends on
+# the flags that pkg-config gives.
 pkg_check_modules(CPP_HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 

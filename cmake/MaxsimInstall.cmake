@@ -1,6 +1,6 @@
-# `make install`: installs the programs, an example of a configuration, and the files for systemd below the prefix. It
-# installs what has been built: `make programs` is enough. The programs need the distribution's shared libraries. The
-# C++ client library is a component of its own (client/CMakeLists.txt).
+# `make install` installs the programs, an example of a configuration, and the files for systemd below the prefix. It
+# only needs `make programs` to have been run. The programs need the distribution's shared libraries. The C++ client
+# library is a component of its own (client/CMakeLists.txt).
 include(GNUInstallDirs)
 install(TARGETS maxsimd maxsimctl maxsim-shard maxsim-loadtest RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES config/maxsimd.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/maxsim)
@@ -9,7 +9,8 @@ install(FILES deploy/systemd/sysusers.conf DESTINATION lib/sysusers.d RENAME max
 install(FILES deploy/systemd/maxsimd@router.service.d/router.conf DESTINATION lib/systemd/system/maxsimd@router.service.d)
 install(FILES deploy/systemd/cluster/group.yaml deploy/systemd/cluster/router.yaml
         DESTINATION ${CMAKE_INSTALL_DATADIR}/maxsim/cluster)
-# The units name the prefix, which `cmake --install --prefix` may still change.
+# The units contain the prefix. They are written at install time, because `cmake --install --prefix` may still change
+# it.
 foreach(name IN ITEMS maxsimd.service maxsimd@.service)
   install(CODE "
     file(READ \"${PROJECT_SOURCE_DIR}/deploy/systemd/${name}\" unit)

@@ -1,5 +1,6 @@
-# Precompiled headers: most of compiling a file of ours is reading the headers of gRPC, abseil and GoogleTest. The preset
-# debug does without them, so that a file that misses an #include is found there, and by clang-tidy.
+# Precompiled headers. Without them, most of the compile time goes to reading the headers of gRPC, abseil and
+# GoogleTest. The preset `debug` does not use them, so that its compiler and clang-tidy find files that miss an
+# #include.
 
 # ccache caches a file that uses a precompiled header only if the compiler has these options.
 function(maxsim_cache_precompiled target)
@@ -7,8 +8,9 @@ function(maxsim_cache_precompiled target)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess> "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 
-# maxsim_precompile(TARGET HEADER LIBRARIES...): the target's files read cmake/precompiled/HEADER first, compiled once, with
-# what it needs of the libraries, for all targets that have the same options, which compilers insist on.
+# maxsim_precompile(TARGET HEADER LIBRARIES...): the target's files include cmake/precompiled/HEADER first. The header
+# is compiled once for all targets with the same options, because compilers accept a precompiled header only with
+# equal options. LIBRARIES are the libraries whose headers it includes.
 function(maxsim_precompile target header)
   if(CMAKE_DISABLE_PRECOMPILE_HEADERS)
     return()
@@ -28,7 +30,8 @@ function(maxsim_precompile target header)
     endif()
     target_precompile_headers(${shared} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled/${header}>)
-    # The generated headers, without the macros of their libraries, which not all targets have.
+    # Only the include folders of the generated headers, and not the macros of their libraries, which not all targets
+    # have.
     target_include_directories(${shared} PRIVATE ${PROJECT_SOURCE_DIR})
     target_include_directories(${shared} SYSTEM PRIVATE $<TARGET_PROPERTY:maxsim_proto,INTERFACE_INCLUDE_DIRECTORIES>
                                $<TARGET_PROPERTY:maxsim_grpc,INTERFACE_INCLUDE_DIRECTORIES>)

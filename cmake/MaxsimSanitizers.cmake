@@ -1,8 +1,9 @@
-# Support for the sanitizers beside their flag: settings for the tests, and for TSan knowledge of abseil's locks. Every
-# binary links maxsim_sanitizers, which is empty in other builds.
+# What builds with sanitizers need in addition to the compiler's flag: settings for the tests, and wrappers that tell
+# TSan about abseil's locks. Every binary links maxsim_sanitizers, which is empty in other builds.
 add_library(maxsim_sanitizers INTERFACE)
 
-# Environment of every test. Reports stop the test. Suppressions name libraries that are built without the sanitizer.
+# Environment of every test. A sanitizer's report ends the test. Suppressions name libraries that are built without
+# the sanitizer.
 set(MAXSIM_TEST_ENVIRONMENT
     "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1"
     "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/sanitizers/lsan.supp:print_suppressions=0"
@@ -10,7 +11,7 @@ set(MAXSIM_TEST_ENVIRONMENT
     "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/sanitizers/tsan.supp:second_deadlock_stack=1")
 
 if(MAXSIM_SANITIZE MATCHES "thread")
-  # Abseil's inline namespace, part of every symbol: "debian3" or "lts_20220623".
+  # The name of abseil's inline namespace, which is part of every symbol: "debian3" or "lts_20220623".
   get_target_property(absl_include absl::synchronization INTERFACE_INCLUDE_DIRECTORIES)
   find_file(absl_options absl/base/options.h HINTS ${absl_include} REQUIRED)
   file(STRINGS ${absl_options} absl_namespace REGEX "^#define ABSL_OPTION_INLINE_NAMESPACE_NAME ")
@@ -24,7 +25,7 @@ if(MAXSIM_SANITIZE MATCHES "thread")
   target_link_libraries(maxsim_sanitizers INTERFACE absl::synchronization)
   target_sources(maxsim_sanitizers INTERFACE $<TARGET_OBJECTS:maxsim_tsan_absl>)
 
-  # One --wrap for each symbol that the source names.
+  # Adds a --wrap option for each symbol that the source names.
   file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/sanitizers/tsan_absl.cc wrapped REGEX "IN_ABSL(_CONST)?\\(\"")
   foreach(line IN LISTS wrapped)
     string(REGEX MATCH "IN_ABSL(_CONST)?\\(\"([^\"]*)\"" found "${line}")
@@ -38,16 +39,16 @@ if(MAXSIM_SANITIZE MATCHES "thread")
   endforeach()
 endif()
 
-# The presets leave code unoptimised, which compiles in half the time. What computes for minutes then is optimised: the
-# libraries that are made after this in the folder that says it, and below.
+# The presets of sanitizers do not optimise, which halves the compile time. Folders whose code would then compute for
+# minutes call this: it optimises the libraries that are added after it in the folder and below.
 macro(maxsim_optimize_when_sanitized)
   if(MAXSIM_SANITIZE)
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O2>)
   endif()
 endmacro()
 
-# Optimises what fuzz targets call thousands of times a second. Tests do not, so that it is optimised only in builds of
-# fuzz targets: it compiles in a third of the time without.
+# Optimises code that fuzz targets call thousands of times per second, in builds of fuzz targets only. Tests do not
+# need it, and without it the code compiles in a third of the time.
 macro(maxsim_optimize_when_fuzzed)
   if(MAXSIM_FUZZ)
     maxsim_optimize_when_sanitized()

@@ -79,8 +79,9 @@ exec \"\$(dirname \"\$0\")/@program@\" --files=@files@ \"\$@\"
   add_custom_target(${test} DEPENDS ${program})
 endfunction()
 
-# maxsim_concurrent_cases(NAME_test FILTER): those cases of a test once more as NAME_concurrent_test, labelled concurrent,
-# where the whole test is not for TSan. Other builds run them in the whole.
+# maxsim_concurrent_cases(NAME_test FILTER): in TSan builds, which do not run the whole test, adds the cases that
+# match FILTER as NAME_concurrent_test with the label concurrent. Other builds run these cases as part of the whole
+# test.
 function(maxsim_concurrent_cases test filter)
   if(NOT MAXSIM_SANITIZE MATCHES "thread")
     return()
@@ -90,8 +91,8 @@ function(maxsim_concurrent_cases test filter)
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS concurrent ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT}")
 endfunction()
 
-# The Python for tests without an ENVIRONMENT. The distribution's Python packages (deploy/apt-packages.txt) are for this
-# one.
+# The Python for tests without an ENVIRONMENT. The distribution's Python packages (deploy/apt-packages.txt) work only
+# with this Python.
 set(MAXSIM_PYTHON /usr/bin/python3 CACHE FILEPATH "Python that has the distribution's grpc, grpc_tools and numpy")
 
 # maxsim_python_environment(NAME REQUIREMENTS [INTEGRATION]): declares a virtual environment of PyPI packages. The test
@@ -119,7 +120,8 @@ function(maxsim_python_test name program)
   set(modified)
   if(ARG_ENVIRONMENT)
     set(venv ${PROJECT_BINARY_DIR}/tests/environments/${ARG_ENVIRONMENT})
-    # Run by way of env, because CTest looks up a test's program long before the environment is created.
+    # CTest looks up a test's program long before the environment is created. It finds /usr/bin/env, which runs the
+    # environment's Python later.
     set(python /usr/bin/env ${venv}/bin/python)
     # Compiling PyTorch to bytecode takes longer than most tests, so test processes share the compiled files.
     set(modified PYTHONDONTWRITEBYTECODE=unset: PYTHONPYCACHEPREFIX=set:${venv}/compiled)

@@ -1,5 +1,5 @@
-# MAXSIM_COMMIT: the git commit this tree was configured at, or "unknown" outside a checkout; -DMAXSIM_COMMIT=... says it
-# where there is no git (an image's build).
+# MAXSIM_COMMIT is the git commit of this tree when it was configured, or "unknown" outside of a checkout. A build
+# without git, such as that of an image, sets it with -DMAXSIM_COMMIT=...
 set(MAXSIM_BUILD_COMMIT ${MAXSIM_COMMIT})
 find_package(Git QUIET)
 if(NOT MAXSIM_BUILD_COMMIT AND GIT_FOUND)

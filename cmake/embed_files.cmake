@@ -1,10 +1,10 @@
-# Writes a C++ source that holds the bytes of files, so that a program carries them.
+# Writes a C++ source that contains the bytes of files, so that a program has them without reading files.
 #
 #   cmake -D OUTPUT=FILE -D NAMESPACE=a::b -D HEADER=FILE.h -D FILES="PATH;PATH" -P embed_files.cmake
 #
 # The source includes HEADER, which declares `struct EmbeddedFile { std::string_view name, bytes; }` and
-# `absl::Span<const EmbeddedFile> EmbeddedFiles()` in NAMESPACE, and defines that function: a file is named after the
-# last part of its path.
+# `absl::Span<const EmbeddedFile> EmbeddedFiles()` in NAMESPACE. The source defines that function. A file's name is
+# the last part of its path.
 set(arrays "")
 set(table "")
 set(number 0)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiler launcher of the Hopper kernels: runs the command, and fails where ptxas says that it serialised wgmma (C7509
-# to C7519) or ignored setmaxnreg (C7504, C7508). It says so in a mere remark, and such a kernel is right, at a third of
-# the speed.
+# Compiler launcher of the Hopper kernels: runs the command, and fails if ptxas reports that it serialised wgmma
+# (C7509 to C7519) or ignored setmaxnreg (C7504, C7508). ptxas reports this only as a remark. Such a kernel gives
+# right results, but runs at a third of the speed.
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 "$@" >"$log" 2>&1

@@ -1,13 +1,13 @@
 // Tells ThreadSanitizer about abseil's locks.
 //
-// The distribution's abseil is built without -fsanitize=thread and takes its locks with futexes, so TSan sees no order
-// between a thread that unlocks an absl::Mutex and the one that locks it next, and would report every guarded variable
-// as a race. Linked into TSan builds only: the linker sends our calls of the functions below through wrappers
-// (-Wl,--wrap, set in cmake/MaxsimSanitizers.cmake) that add the missing order.
+// The distribution's abseil is built without -fsanitize=thread and makes its locks with futexes. So TSan sees no
+// order between a thread that unlocks an absl::Mutex and the thread that locks it next, and would report every
+// guarded variable as a race. This file is linked into TSan builds only. The linker sends calls of the functions
+// below through wrappers (-Wl,--wrap, set in cmake/MaxsimSanitizers.cmake), which add the missing order.
 //
-// An acquire or release on the lock's address states exactly what the lock guarantees, or, for readers, slightly more.
-// Conditions are evaluated by whichever thread unlocks, while it holds the lock but where TSan cannot know it: their
-// reads are ignored. Notification::HasBeenNotified is inline and stays unseen.
+// An acquire or a release of the lock's address says to TSan what the lock guarantees, and for readers slightly more.
+// The thread that unlocks evaluates the conditions of waiting threads. It still holds the lock then, but TSan cannot
+// know that, so TSan is told to ignore these reads. Notification::HasBeenNotified is inline and cannot be wrapped.
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -39,7 +39,8 @@ void Release(const void* lock) { __tsan_release(const_cast<void*>(lock)); }
 
 }  // namespace
 
-// MAXSIM_ABSL is the mangled namespace, "N4absl7debian3" say. A member function takes `this` as its first argument.
+// MAXSIM_ABSL is the mangled namespace, such as "N4absl7debian3". A member function takes `this` as its first
+// argument.
 #define REAL(symbol) asm("__real__Z" symbol)
 #define WRAP(symbol) asm("__wrap__Z" symbol)
 #define IN_ABSL(name) MAXSIM_ABSL name
@@ -79,8 +80,8 @@ WRAP_TRY(ReaderTryLock, IN_ABSL("5Mutex13ReaderTryLockEv"))
 WRAP_RELEASE(Unlock, IN_ABSL("5Mutex6UnlockEv"))
 WRAP_RELEASE(ReaderUnlock, IN_ABSL("5Mutex12ReaderUnlockEv"))
 
-// Calls that give it back in between and hold it when they return. LockWhen only takes it: the release before is
-// harmless, since nothing is guarded yet.
+// Wraps calls that release the lock while they wait, and hold it when they return. LockWhen does not hold the lock at
+// first: the release for it does no harm, because nothing is guarded yet.
 #define WRAP_WAIT(id, symbol)                                           \
   void Real##id(Mutex* mu, const Condition& condition) REAL(symbol);    \
   void Wrapped##id(Mutex* mu, const Condition& condition) WRAP(symbol); \
@@ -114,7 +115,7 @@ WRAP_TIMED_WAIT(AwaitWithDeadline, Time, IN_ABSL("5Mutex17AwaitWithDeadlineERKNS
 WRAP_TIMED_WAIT(LockWhenWithTimeout, Duration, IN_ABSL("5Mutex19LockWhenWithTimeoutERKNS0_9ConditionENS0_8DurationE"))
 WRAP_TIMED_WAIT(LockWhenWithDeadline, Time, IN_ABSL("5Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE"))
 
-// Condition variables. Signal and SignalAll promise no order themselves.
+// Wraps condition variables. Signal and SignalAll are not wrapped, because they guarantee no order.
 void RealWait(CondVar* cv, Mutex* mu) REAL(IN_ABSL("7CondVar4WaitEPNS0_5MutexE"));
 void WrappedWait(CondVar* cv, Mutex* mu) WRAP(IN_ABSL("7CondVar4WaitEPNS0_5MutexE"));
 void WrappedWait(CondVar* cv, Mutex* mu) {
