@@ -9,7 +9,7 @@
 
 namespace maxsim::cuda {
 
-// The pointers, those of `order` too, are to device memory.
+// All pointers, including those in `order`, are to device memory.
 struct OrderCall {
   const RowTile* row_tiles;  // [num_row_tiles]; the row tiles of a list follow one another
   const uint32_t* ordinals;  // the candidate lists

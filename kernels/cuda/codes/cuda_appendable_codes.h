@@ -27,7 +27,7 @@ class CudaAppendableCodes final : public AppendableCodes {
   std::shared_ptr<const LoadedCodes> Snapshot() const override;
 
  private:
-  // Snapshots hold on to the arrays. Those that the shape does not use are empty.
+  // Each snapshot shares ownership of the arrays. Arrays that the shape does not use are empty.
   struct Arrays {
     DeviceBuffer plane0;                 // [max_tokens, PlaneRowBytes]
     DeviceBuffer plane1;                 // [max_tokens, PlaneRowBytes], with 2 and 4 planes

@@ -21,7 +21,7 @@ inline constexpr int64_t kNumScanInputArrays = 5;
 inline constexpr int64_t kScanInputAlignment = 256;
 
 struct ScanInput {
-  std::vector<uint8_t> bytes;  // of all arrays: one copy brings them to the device
+  std::vector<uint8_t> bytes;  // all arrays, so that one copy sends them to the device
   // Where arrays of ScanParams and SelectCall begin in `bytes`.
   size_t fragments_at = 0;
   size_t rows_at = 0;

@@ -12,8 +12,8 @@ namespace maxsim::cuda {
 // The most scores (queries times candidates) of one pass over an object's codes: 2 GiB. A single query may have more.
 inline constexpr int64_t kMaxPassScores = int64_t{1} << 29;
 
-// Does what Backend::ScanBytesNeeded says, for passes of at most kMaxPassScores. Saturates where `num_documents`, which
-// may come from a file, is more than a shard can have.
+// Does what Backend::ScanBytesNeeded says, for passes of at most kMaxPassScores. `num_documents` may come from a
+// file: if it is more than a shard can have, it counts as that maximum.
 size_t MaxScanWorkspaceBytes(const CodeShape& shape, int64_t num_documents, const DeviceLimits& limits);
 
 }  // namespace maxsim::cuda

@@ -1,5 +1,5 @@
-// Resident documents: documents in device memory, as rows that are padded to a multiple of 16 bytes, 64-bit offsets,
-// scales where they are quantised, and the codebook of residual codes.
+// Resident documents: documents in device memory. They have rows that are padded to a multiple of 16 bytes, and
+// 64-bit offsets; quantised documents also have scales, and residual codes also have a codebook.
 #pragma once
 
 #include <algorithm>

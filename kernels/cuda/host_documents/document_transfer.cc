@@ -220,7 +220,7 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadSlots(const HostDocuments& d
   const bool gather =
       documents.tier() == Tier::kHost &&
       missing_rows * row_bytes < static_cast<int64_t>(ranges_.size()) * device_->link.copy_document_bytes;
-  // The copies that come over the link precede those that the cache keeps.
+  // tables.copies has first the copies over the link, and then the copies from the batch to the cache.
   int64_t num_gathered = 0, num_kept = 0;
   for (const SlotLocation& slot : locations_) {
     const int64_t copies = NumCopies(slot.rows.count * row_bytes);

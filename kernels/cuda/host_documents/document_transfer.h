@@ -33,9 +33,9 @@ struct TransferCounts {
 // A document batch as scoring kernels take it.
 struct DocumentBatch {
   const CudaDocuments* memory = nullptr;   // the arena with all rows, which `offsets` count; it has no offsets itself
-  const int64_t* offsets = nullptr;        // in device memory, where LoadRange and LoadSlots say
-  const float* scales = nullptr;           // in device memory, where LoadRange and LoadSlots say; null but for I8
-  const CudaCodebook* codebook = nullptr;  // that of the host documents; null but for residual codes
+  const int64_t* offsets = nullptr;        // in device memory, at the indices that LoadRange and LoadSlots name
+  const float* scales = nullptr;           // in device memory, at the same kind of indices; null unless I8
+  const CudaCodebook* codebook = nullptr;  // that of the host documents; null unless they are residual codes
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
 };

@@ -34,7 +34,7 @@ class HostDocuments final : public LoadedDocuments {
                                                              const DocumentsView& view, Tier tier,
                                                              std::shared_ptr<const void> keep_alive);
 
-  // Returns the memory that Load takes beside the codebook of residual codes (CudaCodebook::BytesNeeded).
+  // Returns the memory that Load takes, without the codebook of residual codes (CudaCodebook::BytesNeeded).
   static MemoryNeed BytesNeeded(const Shape& shape, Tier tier);
 
   ScalarType type() const override { return shape_.type; }

@@ -36,8 +36,8 @@ struct Device {
   size_t memory_bytes = 0;
   int64_t cache_bytes = 0;  // bytes of the L2 cache
   DeviceLimits limits;
-  // Whether kernels around the scoring may start while the kernel before them drains. PrepareSelect and
-  // PrepareAddPartials clear it if their kernels may not.
+  // Whether the kernels before and after scoring may start while the kernel before them still runs. PrepareSelect and
+  // PrepareAddPartials set this to false if their kernels may not.
   bool overlap = true;
   int64_t stream_block_bytes = 0;       // CudaOptions::stream_block_bytes
   int64_t document_cache_bytes = 0;     // CudaOptions::document_cache_bytes

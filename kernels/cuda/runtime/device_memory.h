@@ -13,7 +13,7 @@ namespace maxsim::cuda {
 class DeviceBuffer {
  public:
   // Allocates `bytes`. Zero bytes are allowed and give a null pointer. RESOURCE_EXHAUSTED, with the bytes wanted and
-  // the bytes free, when they are not there; `purpose` names the memory in the error.
+  // the bytes free, if there is too little memory; `purpose` names the memory in the error.
   static absl::StatusOr<DeviceBuffer> Allocate(size_t bytes, absl::string_view purpose);
 
   DeviceBuffer() = default;

@@ -14,8 +14,8 @@ namespace maxsim::cuda {
 // Move-only. Created on the current device.
 class Event {
  public:
-  // Waiting for a kWait event sleeps: the event raises an interrupt, which delays what follows in the CUDA stream by a
-  // microsecond or two. A kTime event is there only for its time, and waiting for it spins.
+  // Waiting for a kWait event sleeps. The event raises an interrupt, which delays the CUDA stream's next work by a
+  // microsecond or two. A kTime event only records a time, and waiting for it spins.
   enum class Use : uint8_t { kWait, kTime };
 
   // Creates an event that was never recorded.

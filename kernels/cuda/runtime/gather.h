@@ -15,7 +15,7 @@ struct GatherCopy {
   int64_t bytes;
 };
 
-// Maximum bytes of a copy: what a thread block has in flight at once.
+// Maximum bytes of one copy. A thread block starts all loads of a copy before its first store.
 inline constexpr int64_t kGatherCopyBytes = int64_t{32} << 10;
 
 // Loads the kernel's code ahead of the first call that needs it. To be called once per device.

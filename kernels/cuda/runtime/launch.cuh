@@ -1,4 +1,4 @@
-// Launches kernels so that a returned error is that of the launch.
+// Launches a kernel and returns the error of that launch only, not of earlier calls.
 #pragma once
 
 #include <cuda_runtime.h>

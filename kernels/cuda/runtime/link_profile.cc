@@ -105,8 +105,8 @@ absl::StatusOr<LinkProfile> MeasureLink() {
     profile.gather_blocks = blocks;
     profile.gather_bytes = rate;
   }
-  // The longer the documents, the higher the rate of copies. From the size on at which copies are faster than
-  // gathering, documents are copied.
+  // The longer documents are, the faster it is to copy them one by one. This finds the smallest size with which
+  // copies are faster than gathering.
   for (const int64_t piece_bytes : {int64_t{4} << 20, int64_t{1} << 20, int64_t{256} << 10, int64_t{64} << 10}) {
     double rate = 0;
     MAXSIM_ASSIGN_OR_RETURN(rate, sample.Copy(piece_bytes));

@@ -10,7 +10,7 @@ namespace maxsim::cuda {
 
 struct LinkProfile {
   int gather_blocks = 16;                          // thread blocks of LaunchGather
-  int64_t copy_document_bytes = int64_t{4} << 20;  // from this mean size on, documents are copied one by one instead
+  int64_t copy_document_bytes = int64_t{4} << 20;  // documents of at least this mean size are copied one by one
   double gather_bytes = 0;                         // bytes per second of gathers
   double copy_bytes = 0;                           // bytes per second of copies in large pieces
 

@@ -16,7 +16,7 @@ struct PartialSumsCall {
   int num_sums;              // 0: there is nothing to do
   const float* partials;     // what the scoring kernels wrote to ScoreParams::partials
   const uint32_t* ordinals;  // ScoreParams::ordinals
-  const JoinWord* words;     // of joined lists; not read where no query has one
+  const JoinWord* words;     // of joined lists; not read if no query has joined lists
 };
 
 // Loads the code of LaunchAddPartials, so that the first call that needs it does not. Sets `overlap` to false if the

@@ -65,7 +65,7 @@ struct ScoreParams {
   int32_t num_row_tiles;
   int32_t unused;
   int32_t row_bytes;  // multiple of 16
-  int32_t num_steps;  // steps of 32 bytes in a row; kernels read it and row_bytes at once, as eight aligned bytes
+  int32_t num_steps;  // steps of 32 bytes in a row; one load of eight aligned bytes reads row_bytes too
 };
 static_assert(std::is_trivially_copyable_v<ScoreParams> && std::has_unique_object_representations_v<ScoreParams>);
 

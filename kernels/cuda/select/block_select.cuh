@@ -1,13 +1,12 @@
-// Selects the best k of a few scores, in rank order. One thread block, or a part of it, does this, in a kernel whose
-// last thread block selects.
+// Selects the best k of a few scores, in rank order. The last thread block of a kernel, or a part of it, does this.
 //
-// A candidate's distance consists of the difference between the best score and its own score (as OrderedBits) in the
-// high bits, and its position in the low bits. The better a candidate ranks, the smaller its distance is, and no two
-// distances are equal. Distances are counted into bins, and the distances of a bin are stored together, from the bin's
-// first rank on. A candidate's rank is its bin's first rank plus the number of smaller distances in the bin. With real
-// scores, hardly any bin has several distances. In the worst case, if most scores are nearly equal and a few are much
-// higher, all distances are compared with all: each thread then makes six times as many comparisons as there are
-// scores.
+// A candidate's distance has, in the high bits, the difference between the best score and its own score (as
+// OrderedBits), and in the low bits its position. The better a candidate ranks, the smaller its distance is, and no
+// two distances are equal. Distances are counted into bins, and the distances of a bin are stored together, from the
+// bin's first rank on. A candidate's rank is its bin's first rank plus the number of smaller distances in the bin.
+// With real scores, hardly any bin has several distances. In the worst case, if most scores are nearly equal and a
+// few are much higher, all distances are compared with all: each thread then makes six times as many comparisons as
+// there are scores.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// How kernels write results and times to pinned memory (completion.h).
+// Writes results and times from kernels to pinned memory (completion.h).
 #pragma once
 
 #include <cuda_runtime.h>

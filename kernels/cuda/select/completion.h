@@ -1,7 +1,7 @@
-// How the host learns that a zero-copy call is done, without a copy or an event: the kernels write its results straight
-// to pinned memory, each in one store, where the host has put bits that no result has. A result has arrived when its
-// bits have changed. So the stores need no order and the kernels no fence, which would take one round trip over the
-// link. The times come over in the same way.
+// Tells the host that a zero-copy call is done, without a copy or an event. The kernels write the results straight to
+// pinned memory, each in one store. Before the call, the host has written bits there that no result has. A result has
+// arrived when its bits have changed. So the stores need no order, and the kernels need no fence, which would take
+// one round trip over the link. Times arrive in the same way.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,12 @@ struct alignas(8) DeviceScored {
   uint32_t position;
 };
 
-// When a call's stages began and ended, by the device's clock in nanoseconds. It lies in pinned memory.
+// The times at which a call's stages began and ended, by the device's clock in nanoseconds. The struct lies in pinned
+// memory.
 struct CallTimes {
   uint64_t input_begin;  // the call's first kernel starts
-  // The input is on the device. In a single-launch call: all of the query's rows are, or, if they are rounded, the
+  // The input is on the device. In a single-launch call: the query's rows are there, or, if they are rounded, the
+  // first row.
   // first.
   uint64_t input_end;
   uint64_t scores_end;   // the selection begins

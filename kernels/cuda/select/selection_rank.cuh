@@ -11,8 +11,8 @@ namespace maxsim::cuda::selection {
 
 __device__ __forceinline__ void Selection::Rank(KeyWindow window) {
   const uint32_t count = shared_.list_begins[num_lists_];
-  // Ranking against all others takes count^2 / splits comparisons per block; ranking by bins takes a few microseconds
-  // whatever the count is.
+  // Ranking against all others takes count^2 / splits comparisons per thread block. Ranking by bins takes a few
+  // microseconds, whatever the count is.
   const bool few = count <= 2048 && count * count <= 65536 * num_splits_;
   if (few || !CountBins(window, count)) {
     for (uint32_t i = 0; i < num_own_splits_; ++i) RankAgainstAll(shared_.splits[i], count);

@@ -32,7 +32,7 @@ inline constexpr int kMaxKeysPerBin = 512;
 inline constexpr int kRanksPerRound = kSharedKeys - kMaxKeysPerBin;
 // Number of keys that a warp ranks together against all others.
 inline constexpr int kKeysPerWarp = 4;
-// How often a thread block polls, 0.7 us each time, before it takes a split that is not its own.
+// A thread block polls this many times, 0.7 us each, before it takes a split that is not its own.
 inline constexpr int kPollsBeforeHelping = 16;
 // Number of buckets whose maxima a thread reads.
 inline constexpr int kBucketsPerThread = kMaxSelectBuckets / kSelectThreads;

@@ -1,5 +1,5 @@
-// How the thread blocks of a large selection (selection.cuh) wait for one another: a phase is done when all splits have
-// arrived at its end.
+// Lets the thread blocks of a large selection (selection.cuh) wait for one another. A phase is done when all splits
+// have arrived at its end.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -58,11 +58,12 @@ struct SelectCall {
 // before them drains.
 cudaError_t PrepareSelect(bool& overlap);
 
-// Enqueues the selections: one launch for the large ones and one for the small ones, where there are any. The last
-// launch notes its times in `times`, which may be null. `overlap` is the value that PrepareSelect has left.
+// Enqueues the selections: one launch for all large ones, and one for all small ones. A launch without selections is
+// left out. The last launch notes its times in `times`, which may be null. `overlap` is what PrepareSelect has made
+// of it.
 cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 
-// The parts of the two functions above that concern one kernel: that of the large, or of the small selections.
+// The functions above call these for each of the two kernels: that of large selections, and that of small ones.
 cudaError_t PrepareLargeSelect(bool& overlap);
 cudaError_t LaunchLargeSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 cudaError_t PrepareRank(bool& overlap);

@@ -9,11 +9,13 @@
 
 namespace maxsim::cuda {
 
-// Fills `count` elements with values spread evenly over [-scale, scale), each a function of `seed` and its index alone,
-// rounded to the type; elements of I8 over -127 .. 127, whatever the scale.
+// Fills `count` elements with values that are evenly distributed over [-scale, scale) and rounded to the type. I8
+// elements are evenly distributed over -127 .. 127, whatever the scale. Each value depends only on `seed` and on its
+// index.
 cudaError_t FillRandom(ScalarType type, void* elements, int64_t count, uint64_t seed, float scale, cudaStream_t stream);
 
-// Fills `count` scales of I8 documents: between half of `largest` and `largest`, functions of `seed` and their index.
+// Fills `count` scales of I8 documents with values between half of `largest` and `largest`. Each depends only on
+// `seed` and on its index.
 cudaError_t FillScales(float* scales, int64_t count, uint64_t seed, float largest, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// Brings the offset's cache line into the L2 cache.
+// Prefetches the offset's cache line into the L2 cache.
 __device__ __forceinline__ void Prefetch(const int64_t* offset) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(offset));
 }

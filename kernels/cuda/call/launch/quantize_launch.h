@@ -30,8 +30,8 @@ struct QuantizeParams {
 // Loads the kernel's code onto the device, so that the first call need not wait for it. Call it once per device.
 cudaError_t PrepareQuantizeQueries();
 
-// Starts the kernel; does nothing if there are no rows. The next kernel on the stream may begin at once if it is
-// launched with programmatic stream serialisation.
+// Starts the kernel. Does nothing if there are no rows. The next kernel on the CUDA stream may begin before this one
+// has ended, if it is launched with programmatic stream serialisation.
 cudaError_t LaunchQuantizeQueries(const QuantizeParams& params, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

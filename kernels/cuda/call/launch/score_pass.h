@@ -11,8 +11,8 @@ namespace maxsim::cuda {
 struct ScorePass {
   const CudaDocuments* memory = nullptr;   // the rows, their type and their tensor maps; offsets and scales are below
   const int64_t* offsets = nullptr;        // device memory; the candidates' ordinals or locations are indices into it
-  const float* scales = nullptr;           // device memory, indexed as `offsets`; null but for I8
-  const CudaCodebook* codebook = nullptr;  // null but for residual codes
+  const float* scales = nullptr;           // device memory, indexed as `offsets`; null unless I8
+  const CudaCodebook* codebook = nullptr;  // null unless the documents are residual codes
   int64_t first = 0;                       // the pass has the candidates first .. first + count of every query
   int64_t count = 0;
   int64_t mean_tokens = 0;      // mean tokens of a document

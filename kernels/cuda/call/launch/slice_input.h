@@ -1,5 +1,6 @@
-// Brings the input of a planned slice to the device. The host writes the input to pinned memory, a copy engine or a
-// kernel copies it, and a kernel rotates and rounds queries against I8 documents. The slice's plan is workspace.input.
+// Copies the input of a planned slice to the device: the host writes the input to pinned memory, and a copy engine or
+// a kernel copies it. If the documents are I8, a kernel rotates and rounds the queries. The slice's plan is
+// workspace.input.
 #pragma once
 
 #include <cstdint>

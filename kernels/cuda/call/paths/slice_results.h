@@ -1,4 +1,4 @@
-// Selects the best candidates of a scored slice and brings them to the host. The slice's plan is workspace.input.
+// Selects the best candidates of a scored slice and copies them to the host. The slice's plan is workspace.input.
 #pragma once
 
 #include <vector>

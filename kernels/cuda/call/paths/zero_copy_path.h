@@ -1,6 +1,6 @@
-// The path of a zero-copy call, a small slice that takes no copies: one kernel brings the input over from pinned
-// memory, and the last one writes the results to pinned memory. Kernels follow each other directly in the CUDA stream,
-// so each can begin while the one before it ends; only the kernels that join lists, if any, do not overlap.
+// The path of a zero-copy call: a small slice that takes no copies. The first kernel reads the input from pinned
+// memory, and the last one writes the results to pinned memory. Each kernel can begin while the one before it in the
+// CUDA stream ends; only kernels that join lists do not overlap in this way.
 #pragma once
 
 #include "absl/functional/function_ref.h"

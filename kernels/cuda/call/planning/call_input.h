@@ -30,7 +30,7 @@ struct ScoreRoom {
   int64_t partials = 0;    // number of partial sums that fit
   int64_t join_words = 0;  // number of JoinWord elements that fit
   bool join = false;       // whether lists may be joined
-  // Whether lists are joined even if joining takes longer than it saves, for tests and measurements.
+  // Whether lists are joined even if joining takes longer than it saves. It is for tests and measurements.
   bool join_always = false;
   // The mean bytes of a document's rows. The cost of joining, the tiling of a short call and the grid of a stream
   // kernel depend on it (PlanScore).
@@ -68,8 +68,8 @@ class CallInput {
   absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
                            const DeviceLimits& limits);
 
-  // Returns what the Hopper kernels need to know about the pass over candidates pass_first .. pass_first + pass_count.
-  // `document_tokens` is the length of every document, or 0 where it differs or is unknown.
+  // Returns what the Hopper kernels need to know about the pass over candidates pass_first .. pass_first +
+  // pass_count. `document_tokens` is the length of every document, or 0 if lengths differ or are unknown.
   ListPattern Pattern(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const;
 
   // Returns how the candidates pass_first .. pass_first + pass_count are shared out to a stream kernel. `pattern`
@@ -121,7 +121,7 @@ class CallInput {
   const std::vector<ResultRange>& results() const { return results_; }
 
  private:
-  // A query group: queries that score the same candidates, or, where lists are joined, the documents of their union.
+  // A query group: queries that score the same candidates, or, if their lists are joined, the documents of the union.
   struct QueryGroup {
     const uint32_t* ordinals;
     // The number of candidates. For joined lists, an upper bound of the size of their union.
@@ -172,7 +172,7 @@ class CallInput {
 
   ScalarType type_ = ScalarType::kF16;  // type of the documents
   int32_t dim_ = 0;
-  int64_t query_pitch_ = 0;  // bytes of a query row as it is copied
+  int64_t query_pitch_ = 0;  // bytes of a query row in the input
   bool weighted_ = true;     // whether the queries' weights count; else all weights are 1
   absl::Span<const Query> queries_;
   std::vector<QueryGroup> groups_;

@@ -27,13 +27,13 @@ struct StageSeconds {
   double copy_out = 0;
 };
 
-// CallTrace describes the last call of TopK or Align, from its beginning on, even where it failed.
+// CallTrace describes the last call of TopK or Align up to its end, or up to the point at which it failed.
 struct CallTrace {
   CallPath path = CallPath::kNone;  // of the last slice that had candidates
   bool graph_replayed = false;      // whether that slice was a single-launch call that replayed a CUDA graph
   bool ordered = false;             // whether candidates of any slice were ordered
   int num_joins = 0;                // joins of candidate lists in the last slice
-  // The thread blocks of a team in the last pass (StreamShares): 1 where it had no teams, 0 where no stream kernel ran.
+  // The thread blocks of a team in the last pass (StreamShares): 1 if it had no teams, 0 if it ran no stream kernel.
   int32_t team_blocks = 0;
   ScorePlan plan;        // of the last slice
   StageSeconds seconds;  // of all slices together; zero after Align

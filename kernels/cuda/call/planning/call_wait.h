@@ -14,8 +14,8 @@
 
 namespace maxsim::cuda {
 
-// How to wait: as described above, by polling alone, or by the event alone. The last two are for tests and
-// measurements.
+// How a thread waits: as described above (kAdaptive), by polling only, or by waiting for the event only. The last two
+// are for tests and measurements.
 enum class WaitMode : uint8_t { kAdaptive, kPoll, kEvent };
 
 // Waits for calls, and learns how long they take. Not thread-safe.
@@ -31,7 +31,7 @@ class CallWait {
   absl::Status Wait(WaitMode mode, CallArrival& arrival, const Event& event, Clock::time_point begin, double work);
 
  private:
-  // How long to sleep from `begin` on, by class of work.
+  // For each class of work, how long a thread sleeps after `begin` before it polls.
   std::vector<Clock::duration> sleep_times_;
 };
 

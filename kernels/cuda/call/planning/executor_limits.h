@@ -1,4 +1,4 @@
-// Whether a call is within the sizes that an executor was made for (ExecutorOptions). This is plain host code.
+// Checks that a call is within the sizes that an executor was made for (ExecutorOptions). This is plain host code.
 #pragma once
 
 #include "absl/status/status.h"

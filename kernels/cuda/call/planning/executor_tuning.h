@@ -10,11 +10,11 @@
 
 namespace maxsim::cuda {
 
-// When candidate lists are joined: never, if joining saves time, or if it saves any reads.
+// Says when candidate lists are joined: never (kNever), if that saves time (kWorthwhile), or if it saves any reads.
 enum class Joins : uint8_t { kNever, kWorthwhile, kWheneverReadsAreSaved };
 
-// When candidates are ordered before a wide or deep kernel scores them: never, if ordering saves time, or if it is
-// possible.
+// Says when candidates are ordered before a wide or deep kernel scores them: never (kNever), if that saves time
+// (kWorthwhile), or whenever it is possible (kAlways).
 enum class Ordering : uint8_t { kNever, kWorthwhile, kAlways };
 
 // Servers leave the defaults; tests and measurements set others through CudaExecutor::tuning(). A new value applies to
@@ -34,15 +34,15 @@ struct ExecutorTuning {
   size_t zero_copy_input_bytes = size_t{512} << 10;
   int64_t zero_copy_results = 4096;
 
-  // Whether a slice of one short query over few candidates is a single-launch call where there is a kernel for it.
+  // Whether a slice of one short query over few candidates is a single-launch call, if a kernel supports that.
   bool single_launch_calls = true;
   int32_t single_launch_patience = kSingleLaunchPatience;  // SingleLaunchCall::patience, in polls of some 0.7 us
 
   WaitMode wait_mode = WaitMode::kAdaptive;  // how zero-copy calls are waited for
 
-  // Whether events between the stages time them. Every slice then takes copies, and events keep its stages apart: the
-  // input, with the rounding of queries to INT8, and then kernels alone until the results are copied. Without events
-  // the kernels of zero-copy calls note the times.
+  // Whether events measure the time of each stage. If set, every slice takes copies, and events separate its stages:
+  // the copy of the input with the rounding of queries to INT8, then kernels only, then the copy of the results. If
+  // not set, the kernels of zero-copy calls note the times.
   bool stage_events = false;
 
   // A thread block of a Hopper kernel claims documents of about `claim_tokens` tokens at a time, because each claim

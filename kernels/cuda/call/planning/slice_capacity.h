@@ -21,7 +21,7 @@ constexpr size_t AlignPart(size_t bytes) { return (bytes + kPartAlignment - 1) /
 struct SliceCapacity {
   int64_t queries = 0;
   int64_t rows = 0;  // query rows, padded to whole query tiles
-  // The bytes of those rows as they are copied, in QueryType.
+  // The bytes of those query rows in the input, in QueryType.
   int64_t query_bytes = 0;
   int64_t candidates = 0;
   int64_t scores = 0;   // the candidates' scores, where each query's begin at a multiple of kSelectAlignment

@@ -6,7 +6,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// The bytes of a pinned slot: staged documents are small and needed at once.
+// The bytes of a pinned slot. It is small, because staged documents are small and a call waits for them.
 constexpr size_t kSlotBytes = size_t{4} << 20;
 
 }  // namespace

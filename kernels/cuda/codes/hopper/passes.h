@@ -1,4 +1,4 @@
-// How the queries of a scan are cut into passes of the Hopper kernel for many queries.
+// Cuts the queries of a scan into passes of the Hopper kernel for many queries.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tensor maps of a shard's token array and of a call's query rows: what the copy engine needs to know of them
-// (describe_maps.h makes them).
+// Tensor maps of a shard's token array and of a call's query rows. They describe the arrays to the copy engine.
+// describe_maps.h makes them.
 #pragma once
 
 #include <cuda.h>

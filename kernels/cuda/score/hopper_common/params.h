@@ -65,7 +65,7 @@ struct StartTiles {
     return start;
   }
 
-  // Returns block / num_row_tiles, where the product of the two is below 2^32.
+  // Returns block / num_row_tiles. The product of `block` and num_row_tiles must be below 2^32.
   constexpr uint32_t Quotient(uint32_t block) const {
     return inverse == 0 ? block : static_cast<uint32_t>(uint64_t{block} * inverse >> 32);
   }
@@ -94,7 +94,7 @@ struct CandidateOrder {
 
 // The parameters of the wide and deep kernels, whose thread blocks take their work from a WorkQueue.
 struct WorkQueueParams : HopperParams {
-  int32_t claim_candidates;  // candidates of a claim, 1 .. 32; where candidates are ordered a claim is one work unit
+  int32_t claim_candidates;  // candidates of a claim, 1 .. 32; if candidates are ordered, a claim is one work unit
   HalfTiles half_tiles;      // kNoHalfTiles for a deep kernel
   StartTiles start_tiles;
   CandidateOrder order;

@@ -186,7 +186,7 @@ class QueryTileSums {
   const int lane_;
   float weight_ = 0;      // of the lane's row
   int num_queries_ = 1;   // number of queries that share the query tile
-  float* out_ = nullptr;  // [position]; null where the row tile has no such query tile, or the lane writes nothing
+  float* out_ = nullptr;  // [position]; null if there is no such query tile or the lane writes nothing
 };
 
 }  // namespace maxsim::cuda::sm90

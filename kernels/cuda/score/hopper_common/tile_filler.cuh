@@ -184,7 +184,7 @@ class TileFiller {
   WorkUnitSlot::Reader reader_;
   int32_t row_tile_;
   int32_t early_octets_;  // ordered candidates: octets that the block may still claim ahead of others
-  WorkUnitSlot::Candidates unit_{.count = -1};  // at first a unit that is used up, as taken_ says
+  WorkUnitSlot::Candidates unit_{.count = -1};  // at first a unit whose candidates are all taken
   bool is_held_ = false;                        // the work unit has not been released
   int32_t taken_ = -1;                          // documents of the work unit that are in tiles
   int32_t passed_ = 0;                          // octets of the documents that are in tiles

@@ -111,8 +111,8 @@ class StreamMultiplier {
     Write(entry, maximum);
   }
 
-  // Adds a tile's maximum. Returns whether all other tiles of the document that the thread block has were added before.
-  // If so, sets `maximum` to the maximum of all these tiles, and clears the document's slot.
+  // Adds a tile's maximum to its document's slot. Returns whether this tile is the last of the thread block's tiles
+  // of the document. If so, sets `maximum` to the maximum of all these tiles, and clears the slot.
   __device__ __forceinline__ bool IsLastOfBlock(const StreamEntry& entry, Value& maximum) const {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
     MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
@@ -128,9 +128,9 @@ class StreamMultiplier {
     return true;
   }
 
-  // Adds the maximum of this thread block's tiles of a document that several thread blocks share, in device memory.
-  // Returns whether the tiles of all these thread blocks have been added. If so, sets `maximum` to the maximum of all
-  // tiles, and clears the document's place.
+  // Adds, in device memory, the maximum of this thread block's tiles of a document that several thread blocks share.
+  // Returns whether this thread block is the last one to do so. If so, sets `maximum` to the maximum of all tiles,
+  // and clears the document's place.
   __device__ __forceinline__ bool IsLastOfAll(const StreamEntry& entry, StreamCut cut, Value& maximum) const {
     uint32_t* const own = p_.teams.maxima + cut.Place() * kQueryTileTokens + lane_;
     uint32_t* const tiles = p_.teams.tiles + cut.Place();
@@ -188,7 +188,7 @@ constexpr int StreamMaxThreads(int steps) {
   return steps > 0 ? kStreamRegisterShape.threads() : 32 * (kStreamMaxWarps + 1);
 }
 
-// With kTeams thread blocks are in teams (StreamShares in kernels/plan/shares.h).
+// With kTeams, the thread blocks form teams (StreamShares in kernels/plan/shares.h).
 template <ScalarType kType, int kSteps, bool kTeams>
 __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
     StreamKernel(const __grid_constant__ StreamParams params) {

@@ -20,8 +20,8 @@ namespace maxsim::cuda::sm90 {
 // then arrive at the barrier without waiting.
 inline constexpr int kRingMade = 1;
 
-// The loading warp. With kSharedQuery it also copies the query rows into shared memory. With kScales documents have
-// scales. With kTeams thread blocks form teams.
+// The loading warp. With kSharedQuery, it also copies the query rows into shared memory. With kScales, documents have
+// scales. With kTeams, thread blocks form teams.
 template <bool kSharedQuery, bool kScales, bool kTeams>
 class StreamLoader {
  public:
@@ -29,7 +29,8 @@ class StreamLoader {
       : p_(params), ring_(ring), lane_(lane) {}
 
   // The code before the first copies is short and lies in the order in which it runs. If the device ran other kernels
-  // before, each jump over a few hundred bytes of code has to wait for instructions, as long as for a read of memory.
+  // before, each jump over a few hundred bytes of code waits for instructions to be loaded, which takes as long as a
+  // read of memory.
   __device__ __forceinline__ void Run() {
     if constexpr (kTeams) {
       LoadTeam();

@@ -12,7 +12,8 @@
 
 namespace maxsim::cuda {
 
-// How the work of a stream kernel is shared out. StreamShares in kernels/plan/shares.h says what the members are.
+// Divides the work of a stream kernel among thread blocks. StreamShares in kernels/plan/shares.h explains the
+// members.
 struct StreamWork {
   int64_t total;
   int64_t assigned;

@@ -32,7 +32,8 @@ struct StreamEntry {
 };
 static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
 
-// For a document with tiles in several blocks: its place in StreamTeams, and the number of all its tiles. Never 0.
+// For a document with tiles in several thread blocks: its place in StreamTeams, and the number of all its tiles. The
+// value is never 0.
 struct StreamCut {
   static constexpr uint32_t kTile = 1u << 16;
   static_assert(kMaxTeamCandidates <= kTile);

@@ -30,10 +30,10 @@ __device__ __forceinline__ bool InputIsThere(const SingleLaunchCall& call) {
   return there != 0;
 }
 
-// The first thread block of the grid copies the input to device memory, and the others wait until it is there. Because
-// the first thread block may not be running, any other block copies the same input itself after it has waited for some
-// time. The block's first `threads` threads call this function and synchronise at kBarrier. `input_is_there` lies in
-// the thread block's shared memory.
+// Copies the call's input to device memory. The first thread block of the grid copies it, and the others wait until
+// it is there. The first thread block may not be running, so after some time any other block copies the same input
+// itself. The block's first `threads` threads call this function and synchronise at kBarrier. `input_is_there` lies
+// in the thread block's shared memory.
 template <int kBarrier>
 __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_t& input_is_there, int threads) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -71,8 +71,9 @@ struct SingleLaunchSpace {
   uint32_t is_last;
 };
 
-// Selects the results, if this is the last thread block to call it. A thread block calls it when it has scored all of
-// its candidates. Its first kThreads threads must call it; they meet at kBarrier. No part of `space` may be in use.
+// Selects the results if this thread block is the last one to call it. A thread block calls it when it has scored all
+// of its candidates: its first kThreads threads call it and synchronise at kBarrier. No part of `space` may be in
+// use.
 template <int kThreads, int kBarrier>
 __device__ __forceinline__ void SelectAtEnd(const SingleLaunchCall& call, const float* scores,
                                             SingleLaunchSpace& space) {

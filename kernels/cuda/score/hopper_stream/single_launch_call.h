@@ -28,7 +28,7 @@ struct SingleLaunchState {
 };
 
 struct SingleLaunchCall {
-  SingleLaunchState* state;  // null if the launch only scores, and other launches bring the input over and select
+  SingleLaunchState* state;  // null if other launches copy the input and select, and this launch only scores
   // The kernel copies the query's weights and rows from `host_input`, in pinned memory, to `input`, in device memory.
   // If input_bytes is 0 they are on the device already. The list of candidates stays in pinned memory, because a
   // thread block needs little of it, and needs that first.
@@ -39,7 +39,7 @@ struct SingleLaunchCall {
   int32_t k;
   int32_t patience;       // polls of a thread block for the input; see kSingleLaunchPatience
   DeviceScored* results;  // [k] in pinned memory
-  CallTimes* times;       // in pinned memory; times of the input are noted only where input_bytes is not 0
+  CallTimes* times;       // in pinned memory; times of the input are noted only if input_bytes is not 0
 };
 
 }  // namespace maxsim::cuda

@@ -40,8 +40,9 @@ inline constexpr int kLoaderRegisters = 40;
 inline constexpr int kMultiplierRegisters = 232;
 static_assert(kLoaderRegisters + 2 * kMultiplierRegisters <= 3 * kLaunchRegisters);
 
-// The warps of the loading warpgroup meet at kLoadersBarrier when they have made their part of the ring's barriers. The
-// whole thread block meets at kRingMadeBarrier when all of the ring's barriers have been made.
+// The warps of the loading warpgroup synchronise at kLoadersBarrier when they have initialised their part of the
+// ring's barriers. The whole thread block synchronises at kRingMadeBarrier when all of these barriers are
+// initialised.
 inline constexpr int kLoadersBarrier = 1;
 inline constexpr int kRingMadeBarrier = 2;
 
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
     WideKernel(const __grid_constant__ DocumentMaps maps, const __grid_constant__ WideParams params) {
   extern __shared__ __align__(kWideAlignment) uint8_t raw[];
   uint32_t base = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
-  asm volatile("" : "+r"(base));  // keeps it: the compiler would compute it for every tile
+  asm volatile("" : "+r"(base));  // keeps the value in a register; else it is computed for every tile
   constexpr int kHalves = WideHalves(kSteps);
   using Stages = WideRing<kHalves>;
   const Stages ring(base);

@@ -62,7 +62,7 @@ class TailRepeater {
     }
   }
 
-  // Where the swizzle puts a part of an octet's row.
+  // Returns the address at which the swizzle puts a part of an octet's row.
   static __device__ __forceinline__ uint32_t Place(uint32_t rows, uint32_t row, uint32_t part) {
     return rows + row * kWideHalfBytes + (part ^ row) * 16;
   }

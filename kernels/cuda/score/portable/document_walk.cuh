@@ -1,4 +1,4 @@
-// How a thread block goes through its candidates: candidate by candidate, token tile by token tile, chunk by chunk. The
+// Walks through a thread block's candidates: candidate by candidate, token tile by token tile, chunk by chunk. The
 // loads are a few stages ahead of the arithmetic. Loads and arithmetic each have their own Walk, and read the same
 // table.
 #pragma once

@@ -69,7 +69,7 @@ class CodedWarp {
         colbert_bits_(call.colbert_bits()),
         end_(call.end()) {}
 
-  // Copies the query's rows and fills the table. All warps of the block must call it and then meet at a barrier.
+  // Copies the query's rows and fills the table. All warps of the thread block must call it and then synchronise.
   __device__ __forceinline__ void Prepare(uint8_t* shared) {
     if (call_.bucket_weights() != nullptr) Table::Fill(shared, call_.bucket_weights(), threadIdx.x, kCodedWarps * 32);
     if (!resident()) return;

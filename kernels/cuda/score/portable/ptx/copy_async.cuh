@@ -26,8 +26,8 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
-// Waits until at most the last `pending` groups (0 .. 6) are unfinished. For a number that is known only at run time:
-// the instruction takes a constant.
+// Waits until at most the last `pending` groups (0 .. 6) are unfinished. The switch is needed because the instruction
+// takes only constants.
 __device__ __forceinline__ void WaitCopies(int pending) {
   switch (pending) {
     case 0:
