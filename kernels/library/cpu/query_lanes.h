@@ -34,7 +34,7 @@ class QueryLanes {
   // These are indexed by lane, and have an element for each token that counts.
   const std::vector<int32_t>& tokens() const { return tokens_; }            // indices inside the queries
   const std::vector<int32_t>& corrections() const { return corrections_; }  // I8: added to the similarities
-  // Returns the products of weights and scales, or null where all are 1.
+  // Returns the products of weights and scales, or null if all are 1.
   const float* factors() const { return factors_.empty() ? nullptr : factors_.data(); }
 
  private:

@@ -88,7 +88,7 @@ class EntryReader {
   };
   struct Ready {
     int64_t query_row = 0;
-    float gradient = 0;  // of the score; 0 where the entry points to no row of the tile
+    float gradient = 0;  // of the score; 0 if the entry points to no row of the tile
     float weight = 1;
     uint32_t row = 0;
   };

@@ -369,7 +369,7 @@ cudaError_t LaunchForwardKernel(const ForwardParams& params, cudaStream_t stream
 
 template <ScalarType kType, bool kTokenScales>
 cudaError_t ForwardLauncher<kType, kTokenScales>::Launch(const ForwardParams& params, cudaStream_t stream) {
-  // Sums of integers are exact in one chain, whatever the width.
+  // INT8 needs only one chain, whatever the width, because sums of integers are exact.
   if constexpr (kType != ScalarType::kI8) {
     if (params.plan.several_chains) {
       return params.plan.num_warps == 2 ? LaunchForwardKernel<kType, 2, true, kTokenScales>(params, stream)

@@ -15,8 +15,9 @@ inline constexpr int kPairColumns = 32;  // columns in shared memory at a time
 inline constexpr int kPairsX = 8;        // rows of a thread
 inline constexpr int kPairsY = 4;
 
-// Stored column by column, so that a thread reads its rows with loads of 16 bytes. A warp reads along a row when it
-// fills the tile; columns are padded by 16 bytes so that the warp's stores go to eight banks and not to one.
+// The tiles of x and y, stored column by column, so that a thread reads its rows with loads of 16 bytes. A warp reads
+// along a row when it fills the tile. Columns are padded by 16 bytes, so that the warp's stores go to eight banks and
+// not to one.
 struct PairTileMemory {
   float x[kPairColumns][kPairRowsX + 4];
   float y[kPairColumns][kPairRowsY + 4];

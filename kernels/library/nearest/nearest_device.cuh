@@ -28,7 +28,7 @@ struct NearestPart {
   int32_t num_x;    // points x in the set
   int32_t num_y;    // points y in the set
   int64_t x_begin;  // inside the set
-  int32_t y_begin;  // inside the set; a multiple of kGroup where the part is not empty
+  int32_t y_begin;  // inside the set; a multiple of kGroup unless the part is empty
   int32_t y_end;
 
   // kTile is the number of points x per thread block. Parts of y begin at multiples of kGroup.

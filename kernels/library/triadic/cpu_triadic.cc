@@ -42,7 +42,7 @@ struct TriadicSlot {
   std::vector<float> key_product, value_product;                      // of the owner and the row
   std::vector<float> inner_sum, sum;
   std::vector<float> key_tile, value_tile;  // of the inner axis, column by column
-  std::vector<float> inner_rows;            // what is added up: inner keys or values, row by row
+  std::vector<float> inner_rows;            // the inner rows that are added up: keys or values, row by row
 };
 
 class TriadicPass {

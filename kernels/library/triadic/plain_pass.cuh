@@ -109,7 +109,7 @@ class PlainPass {
       for (int r = 0; r < kRows; ++r) inner_sums_[r][j] = 0;
     }
     for (int32_t begin = 0; begin < row_keys.num_rows; begin += Memory::kBlockRows) {
-      __syncthreads();  // the owner's vectors are there, and all warps are done with the last rows
+      __syncthreads();  // the owner's vectors are stored, and no warp uses the last rows any more
       FillColumns<T, kDim, Memory::kBlockRows>(row_keys, begin, key_product, memory_.key_products);
       if constexpr (kMode == TriadicMode::kKeys) {
         FillColumns<T, kDim, Memory::kBlockRows>(row_values, begin, value_product, memory_.value_products);

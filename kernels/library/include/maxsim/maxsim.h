@@ -45,7 +45,7 @@ enum {
   MAXSIM_F32 = 1,
   MAXSIM_F16 = 2,  /* IEEE binary16 */
   MAXSIM_BF16 = 3, /* upper half of an IEEE binary32 */
-  MAXSIM_I8 = 4    /* integers from -127 to 127, each worth its scale */
+  MAXSIM_I8 = 4    /* integers from -127 to 127, which are multiplied by their scale */
 };
 
 /* How sequences (queries or documents) are laid out in a matrix with one token vector per row. */

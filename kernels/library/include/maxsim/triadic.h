@@ -44,7 +44,7 @@ typedef struct maxsim_triadic_call {
   const void* first_lengths;  /* [num_problems], 0 .. max_first: the number of first keys; max_first if null */
   const void* second_lengths; /* [num_problems], 0 .. max_second; max_second if null */
   float scale;                /* finite */
-  int32_t num_threads;        /* MAXSIM_CPU: threads at most; 0: one for each core that the process may use */
+  int32_t num_threads;        /* MAXSIM_CPU: maximum threads; 0: one for each core that the process may use */
   void* stream;               /* MAXSIM_CUDA: the cudaStream_t */
   void* workspace;            /* scratch memory of the device, aligned to 256 bytes */
   size_t workspace_bytes;     /* at least the result of maxsim_triadic_workspace_bytes */
@@ -55,7 +55,7 @@ typedef struct maxsim_triadic_call {
 typedef struct maxsim_triadic_gradients {
   size_t struct_size;
   const void* output;           /* [num_problems, num_queries, dim], as maxsim_triadic wrote it for the same call */
-  const float* lse;             /* [num_problems, num_queries], likewise */
+  const float* lse;             /* [num_problems, num_queries], as maxsim_triadic wrote it for the same call */
   const void* output_gradients; /* [num_problems, num_queries, dim] in the type of the call */
   void* query_gradients;        /* [num_problems, num_queries, dim] or null */
   void* first_key_gradients;    /* [num_problems, max_first, dim] or null */
@@ -109,7 +109,7 @@ typedef struct maxsim_triadic_max_call {
   const void* query_lengths;  /* [num_problems], 0 .. max_queries; max_queries if null */
   const void* first_lengths;  /* [num_problems], 0 .. max_first; max_first if null */
   const void* second_lengths; /* [num_problems], 0 .. max_second; max_second if null */
-  int32_t num_threads;        /* MAXSIM_CPU: threads at most; 0: one for each core that the process may use */
+  int32_t num_threads;        /* MAXSIM_CPU: maximum threads; 0: one for each core that the process may use */
   int32_t reserved;           /* 0 */
   void* stream;               /* MAXSIM_CUDA: the cudaStream_t */
   void* workspace;            /* scratch memory of the device, aligned to 256 bytes */
@@ -132,7 +132,7 @@ maxsim_status maxsim_triadic_max_workspace_bytes(const maxsim_triadic_max_call* 
 
 /* Writes maxima [num_problems, max_queries] and argmax [num_problems, max_queries, 2], (j, k). A query token past
  * the length of its problem gets the maximum 0 and the argmax (-1, -1). In a problem without a pair, query tokens
- * get -infinity and (-1, -1). Values and their products must be finite. With other values maxima are meaningless,
+ * get the maximum -infinity and the argmax (-1, -1). Values and their products must be finite. With other values maxima are meaningless,
  * but argmax still lies within the problem. */
 maxsim_status maxsim_triadic_max(const maxsim_triadic_max_call* call, float* maxima, int32_t* argmax);
 
