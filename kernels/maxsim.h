@@ -68,7 +68,7 @@ struct DocumentsView {
   const int64_t* offsets = nullptr;      // [num_documents + 1], offsets[0] == 0, strictly increasing
   const float* scales = nullptr;         // kI8: [num_documents], finite, 0 or more; other types: null
   uint64_t rotation_seed = 0;            // kI8: seed of the rotation that came before quantising the rows
-  ResidualCodebook codebook = {};        // residual codes: what they are decoded with; other types: none
+  ResidualCodebook codebook = {};        // residual codes: the codebook that decodes them; other types: none
   const MemorySource* source = nullptr;  // detects changes of `tokens`; null if they never change
   int64_t document_tokens = 0;  // tokens of every document, if all are known to have equally many; 0 in other cases
 
@@ -112,12 +112,12 @@ struct Scored {
 
 // Which document token a query token matched, and how well.
 struct TokenMatch {
-  int32_t document_token = 0;  // index inside the document; the smallest one where several are equal
+  int32_t document_token = 0;  // index inside the document; of several equal tokens, the smallest index
   float similarity = 0;        // <q_i, d_j>, before the weight
 };
 
-// How long the stages of one call took, and how many bytes the call copied to the device. A backend without a stage
-// leaves its time at zero.
+// The times of the stages of one call, and the bytes that the call copied to the device. If a backend lacks a stage,
+// its time stays zero.
 struct CallTimings {
   double copy_seconds = 0;    // host to device and back
   double kernel_seconds = 0;  // scoring and selection
@@ -136,7 +136,7 @@ struct CallTimings {
   }
 };
 
-// Where a backend keeps documents that it scores again and again. A score has the same bits whichever tier it is.
+// Where a backend keeps documents that it scores again and again. The tier does not change the bits of a score.
 enum class Tier : uint8_t {
   kDevice,  // in the device's own memory
   kHost,    // in host memory that the device reads at the link's full rate (pinned, for a GPU); each call copies the
@@ -152,8 +152,8 @@ struct MemoryNeed {
   friend bool operator==(const MemoryNeed&, const MemoryNeed&) = default;
 };
 
-// Documents that a backend can score. Immutable, and safe to use from any thread. Must not outlive the Backend that
-// made them.
+// Documents that a backend can score. An object is immutable and safe to use from any thread, and must not outlive
+// the Backend that made it.
 class Documents {
  public:
   virtual ~Documents() = default;
@@ -174,9 +174,9 @@ struct AppendableShape {
   uint64_t rotation_seed = 0;  // kI8
 };
 
-// Documents in a backend's memory to which more documents can be appended. Documents never move or change once they are
-// appended. One thread at a time may append; during an append, other threads may call the other functions. Must not
-// outlive the Backend that made them.
+// Documents in a backend's memory to which more documents can be appended. Documents never move or change once they
+// are appended. One thread at a time may append; during an append, other threads may call the other functions. The
+// object must not outlive the Backend that made it.
 class AppendableDocuments {
  public:
   virtual ~AppendableDocuments() = default;
@@ -226,7 +226,8 @@ class Executor {
                              absl::Span<TokenMatch> matches) = 0;
 
   // Makes the inline documents of a request scorable by this executor. They must not be residual codes. The result
-  // belongs to the executor and is valid until its next Stage call; the caller must keep the view's memory as long.
+  // belongs to the executor and is valid until its next Stage call. The caller must keep the view's memory until
+  // then.
   virtual absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) = 0;
 };
 
@@ -240,7 +241,7 @@ struct BackendInfo {
   // which matters because a running call cannot be interrupted.
   uint64_t max_call_work = uint64_t{1} << 36;
   size_t memory_bytes = 0;  // the whole memory that documents may be loaded into
-  std::string link;         // how documents travel from host memory, for logs; "" if the backend scores in host memory
+  std::string link;         // how documents are copied to the device, for logs; "" if the backend scores in host memory
 };
 
 // A device that scores. Thread-safe.

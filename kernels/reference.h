@@ -19,7 +19,7 @@ struct ReferenceScore {
 std::vector<ReferenceScore> ReferenceScores(const DocumentsView& documents, const Query& query);
 
 struct ReferenceMatch {
-  int32_t document_token = 0;  // index inside the document; the smallest one where several are equal in FP64
+  int32_t document_token = 0;  // index inside the document; of several tokens equal in FP64, the smallest index
   double similarity = 0;       // <q_i, d_j>, before the weight
 };
 

@@ -58,7 +58,7 @@ std::optional<int64_t> FindUnusableRow(ScalarType type, int64_t dim, const void*
 // Decodes codes in host memory. Immutable, so that any thread may use it.
 class ResidualDecoder {
  public:
-  // How codes are stored, and what they mean.
+  // Says how codes are stored, and what they mean.
   struct Format {
     ScalarType type = ScalarType::kF16;  // of centroids, and what weights and sums are rounded to: F32, F16 or BF16
     int nbits = 0;                       // of a bucket: 1, 2, 4 or 8

@@ -9,13 +9,13 @@
 
 namespace maxsim {
 
-// How token values are stored. The numbers are those of maxsim.v1.DataType on the wire.
+// How token values are stored. maxsim.v1.DataType on the wire has the same numbers.
 enum class ScalarType : uint8_t {
   kF32 = 1,
   kF16 = 2,   // IEEE binary16
   kBF16 = 3,  // upper half of an IEEE binary32
   kI8 = 4,    // quantised, with a scale for each document and a rotation (kernels/quantize.h)
-  // Residual codes of 1, 2, 4 or 8 bits a column beside the number of a centroid (kernels/residual_codes.h).
+  // Residual codes: 1, 2, 4 or 8 bits per column, and the number of a centroid (kernels/residual_codes.h).
   kResidual1 = 5,
   kResidual2 = 6,
   kResidual4 = 7,

@@ -11,7 +11,7 @@
 
 namespace maxsim {
 
-// The format and the capacity of appendable codes. Fixed when they are created.
+// The format and the capacity of appendable codes. They are fixed when the codes are created.
 struct AppendableCodesShape {
   CodeShape codes;
   int planes = 1;  // 1, 2 or 4
@@ -19,8 +19,8 @@ struct AppendableCodesShape {
   int64_t max_tokens = 0;
 };
 
-// Appended codes never move or change. One thread at a time may append; Snapshot may be called from any
-// thread meanwhile. Must not outlive the Backend that made them.
+// Appended codes never move or change. Only one thread at a time may append, but any thread may call Snapshot during
+// an append. The object must not outlive the Backend that made it.
 class AppendableCodes {
  public:
   virtual ~AppendableCodes() = default;

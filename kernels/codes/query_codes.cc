@@ -81,7 +81,7 @@ void SolveWindows(int32_t dim, absl::Span<const double> row, TokenCode* code) {
     const std::array<double, 33> values = ValuesOfWord(dim, word, row);
     int32_t coefficients[32 + 7] = {};  // those beyond the word's last bit stay 0
     for (int32_t bit = 31; bit >= 0; --bit) {
-      int32_t above = 0;  // what the windows that end at higher bits give to this bit
+      int32_t above = 0;  // what this bit gets from the windows that end at higher bits
       for (int32_t t = 1; t < 8; ++t) above += coefficients[bit + t] << (7 - t);
       const double rest = values[bit] / unit - above / kWindowUnit;
       coefficients[bit] = static_cast<int32_t>(std::clamp(RoundToEven(rest), -127.0, 127.0));

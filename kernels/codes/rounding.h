@@ -13,15 +13,15 @@ namespace maxsim {
 // positive terms.
 inline constexpr double kInflation = 1 + 0x1p-40;
 
-// Returns the smallest FP32 number that is at least `value`; infinity where there is none.
+// Returns the smallest FP32 number that is at least `value`, or infinity if there is none.
 inline float RoundUpToF32(double value) {
   const auto rounded = static_cast<float>(value);
   return static_cast<double>(rounded) < value ? std::nextafter(rounded, std::numeric_limits<float>::infinity())
                                               : rounded;
 }
 
-// Returns the bits of the smallest F16 number that is at least `value`, which is not negative; infinity where there is
-// none.
+// Returns the bits of the smallest F16 number that is at least `value`, or of infinity if there is none. `value` must
+// not be negative.
 inline uint16_t RoundUpToF16(double value) {
   const float single = RoundUpToF32(value);
   const uint16_t bits = F32ToF16(single);

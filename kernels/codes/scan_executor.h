@@ -14,8 +14,8 @@ namespace maxsim {
 
 struct ScanQuery;  // kernels/codes/scan.h
 
-// Codes that a backend can scan. Immutable, and safe to use from any thread. Must not outlive the Backend that made
-// them.
+// Codes that a backend can scan. An object is immutable and safe to use from any thread, and must not outlive the
+// Backend that made it.
 class LoadedCodes {
  public:
   virtual ~LoadedCodes() = default;

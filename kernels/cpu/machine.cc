@@ -82,9 +82,9 @@ void ReadCpus(std::optional<int64_t> quota, std::optional<int64_t> period, Cgrou
 
 // Calls read(folder) for the group `path` below the mount point `mount` and for every group it lies in.
 void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<void(const std::string&)> read) {
-  // A path with ".." lies outside of the part of the hierarchy that this process sees. If the path does not exist below
-  // the mount, it is that of a container whose mount shows the container's own group as the root; reading nothing there
-  // does no harm.
+  // A path with ".." lies outside of the part of the hierarchy that this process sees. A path that does not exist
+  // below the mount belongs to a container whose mount shows the container's own group as its root. Reading the files
+  // of such a path finds nothing, which does no harm.
   if (absl::StrContains(path, "..")) path.clear();
   while (true) {
     while (!path.empty() && path.back() == '/') path.pop_back();

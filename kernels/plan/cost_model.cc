@@ -43,9 +43,9 @@ constexpr double kBlockPaceOfRegisterRows = 40e3;
 constexpr double kBlockPaceOfSharedRows = 35e3;
 // Teams begin and end this many microseconds later than thread blocks on their own.
 constexpr double kTeamsLater = 2;
-// How far the largest share is above the mean share, in standard deviations of a share. If blocks claim candidates, how
-// far the longest of the documents that are scored last is above the mean document, in standard deviations of a
-// document.
+// kShareDeviations says how far the largest share is above the mean share, in standard deviations of a share. If
+// blocks claim candidates, kClaimDeviations says how far the longest of the documents that are scored last is above
+// the mean document, in standard deviations of a document.
 constexpr double kShareDeviations = 1.5;
 constexpr double kClaimDeviations = 3;
 

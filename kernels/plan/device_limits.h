@@ -16,7 +16,7 @@ struct DeviceLimits {
   int32_t reserved_shared_bytes = 1024;  // shared memory that CUDA reserves in every thread block
   int32_t max_threads_per_sm = 0;
   bool hopper = false;  // whether the compute capability is 9.0
-  // Whether the documents in question have tensor maps, which the wide and deep tilings need.
+  // Whether the documents of the call have tensor maps, which the wide and deep tilings need.
   bool tensor_maps = true;
   // The tilings that may be chosen, as bits 1 << ScoreTile. Tests and measurements restrict them.
   uint32_t tiles = ~uint32_t{0};

@@ -65,9 +65,9 @@ struct DeepShape {
 
 // Where the parts that follow a DeepHead begin, in bytes. All of them are swizzled, and aligned to kDeepAlignment.
 struct DeepLayout {
-  int32_t query;        // the resident chunks of the row tile, where it is resident
+  int32_t query;        // the row tile's chunks, if they are resident
   int32_t stages;       // the ring
-  int32_t stage_bytes;  // the row tile's chunk where it is streamed, then one of every token tile
+  int32_t stage_bytes;  // the row tile's chunk, if it is streamed, then one chunk of every token tile
   int32_t total;
 };
 

@@ -44,7 +44,7 @@ constexpr int32_t StreamQueryOffset(int32_t row, int32_t byte) {
 
 // Says where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
 struct StreamLayout {
-  int32_t query;       // kQueryTileTokens rows of StreamQueryPitch bytes; none where registers hold them
+  int32_t query;       // kQueryTileTokens rows of StreamQueryPitch bytes; none if registers hold them
   int32_t entries;     // [stages]
   int32_t full;        // [stages] barriers of 8 bytes
   int32_t empty;       // [stages] barriers

@@ -30,12 +30,12 @@ constexpr int32_t ResidentQueryPitch(int64_t row_bytes) {
 // Says where the parts of a thread block's shared memory begin, in bytes. The kernel computes its pointers with this
 // and the launch takes `total`, so the two cannot disagree.
 struct SharedLayout {
-  int32_t query;  // resident row tile; empty when its chunks travel with the documents
+  int32_t query;  // resident row tile; empty if its chunks are streamed with the documents' chunks
   // The ring: each stage has a column chunk of the token tile, and one of the row tile if that is not resident.
   int32_t stages;
   int32_t stage_bytes;  // size of one stage
   int32_t table;        // [kCandidateTableSize] candidates
-  int32_t maxima;       // [2][warps_tokens][rows] values, then as many indices where matches are wanted
+  int32_t maxima;       // [2][warps_tokens][rows] values, and as many indices if it finds matches
   int32_t weights;      // [rows]
   int32_t total;
 };

@@ -12,7 +12,7 @@ namespace maxsim {
 // the order of additions and thus the bits of scores, so it must never be tuned.
 inline constexpr int32_t kQueryTileTokens = 32;
 
-// Returns the query tiles that a query of `num_tokens` tokens takes by itself.
+// Returns the number of query tiles that a query of `num_tokens` tokens takes if it shares none.
 constexpr int64_t NumQueryTiles(int64_t num_tokens) { return (num_tokens + kQueryTileTokens - 1) / kQueryTileTokens; }
 
 // The tail of a query (its tokens beyond the last whole query tile; all tokens of a shorter query) may share a query

@@ -20,7 +20,8 @@ namespace maxsim {
 struct ScorePlan {
   ScalarType type = ScalarType::kF16;
   ScoreTile tile = ScoreTile::kRows32;
-  // Whether the row tile stays in shared memory; otherwise its column chunks are loaded along with the documents'.
+  // Whether the row tile stays in shared memory. If not, its column chunks are loaded together with the documents'
+  // chunks.
   bool query_resident = false;
   bool align = false;  // whether it finds the matching tokens instead of scores
   // The bytes of a document row in device memory. A query row has as many, with two exceptions: in stream kernels it

@@ -56,8 +56,9 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   // This many bytes of a thread block's share are left open, that is, to be claimed: but at least a sixteenth of the
   // share and at most a quarter.
   constexpr int64_t kOpenBytes = 1000 << 10;
-  // If documents are unequal, kOpenSpreads times their spread is left open, or half of the share if that is less. Small
-  // shares then have the smallest claims that can still be looked up in time.
+  // If documents are unequal, kOpenSpreads times their spread, but at most half of the share, is left to be claimed.
+  // Claims from small shares then have kLeastClaimBytes, the smallest size with which their documents are looked up
+  // in time.
   constexpr int64_t kLeastClaimBytes = 24 << 10;
   constexpr int64_t kOpenSpreads = 8;
   StreamShares shares;
@@ -79,7 +80,7 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
   }
   shares.blocks = static_cast<int32_t>(grid);
   // If query rows lie in shared memory, a thread block must empty its ring when it goes on to another row tile. Then
-  // no candidates are left open, unless documents are unequal.
+  // no candidates are left to be claimed, unless documents are unequal.
   const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
   int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
   const bool unequal = IsUnequal(plan, candidates, grid);

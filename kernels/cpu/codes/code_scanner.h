@@ -26,10 +26,10 @@ class CodeScanner {
   // `isa` is one of cpu::AvailableIsas(). `pool` must outlive this object.
   CodeScanner(const cpu::Isa& isa, ThreadPool& pool) : isa_(isa), pool_(pool), slots_(pool.parallelism()) {}
 
-  // Finds the best num_results of each query's documents, in rank order; Scored::score is the estimate or the upper
-  // bound, and Scored::position the index into `ordinals`, or the document's ordinal without a list. `codes` has passed
-  // ValidateCodes. `results` has one element per query and is overwritten. INVALID_ARGUMENT names the field, the value
-  // and the limit; RESOURCE_EXHAUSTED where there is no memory.
+  // Finds the best num_results of each query's documents, in rank order. Scored::score is the estimate or the upper
+  // bound. Scored::position is the index into `ordinals`, or the document's ordinal if there is no list. `codes` must
+  // have passed ValidateCodes. `results` has one element per query and is overwritten. INVALID_ARGUMENT names the
+  // field, the value and the limit; RESOURCE_EXHAUSTED if there is too little memory.
   absl::Status Scan(const CodesView& codes, absl::Span<const ScanQuery> queries,
                     absl::Span<std::vector<Scored>> results);
 

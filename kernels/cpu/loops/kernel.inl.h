@@ -71,7 +71,8 @@ template <class V, int kVectors, int kRows>
     prefetcher.Fetch();
     for (; step < stop; ++step) {
       if constexpr (kVectors > kRows) {
-        // Where rows are fewer than vectors, the rows' steps stay in registers and each query step is loaded once.
+        // If the tile has fewer rows than vectors, the rows' steps stay in registers, and each query step is loaded
+        // once.
         typename V::Step row_steps[kRows];
 #pragma GCC unroll 16
         for (int row = 0; row < kRows; ++row) row_steps[row] = V::Broadcast(rows + row * row_bytes + step * kStepBytes);

@@ -132,8 +132,8 @@ maxsim_status maxsim_triadic_max_workspace_bytes(const maxsim_triadic_max_call* 
 
 /* Writes maxima [num_problems, max_queries] and argmax [num_problems, max_queries, 2], (j, k). A query token past
  * the length of its problem gets the maximum 0 and the argmax (-1, -1). In a problem without a pair, query tokens
- * get the maximum -infinity and the argmax (-1, -1). Values and their products must be finite. With other values maxima are meaningless,
- * but argmax still lies within the problem. */
+ * get the maximum -infinity and the argmax (-1, -1). Values and their products must be finite. With other values
+ * maxima are meaningless, but argmax still lies within the problem. */
 maxsim_status maxsim_triadic_max(const maxsim_triadic_max_call* call, float* maxima, int32_t* argmax);
 
 /* Writes those gradients whose pointers are not null. From the forward pass it needs only the argmax. g_i is the
