@@ -26,7 +26,7 @@ class CudaExecutor final : public Executor {
   // workspace does not fit.
   static absl::StatusOr<std::unique_ptr<CudaExecutor>> Create(Device* device, const ExecutorOptions& options);
 
-  // Waits for the device to be done with the workspace before it goes.
+  // Waits until the device no longer uses the workspace.
   ~CudaExecutor() override;
 
   absl::Status TopK(const Documents& documents, absl::Span<const Query> queries,
@@ -46,7 +46,8 @@ class CudaExecutor final : public Executor {
   // single-launch call over `documents`; FAILED_PRECONDITION after any other call.
   absl::Status StartAgain(const Documents& documents);
 
-  // Returns the CUDA stream that calls run on, for measurements. What is started there before a call runs before it.
+  // Returns the CUDA stream that calls run on, for measurements. Work that is started there before a call runs before
+  // it.
   cudaStream_t stream() const { return workspace_.stream.get(); }
 
  private:

@@ -1,4 +1,4 @@
-// Joining candidate lists on the device: kernels/plan/list_join.h says when and why.
+// Joins candidate lists on the device: kernels/plan/list_join.h says when and why.
 #pragma once
 
 #include <cuda_runtime_api.h>

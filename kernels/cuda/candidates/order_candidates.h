@@ -1,4 +1,4 @@
-// Ordering the candidates of a call for the wide and deep kernels: kernels/plan/order.h says when and why.
+// Orders the candidates of a call for the wide and deep kernels: kernels/plan/order.h says when and why.
 #pragma once
 
 #include <cuda_runtime_api.h>

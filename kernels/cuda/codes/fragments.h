@@ -23,7 +23,8 @@ constexpr int32_t ScanSteps(int32_t dim) { return CodeWords(dim); }
 constexpr int32_t StepColumn(int32_t dim, int planes, int32_t step, int32_t quad_lane, int32_t half, int32_t byte) {
   const int32_t grouped_steps = CodeWords(dim) / 4 * 4;
   const bool grouped = step < grouped_steps;
-  // In a group, the step's index. In a tail word all four lanes hold the same word, and each expands a part of its own.
+  // In a group, `part` is the step's index. In a tail word all four lanes hold the same word, and each expands a part
+  // of its own.
   const int32_t part = grouped ? step % 4 : quad_lane;
   const int32_t byte_of_word = planes == 1 ? byte : 2 * half + byte / 2;
   const int32_t bit = planes == 1 ? part + 4 * half : part + 4 * (byte % 2);
@@ -40,7 +41,7 @@ struct PackedQueries {
   int32_t num_row_tiles() const { return static_cast<int32_t>(tile_queries.size()); }
 };
 
-// Returns the row tiles that a query's rows fill.
+// Returns the number of row tiles that a query's rows fill.
 inline int32_t RowTiles(const QueryCodes& query) { return (query.num_tokens + kScanTileRows - 1) / kScanTileRows; }
 
 // Packs queries for scans of the same number of planes over codes of the same shape.

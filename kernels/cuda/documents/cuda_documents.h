@@ -122,7 +122,7 @@ class CudaDocuments final : public LoadedDocuments {
   const sm90::DocumentMaps* maps() const { return maps_.has_value() ? &*maps_ : nullptr; }
 
  private:
-  // Makes the tensor maps where the wide and deep kernels can score the documents.
+  // Makes the tensor maps if the wide and deep kernels can score the documents.
   void DescribeForHopper() {
     if (!device()->limits.hopper || shape_.type == ScalarType::kF32 || IsResidual(shape_.type) ||
         shape_.num_tokens == 0 || shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kDeepMaxRowBytes) {

@@ -41,9 +41,10 @@ struct ListPass {
 // the pass's batch. Keeps its memory from call to call. Not thread-safe.
 class ListPasses {
  public:
-  // Plans `queries`, all with lists of the same documents, whose offsets are `offsets`, [num_documents + 1]. Candidate
-  // p of a list is in the pass with first <= p < end. Returns false if the candidates at one position do not fit one
-  // batch together; fewer queries may fit then. Borrows the lists until the next Plan.
+  // Plans `queries`, which all have lists of the same documents. `offsets`, [num_documents + 1], are those of the
+  // documents. Candidate p of a list is in the pass with first <= p < end. Returns false if the candidates at one
+  // position do not fit one batch together; the caller may then try fewer queries. Borrows the lists until the next
+  // Plan.
   bool Plan(absl::Span<const Query> queries, const int64_t* offsets, const BatchCapacity& capacity);
 
   absl::Span<const ListPass> passes() const { return absl::MakeConstSpan(passes_).first(num_passes_); }
@@ -71,7 +72,7 @@ class ListPasses {
   std::vector<List> lists_;            // without repeats
   std::vector<size_t> list_of_query_;  // by query, an index into lists_
   std::vector<uint32_t> locations_;
-  std::vector<ListPass> passes_;  // more than num_passes_ are kept because their vectors have memory
+  std::vector<ListPass> passes_;  // has more than num_passes_, to keep the memory of their vectors
   size_t num_passes_ = 0;
   absl::flat_hash_map<uint32_t, uint32_t> slot_of_document_;  // of the pass that is being planned
 };

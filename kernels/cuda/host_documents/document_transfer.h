@@ -81,7 +81,7 @@ class DocumentTransfer {
   // documents' memory may be freed.
   void Finish();
 
-  // Returns the event of the last batch's arrival.
+  // Returns the event that marks the arrival of the last batch.
   const Event& last_loaded() const { return LastBatch().loaded; }
 
  private:

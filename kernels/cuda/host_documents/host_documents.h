@@ -82,7 +82,7 @@ class HostDocuments final : public LoadedDocuments {
   DocumentsView view_;                      // of kHost it shows offsets_ and scales_, and its tokens are null
   std::shared_ptr<const void> keep_alive_;  // owns the view's memory of kDisk
   std::unique_ptr<const CudaCodebook> codebook_;
-  // These are what kHost copied from the view; kDisk leaves them empty.
+  // Copies that kHost makes of the view's arrays; empty for kDisk.
   PinnedBuffer rows_;
   std::vector<int64_t> offsets_;
   std::vector<float> scales_;

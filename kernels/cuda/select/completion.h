@@ -20,7 +20,6 @@ struct CallTimes {
   uint64_t input_begin;  // the call's first kernel starts
   // The input is on the device. In a single-launch call: the query's rows are there, or, if they are rounded, the
   // first row.
-  // first.
   uint64_t input_end;
   uint64_t scores_end;   // the selection begins
   uint64_t results_end;  // the selection is done, as one of its thread blocks sees it

@@ -7,7 +7,7 @@
 //      lists together hold a little more than k candidates.
 //   3. Rank: a block ranks its part of the gathered candidates and writes the results (selection_rank.cuh). Candidates
 //      are counted into bins, a bin's keys come to lie together, and a key's rank is that of its bin plus the number of
-//      larger keys in it. Where candidates are few, a key's rank is the number of all larger ones.
+//      larger keys in it. If there are few candidates, a key's rank is the number of all larger keys.
 //
 // Neighbouring scores are in different buckets and mostly in different splits, so that sorted scores are not slower.
 // Keys contain the position, so that equal scores are not slower either. If more candidates of a split reach the bound
@@ -38,7 +38,7 @@ namespace maxsim::cuda::selection {
 // function is said to be for thread 0.
 class Selection {
  public:
-  // `shared.query` is set, and what it describes may be read, before Run is called.
+  // Before Run is called, `shared.query` must be set, and what it describes must be ready to be read.
   __device__ __forceinline__ Selection(const float* all_scores, SelectWorkspace& workspace, Shared& shared)
       : query_(shared.query),
         scores_(all_scores + query_.scores_offset),

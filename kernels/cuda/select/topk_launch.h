@@ -50,7 +50,7 @@ struct SelectCall {
   int32_t num_small;
   int32_t most_splits;       // the most splits of a large selection
   int32_t most_rank_blocks;  // the most rank_blocks of a small selection
-  SelectQuery only;          // the query of a call that has only one: it comes with the launch, which saves a read
+  SelectQuery only;          // if a call has only one query: that query, passed with the launch to save a read
 };
 
 // Loads the code of the kernels on the current device; called once per device, before the first launch. `overlap` stays

@@ -21,8 +21,8 @@
 
 namespace maxsim::cuda {
 
-// The launch of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h). For plans with the same
-// type, row width and grid, two of these that are equal byte for byte launch the same.
+// The launch of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h). If two of these are
+// equal byte for byte, and their plans have the same type, row width and grid, they launch the same work.
 struct SingleLaunch {
   QuantizeParams queries;  // the launch that rounds the query first; `rows` is null if the query needs no rounding
   StreamParams scores;
@@ -56,7 +56,7 @@ class ScoreLauncher {
   absl::Status JoinLists() const;
   absl::StatusOr<CandidateOrder> OrderCandidates(const ScorePass& pass) const;
   int32_t ClaimCandidates(const ScorePass& pass) const;
-  // Fills in what is the same for every launch of the pass.
+  // Fills in the parameters that are the same for every launch of the pass.
   void FillPass(const ScorePass& pass, ScoreParams& params) const;
   // These fill in the parameters for the pass's candidates first .. first + count, which one launch scores.
   void FillScores(const ScorePass& pass, int64_t first, int64_t count, ScoreParams& params) const;

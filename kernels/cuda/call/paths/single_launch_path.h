@@ -10,12 +10,12 @@ namespace maxsim::cuda {
 
 class SingleLaunchPath {
  public:
-  // Returns whether the planned slice (workspace.input), for which ZeroCopyPath::Fits, is a single-launch call: one
-  // query of one query tile, whose rows a stream kernel holds in registers, over at most kBlockSelectCandidates
-  // candidates, provided that tuning.single_launch_calls allows it.
+  // Returns whether the planned slice (workspace.input), for which ZeroCopyPath::Fits must have returned true, is a
+  // single-launch call: one query of one query tile, whose rows a stream kernel holds in registers, over at most
+  // kBlockSelectCandidates candidates, provided that tuning.single_launch_calls allows it.
   static bool Fits(const CallContext& context);
 
-  // Borrows `documents`. The slice is planned and Fits.
+  // Borrows `documents`. The slice must be planned (workspace.input), and Fits must have returned true.
   SingleLaunchPath(const CallContext& context, const CudaDocuments& documents)
       : context_(context), documents_(documents) {}
 
@@ -23,7 +23,7 @@ class SingleLaunchPath {
   // in the trace whether a graph was replayed. After an error nothing runs on the CUDA stream any more.
   absl::Status Run() const;
 
-  // Starts what Run starts on the device, never as a graph, for an input that is in workspace.pinned_input.
+  // Starts the same kernels as Run, but never as a graph. The input must be in workspace.pinned_input.
   absl::Status Launch() const;
 
  private:

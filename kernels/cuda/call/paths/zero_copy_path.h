@@ -15,14 +15,14 @@ class ZeroCopyPath {
   // Returns whether the slice that is planned (workspace.input) is a zero-copy call. A single-launch call is one, too.
   static bool Fits(const CallContext& context);
 
-  // Borrows `documents`. The slice is planned and Fits.
+  // Borrows `documents`. The slice must be planned (workspace.input), and Fits must have returned true.
   ZeroCopyPath(const CallContext& context, const CudaDocuments& documents) : context_(context), documents_(documents) {}
 
   // Runs the slice and waits for it: its results are then in workspace.pinned_results. Adds to trace.seconds. After an
   // error nothing runs on the CUDA stream any more.
   absl::Status Run() const;
 
-  // Starts what Run starts on the device, for an input that is in workspace.pinned_input.
+  // Starts the same kernels as Run. The input must be in workspace.pinned_input.
   absl::Status Launch() const;
 
  private:
@@ -30,9 +30,8 @@ class ZeroCopyPath {
   const CudaDocuments& documents_;
 };
 
-// Runs a slice whose kernels write its results and their times to pinned memory, as in ZeroCopyPath::Run, except that
-// `launch` starts the kernels: writes the input, launches, waits until every result has arrived, and adds to
-// trace.seconds.
+// Runs a slice whose kernels write their results and times to pinned memory, as ZeroCopyPath::Run does: writes the
+// input, calls `launch`, which starts the kernels, waits until every result has arrived, and adds to trace.seconds.
 absl::Status RunWithoutCopies(const CallContext& context, const CudaDocuments& documents,
                               absl::FunctionRef<absl::Status()> launch);
 

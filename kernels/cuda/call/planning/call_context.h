@@ -8,8 +8,8 @@
 
 namespace maxsim::cuda {
 
-// Copied freely: it borrows the executor's parts for the length of one call. The plan and the input of the slice that
-// is being run are workspace.input.
+// Can be copied freely: it borrows the executor's parts for the length of one call. The plan and the input of the
+// slice that is being run are in workspace.input.
 struct CallContext {
   const Device& device;  // current in the thread that runs the call
   Workspace& workspace;

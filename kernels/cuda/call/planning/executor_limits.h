@@ -8,10 +8,10 @@
 
 namespace maxsim::cuda {
 
-// INVALID_ARGUMENT when a size of `options` is one that no executor can be made for.
+// Returns INVALID_ARGUMENT if `options` has a size that no executor can be made for.
 absl::Status CheckOptions(const ExecutorOptions& options);
 
-// RESOURCE_EXHAUSTED, naming the size and the limit, when a call of TopK, Align or Stage is beyond `options`.
+// Return RESOURCE_EXHAUSTED, naming the size and the limit, if a call of TopK, Align or Stage exceeds `options`.
 absl::Status CheckTopKLimits(const ExecutorOptions& options, const Documents& documents,
                              absl::Span<const Query> queries);
 absl::Status CheckAlignLimits(const ExecutorOptions& options, const Documents& documents, const Query& query);

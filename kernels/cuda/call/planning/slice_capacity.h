@@ -24,7 +24,7 @@ struct SliceCapacity {
   // The bytes of those query rows in the input, in QueryType.
   int64_t query_bytes = 0;
   int64_t candidates = 0;
-  int64_t scores = 0;   // the candidates' scores, where each query's begin at a multiple of kSelectAlignment
+  int64_t scores = 0;   // the candidates' scores; the scores of each query begin at a multiple of kSelectAlignment
   int64_t results = 0;  // sum of min(k, candidates)
   int64_t partial_query_tiles = 0;  // query tiles of queries that have several query tiles
 

@@ -48,7 +48,7 @@ __device__ __forceinline__ uint32_t Permute(uint32_t low, uint32_t high, uint32_
   return bytes;
 }
 
-// Returns the bytes of part 0 .. 3 of a word: of its bits `part` and `part` + 4 of each byte.
+// Expands part 0 .. 3 of a word, which has the bits `part` and `part` + 4 of each of the word's bytes.
 template <int kPlanes>
 __device__ __forceinline__ StepBytes Expand(const CodeWord& word, int part) {
   if constexpr (kPlanes == 1) {

@@ -41,7 +41,7 @@ class ManyShared {
   constexpr uint32_t Carried(int group) const { return CarriedAt() + group * (blocks_ * kCarriedBytes); }
   // [row tiles, 16 documents] for each warpgroup: sums of a row tile's terms, in two parts.
   constexpr uint32_t TileSums(int group) const { return TileSumsAt() + group * (blocks_ * kTileSumBytes); }
-  // [16] for each warpgroup: a document that ends in the tile (OctetChunk::NameEnded).
+  // [16] for each warpgroup: the documents that end in the tile (OctetChunk::NameEnded).
   constexpr uint32_t Ended(int group) const { return EndedAt() + group * kEndedBytes; }
   // [rows, 16 bytes]: offset, multiplier, and 0x80000000 if terms below 0 count as 0, else 0.
   constexpr uint32_t Rows() const { return RowsAt(); }

@@ -85,7 +85,7 @@ class OctetChunk {
   __device__ __forceinline__ bool IsLeftOut() const { return is_there_ && tokens_ == 0; }
   __device__ __forceinline__ int num_octets() const { return num_octets_; }
 
-  // Returns the token of row lane % 8 of octet `octet` + lane / 8; -1 where the chunk has no such octet.
+  // Returns the token of row lane % 8 of octet `octet` + lane / 8, or -1 if the chunk has no such octet.
   __device__ __forceinline__ int64_t TokenOf(int octet, int lane) const {
     int document = 0;
 #pragma unroll

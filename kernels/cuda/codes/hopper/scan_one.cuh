@@ -54,7 +54,7 @@ class OneScan {
         lengths_(params.codes.offsets, share, lane_),
         first_(share.first_document) {
     first_slot_ = static_cast<uint32_t>(__cvta_generic_to_shared(shared.maxima[warp_])) + Row() * sizeof(int32_t);
-    asm volatile("" : "+r"(first_slot_));  // keeps it: the compiler would compute it for every document
+    asm volatile("" : "+r"(first_slot_));  // keeps it in a register: the compiler would compute it for every document
   }
 
   // `num_steps` is the largest number of steps that any warp of the thread block has.

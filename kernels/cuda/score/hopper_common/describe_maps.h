@@ -17,7 +17,7 @@ absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_
                                DocumentMaps& maps);
 
 // Describes the array [num_rows, row_bytes] at `rows` in device memory, whole query tiles, for row tiles of `tile`.
-// Errors as DescribeDocuments'.
+// Returns the errors of DescribeDocuments.
 absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
                              QueryMap& map);
 

@@ -1,5 +1,5 @@
-// Reads where the document of a lane's candidate lies: the code that the stream kernels' loading warp and the other
-// kernels' scheduler warp share.
+// Reads where the document of a lane's candidate lies. The stream kernels' loading warp and the other kernels'
+// scheduler warp share this code.
 #pragma once
 
 #include <cstdint>

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kWideThreads, 1)
   if (warp >= kWideMultipliers) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kLoaderRegisters));
     const FetchedParams fetched(params, warp - kWideMultipliers);
-    // One lane of each warp makes barriers: lanes of one warp would make them one after another.
+    // One lane of each warp initialises barriers: lanes of one warp would do it one after another.
     constexpr int kWarps = kWideThreads / 32 - kWideMultipliers;
 #pragma unroll
     for (int first = 0; first < Stages::kBarriers; first += kWarps) {

@@ -1,4 +1,4 @@
-// Launching the wide kernels that a plan names. The functions return CUDA's own error; callers wrap it.
+// Launches the wide kernels that a plan names. The functions return CUDA's own error; callers wrap it.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -5,7 +5,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// The functions below call visit(launcher) for the instance of their arguments, and return kNoInstance when there is
+// The functions below call visit(launcher) for the instance of their arguments, and return kNoInstance if there is
 // none.
 template <ScalarType kType, class Visit>
 cudaError_t VisitPortableTensorCores(ScoreTile tile, bool resident, bool align, Visit visit) {

@@ -1,4 +1,4 @@
-// Launching the kernels over residual codes. The functions return CUDA's own error; callers wrap it.
+// Launches the kernels over residual codes. The functions return CUDA's own error; callers wrap it.
 #pragma once
 
 #include <cuda_runtime_api.h>
