@@ -14,7 +14,7 @@
 namespace maxsim::library {
 namespace {
 
-// Maximum thread blocks of a grid, and maximum entries and rows, so that indices have 32 bits.
+// Maximum number of thread blocks of a grid, and of entries and rows, so that indices have 32 bits.
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxEntries = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGradientRows = std::numeric_limits<uint32_t>::max() - int64_t{1};
