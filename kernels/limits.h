@@ -26,7 +26,7 @@ inline constexpr int64_t kMaxShardDocuments = (int64_t{1} << 32) - 1;
 inline constexpr float kMaxAbsValue = 1e12f;
 inline constexpr float kMaxAbsWeight = 1e6f;
 
-// Bound on the bytes of a string document id.
+// Maximum size in bytes of a string document id.
 inline constexpr int64_t kMaxIdBytes = 512;
 
 }  // namespace maxsim

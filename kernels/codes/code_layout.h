@@ -41,10 +41,10 @@ constexpr int32_t CodeWords(int32_t dim) { return (dim + kCodeWordColumns - 1) /
 // Returns the number of coordinates that a row has bits for: `dim` rounded up to whole words.
 constexpr int32_t CodeColumns(int32_t dim) { return CodeWords(dim) * kCodeWordColumns; }
 
-// Returns the bytes of a row of plane 0 or of plane 1.
+// Returns the size in bytes of a row of plane 0 or of plane 1.
 constexpr size_t PlaneRowBytes(int32_t dim) { return static_cast<size_t>(CodeWords(dim)) * 4; }
 
-// Returns the bytes of a row of planes 2 and 3.
+// Returns the size in bytes of a row of planes 2 and 3.
 constexpr size_t FieldRowBytes(int32_t dim) { return 2 * PlaneRowBytes(dim); }
 
 // Planes of a whole code.
@@ -53,7 +53,7 @@ inline constexpr int kMaxPlanes = 4;
 // Returns whether `planes` planes are a complete code: 1, 2 or 4.
 constexpr bool IsPlaneCount(int planes) { return planes == 1 || planes == 2 || planes == 4; }
 
-// Returns the bytes of a token's code of 1, 2 or 4 planes, without a factor.
+// Returns the size in bytes of a token's code of 1, 2 or 4 planes, without a factor.
 constexpr size_t CodeBytes(int32_t dim, int planes) { return PlaneRowBytes(dim) * static_cast<size_t>(planes); }
 
 struct BitPlace {

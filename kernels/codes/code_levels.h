@@ -5,8 +5,8 @@
 // They are symmetric, so that a cell is a sign and a magnitude cell 0 .. 7. The highest bit of the magnitude cell
 // divides it at kCellCuts[3], and the sign divides it at 0: the first 1 or 2 planes are codes with larger cells.
 //
-// Levels are integers, so that inner products with an integer query are integers. kLevelUnits are the factors that turn
-// levels into the values that fit the normal distribution best (E[x L] / E[L^2]).
+// Levels are integers, so that inner products with an integer query are integers. LevelUnit returns the factor that
+// turns levels into the values that fit the normal distribution best (E[x L] / E[L^2]).
 #pragma once
 
 #include <array>

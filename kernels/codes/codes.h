@@ -74,7 +74,8 @@ constexpr int BoundIndex(int planes) { return planes / 2; }
 // Returns the norm that a document's scale stands for: scale * sqrt(dim), times kMaxFactor with factors.
 double NominalNorm(const CodeShape& shape, float scale);
 
-// Returns the bytes of the arrays of a CodesView with the first 1, 2 or 4 planes, factors, offsets, scales and bounds.
+// Returns the size in bytes of the arrays of a CodesView with the first 1, 2 or 4 planes: codes, factors, offsets,
+// scales and bounds.
 size_t CodeArrayBytes(const CodeShape& shape, int planes, int64_t num_documents, int64_t num_tokens);
 
 // Checks dimension and type. INVALID_ARGUMENT names the field, the value and the limit.

@@ -44,7 +44,8 @@ struct TokenCode {
   double scale = 0;              // of one unit of Q
 };
 
-// Rounds to nearest even a value of less than 2^51 in magnitude, as std::nearbyint does without a call of the library.
+// Rounds a value below 2^51 in magnitude to the nearest integer, ties to even: std::nearbyint without the library
+// call.
 double RoundToEven(double value) {
   constexpr double kShift = 0x1.8p52;  // beyond it FP64 has no fractions
   return (value + kShift) - kShift;

@@ -20,7 +20,7 @@ enum class ScanOrder : uint8_t {
 };
 
 // Bounds of one call. kMaxScanResults is far above kMaxTopK, because a search of kMaxTopK results that must be proven
-// (RefinementOptions.require_proof) scores many times as many documents.
+// (RefinementOptions.require_proof) must score many times kMaxTopK documents.
 inline constexpr int64_t kMaxScanQueries = 64;
 inline constexpr int32_t kMaxScanResults = 1 << 20;
 

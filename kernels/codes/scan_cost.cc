@@ -9,9 +9,9 @@ namespace {
 // depends on tokens and documents, not on bytes: rows of 96 coordinates take as long as those of 128. The rows are
 // within 4 % of the model (scan_cost_test.cc).
 
-// Time per part: its kernels start, and its best documents are selected.
+// Time per part: starting its kernels, and selecting its best documents.
 constexpr double kSecondsPerPart = 50e-6;
-// Time per document: for the sums over query tokens, and the score.
+// Time per document: adding up over the query tokens, and computing the score.
 constexpr double kSecondsPerDocument = 0.2e-9;
 // Time per token with the kernels for Hopper, for 1, 2 and 4 planes.
 constexpr double kHopperSecondsPerToken1 = 6.1e-12;

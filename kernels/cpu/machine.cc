@@ -56,7 +56,7 @@ size_t ReadMeminfo(absl::string_view key) {
 struct CgroupFiles {
   const char* memory_limit;
   const char* memory_usage;
-  const char* inactive_file;  // key in memory.stat, of the group and those below it
+  const char* inactive_file;  // a key in memory.stat: bytes of the group and of all groups below it
 };
 constexpr CgroupFiles kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
 constexpr CgroupFiles kVersion2 = {"/memory.max", "/memory.current", "inactive_file"};

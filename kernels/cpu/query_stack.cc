@@ -21,7 +21,7 @@ void Quantise(const Query& query, const DocumentsView& documents, StepForm form,
               QueryStack* stack) {
   const auto num_tokens = static_cast<size_t>(query.num_tokens);
   const auto dim = static_cast<size_t>(documents.dim);
-  // The rows are copied because they may lie at any even address.
+  // The rows are copied because they may lie at any even address, which is not enough for floats.
   std::vector<float> rows(num_tokens * dim);
   std::memcpy(rows.data(), query.tokens, rows.size() * sizeof(float));
   columns->resize(rows.size());

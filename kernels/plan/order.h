@@ -1,4 +1,4 @@
-// Deciding whether and how the candidates of a call are ordered before a wide or deep kernel scores them.
+// Decides whether and how the candidates of a call are ordered before a wide or deep kernel scores them.
 #pragma once
 
 #include <cstdint>

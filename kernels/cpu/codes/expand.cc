@@ -69,7 +69,8 @@ constexpr std::array<uint8_t, 8> kLevelTerms = [] {
   return terms;
 }();
 
-// Each of these takes the bits of 16 coordinates, one in the lowest bit of each byte, and returns their columns.
+// Each of these functions takes the bits of 16 coordinates, one in the lowest bit of each byte, and returns their
+// columns.
 ByteVector OnePlane(ByteVector sign) { return sign + sign - 1; }
 
 ByteVector TwoPlanes(ByteVector sign, ByteVector high) {

@@ -9,7 +9,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "a step's first column is its lowest part");
 
-// Returns the lanes of the panel that starts at `first_lane`.
+// Returns the number of lanes of the panel that starts at `first_lane`.
 size_t PanelLanes(const PanelLayout& layout, size_t first_lane) {
   return std::min(layout.panel_vectors * layout.lanes, layout.num_lanes() - first_lane);
 }

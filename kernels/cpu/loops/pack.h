@@ -29,7 +29,7 @@ constexpr size_t StepColumns(StepForm form) {
   return 1;
 }
 
-// Returns the steps of a row of `dim` columns.
+// Returns the number of steps of a row of `dim` columns.
 constexpr size_t NumSteps(const Feed& feed, size_t dim) {
   const size_t num_columns = StepColumns(feed.form) * feed.step_multiple;
   return (dim + num_columns - 1) / num_columns * feed.step_multiple;
