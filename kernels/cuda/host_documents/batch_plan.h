@@ -1,5 +1,5 @@
-// Plans how host documents are copied to the device: in document batches of bounded size, each of which is copied
-// while the batch before it is scored. This is plain host code.
+// Plans how host documents are copied to the device, in document batches of bounded size: each batch is copied while
+// the batch before it is scored. This is plain host code.
 #pragma once
 
 #include <cstdint>
