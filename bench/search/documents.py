@@ -19,7 +19,7 @@ class Documents:
     vectors: np.ndarray  # float16 [tokens, dim], each row of length 1
     lengths: np.ndarray  # int64 [documents], each at least 1
     pieces: np.ndarray  # uint16 [tokens], the number of the word piece that each vector stands for
-    folder: pathlib.Path | None = None  # where tokens.npy and lengths.npy have the same, if files do
+    folder: pathlib.Path | None = None  # the folder with the same in tokens.npy and lengths.npy, if there is one
 
     def __post_init__(self) -> None:
         if self.vectors.dtype != np.float16 or self.vectors.ndim != 2:
