@@ -34,7 +34,7 @@ namespace maxsim::bench {
 namespace {
 
 uint64_t HashOf(const grpc::ByteBuffer& message) {
-  grpc::Slice whole;  // a message comes in as many pieces as the wire happened to cut it into
+  grpc::Slice whole;  // the message in one piece; it may have arrived in several
   if (!message.DumpToSingleSlice(&whole).ok()) return 0;
   return XXH3_64bits(whole.begin(), whole.size());
 }
@@ -63,8 +63,8 @@ class Answers {
   absl::flat_hash_map<uint64_t, grpc::ByteBuffer> answers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Answers Rerank calls from Answers, or from the target where Answers has none. The target's errors are passed on to
-// the client and are not kept. Streams are UNIMPLEMENTED.
+// Answers Rerank calls from Answers, or from the target if Answers has no answer. The target's errors are passed on
+// to the client and are not kept. Streams are UNIMPLEMENTED.
 class Replay final : public rpc::RawReranker {
  public:
   explicit Replay(const std::shared_ptr<grpc::Channel>& channel)

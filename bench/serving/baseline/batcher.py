@@ -12,8 +12,8 @@ class Batcher:
 
     If the window is zero, a free worker takes all waiting requests at once. Otherwise it waits until the window of
     the first request is over or the batch is full. Requests also gather while all workers are busy. Each worker is a
-    thread with its own CUDA stream, so that one batch is copied and read back while another is scored. Both threads
-    release the interpreter's lock while they wait for the device.
+    thread with its own CUDA stream, so that one batch is copied and read back while another is scored. Workers release
+    the interpreter's lock while they wait for the device.
     """
 
     def __init__(self, scorer, max_delay, max_queries, workers):

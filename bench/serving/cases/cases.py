@@ -81,9 +81,9 @@ def overload(run):
     """Offers 80 % of the capacity, then twice the capacity with a bound on the wait in the queue (half of the p99 at
     80 %).
 
-    Queries are over the whole collection, so that scoring is what cannot keep up. With a thousand candidates it would
-    be gRPC. gRPC accepts no more calls than it can answer, even with refusals, so the other calls would wait where no
-    server sees them.
+    Queries are over the whole collection, so that scoring is the bottleneck. With a thousand candidates, gRPC would be
+    the bottleneck. It accepts no more calls than it can answer, even with refusals, so the other calls would wait where
+    no server sees them.
     """
     server = run.server("resident", RESIDENT)
     flags = {"channels": 8, "threads": 4}
@@ -120,7 +120,7 @@ def baseline(run):
         name = f"baseline-{storage}"
         folders = {collection: run.data.collection(collection)}
         best, at = None, {}
-        # Measures one process, and also so many processes that the interpreter's lock does not limit them. Each
+        # Measures one process, and then enough processes that the interpreter's lock does not limit them. Each
         # process has its own copy of the documents.
         for processes in sorted({1, run.scale.baseline_processes}):
             keys = ["--processes", processes, "--warm-query-tokens", run.scale.query_tokens,
@@ -147,7 +147,7 @@ def _from_host(run, case, collection, candidates, queries):
     residency = "host"
     server = run.server("host", ["pages-f16", "pages-i8", "lists-f16"], residency)
     lists = candidates != "all"
-    # So many requests are in flight that the link is never idle.
+    # Enough requests are in flight that the link is never idle.
     with DeviceMemory() as memory:
         report = run.load(case, server, collection, candidates, mode="closed", concurrency=32 if lists else 4,
                           queries_per_request=queries, timeout="60s")  # fmt: skip

@@ -10,7 +10,8 @@ import pathlib
 import sys
 
 # Device memory counts as flat if it changes by at most this much: requests allocate nothing, and a generation of the
-# soak's collection (1,024 x 180 tokens x 128 columns, FP16) takes 45 MiB, twice while a new one is swapped in.
+# soak's collection (1,024 x 180 tokens x 128 columns, FP16) takes 45 MiB, and twice that while a new one is swapped
+# in.
 DEVICE_MIB_ALLOWED = 64
 # Host memory counts as flat if its median grows by at most this much from the second quarter of the soak to the last. A
 # soak of ten minutes has 15 reloads in between: if one in ten leaked a generation, that would be 67 MiB. Memory before

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures durable writes: latencies of single writes, documents per second of batches, and the time until a write is
-seen.
+visible.
 
     bench/serving/live/writes.py --bin build/release/bin --out out.json
 
