@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Reduces benchmark reports to the part that docs/performance keeps: what its pages, plots and checks read, and what
-says where the figures come from (device, driver, commit, command, date).
+"""Reduces benchmark reports to the part that docs/performance keeps: the members that its pages, plots and checks read,
+and those that say where the figures come from (device, driver, commit, command, date).
 
     python3 bench/reduce_reports.py docs/performance/serving/*.json     reduces the files in place
     python3 bench/reduce_reports.py --check docs/performance            fails for a file that is not reduced; writes nothing
 
 Recognises three kinds of report by their members, and drops from each:
 - maxsim-loadtest: the values of every second;
-- maxsim_bench_gpu and maxsim_bench_cpu (with the peers' figures): what kernels/report.py does not read;
+- maxsim_bench_gpu and maxsim_bench_cpu (with the peers' figures): all members that kernels/report.py does not read;
 - tests/peers/run_suite.py: the tests that pass on both sides.
 Other files are left as they are.
 """

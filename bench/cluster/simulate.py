@@ -2,8 +2,8 @@
 """Simulates how long requests to many groups of servers take, for docs/performance/cluster.
 
     python3 bench/cluster/simulate.py                       writes fanout.json, fanout.svg and the table of README.md
-    python3 bench/cluster/simulate.py --from fanout.json    makes the plot and the table of a run that is there
-    python3 bench/cluster/simulate.py --fan-out 8 --load 0.5 --profile cpu --fault slow --print     single settings
+    python3 bench/cluster/simulate.py --from fanout.json    makes the plot and the table of an earlier run
+    python3 bench/cluster/simulate.py --fan-out 8 --load 0.5 --profile cpu --fault slow --print     runs single settings
 
 world.py describes the simulation. service_times.json (service_times.py) has the times that it draws. A run of all
 settings takes some four minutes on one processor. The same seeds give the same files. Needs only Python.

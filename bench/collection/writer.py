@@ -86,7 +86,7 @@ def write(arguments, source, target):
     seconds = time.perf_counter() - began
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if source != "-":
-        memory -= num_bytes  # without the pages of the mapped input: all were touched
+        memory -= num_bytes  # the pages of the mapped input, all of which were read, do not count
     print(json.dumps({"bytes": num_bytes, "seconds": seconds, "memory": memory}))
 
 

@@ -278,7 +278,7 @@ void BenchScores(const Options& options, Report& report) {
 }
 
 void BenchElements(const Options& options, Report& report) {
-  // Use as few values as stay in the second-level cache, because the values of a request do, too.
+  // So few values that they stay in the second-level cache, because the values of a request stay there, too.
   const std::vector<float> values = Values(size_t{1} << 16);
   std::vector<float> target(values.size());
   constexpr ScalarType kTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16};

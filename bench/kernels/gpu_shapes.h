@@ -63,8 +63,8 @@ std::vector<GpuCase> RandomCases(int count, uint64_t seed);
 // Returns where each document's tokens begin: [num_documents + 1].
 std::vector<int64_t> OffsetsOf(const GpuCase& shape);
 
-// Returns the candidates of each query. They are distinct and in no order. If the case has no lists, the lists are
-// empty.
+// Returns the candidates of each query. They are distinct and in no particular order. If the case has no lists, the
+// lists are empty.
 std::vector<std::vector<uint32_t>> ListsOf(const GpuCase& shape);
 
 }  // namespace maxsim::bench
