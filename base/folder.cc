@@ -44,7 +44,7 @@ int Walk(int root_fd, std::string_view relative, int flags) {
     const size_t slash = relative.find('/');
     const std::string name(relative.substr(0, slash));
     relative.remove_prefix(slash == std::string_view::npos ? relative.size() : slash + 1);
-    // A path that was resolved has no "..". Refuse it, because it could lead out of the root.
+    // A resolved path has no "..". If there is one, this call fails, because the path could lead out of the root.
     const int next = name == ".." ? (errno = ELOOP, -1) : OpenAt(folder, name, relative.empty() ? flags : kFolderFlags);
     const int error = errno;
     ::close(folder);

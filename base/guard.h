@@ -1,5 +1,5 @@
-// Turns std::bad_alloc into an error of one request, so that it does not end the process. Used at the places where a
-// request enters our code. Two places cannot be guarded: gRPC (its own threads handle no exceptions, and gpr_malloc
+// Turns std::bad_alloc into an error of one request, so that it does not end the process. Used where a request enters
+// this project's code. Two places cannot be guarded: gRPC (its own threads handle no exceptions, and gpr_malloc
 // aborts the process), and the scoring of a batch (a device may still use the memory that an exception would free).
 // Abseil's hash containers do not survive an allocation that throws, so containers that grow with a request must be
 // standard ones.

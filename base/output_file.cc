@@ -180,7 +180,7 @@ absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
     }
     FolderLock lock(path, fd);
     // The previous holder may have removed the file after this process opened it and before it locked it. In this
-    // case another process could create and lock a new file, so try again.
+    // case another process could create and lock a new file, so the loop tries again.
     if (lock.HasName()) return lock;
   }
   return absl::UnavailableError(Cat(path, ": removed as soon as it is there, ", kLockAttempts, " times"));

@@ -74,7 +74,7 @@ class StopSignal {
   const StopSignal* const second_ = nullptr;
 };
 
-// For these two, `stop` may be null, which means that the work is never stopped.
+// In these two functions, `stop` may be null, which means that the work is never stopped.
 inline bool Stopped(const StopSignal* stop) { return stop != nullptr && stop->stopped(); }
 inline absl::Status StopStatus(const StopSignal* stop) { return stop == nullptr ? absl::OkStatus() : stop->status(); }
 

@@ -40,7 +40,7 @@ std::string Printable(std::string_view text, size_t max_bytes) {
   bool shortened = false;
   if (text.size() > max_bytes) {
     size_t end = max_bytes;
-    // If the cut is in the middle of a character, move it back over the character's continuation bytes.
+    // If the cut is in the middle of a character, it is moved back over the character's continuation bytes.
     while (is_utf8 && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
     text = text.substr(0, end);
     shortened = true;
