@@ -40,7 +40,7 @@ list(REMOVE_DUPLICATES libraries)
 list(REVERSE libraries)
 target_compile_options(maxsim_grpc INTERFACE ${GRPCPP_CFLAGS_OTHER})
 target_link_libraries(maxsim_grpc INTERFACE ${libraries})
-# gRPC encrypts with OpenSSL. We call it directly to check certificates.
+# gRPC encrypts with OpenSSL. The server also calls OpenSSL directly, for example to check certificates.
 find_package(OpenSSL REQUIRED)
 find_package(absl REQUIRED)
 find_package(spdlog REQUIRED)

@@ -30,7 +30,7 @@ function(maxsim_precompile target header)
     endif()
     target_precompile_headers(${shared} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled/${header}>)
-    # Only the include folders of the generated headers, and not the macros of their libraries, which not all targets
+    # Adds only the include folders of the generated headers. Their libraries also have macros, which not all targets
     # have.
     target_include_directories(${shared} PRIVATE ${PROJECT_SOURCE_DIR})
     target_include_directories(${shared} SYSTEM PRIVATE $<TARGET_PROPERTY:maxsim_proto,INTERFACE_INCLUDE_DIRECTORIES>

@@ -1,5 +1,5 @@
-# What builds with sanitizers need in addition to the compiler's flag: settings for the tests, and wrappers that tell
-# TSan about abseil's locks. Every binary links maxsim_sanitizers, which is empty in other builds.
+# Builds with sanitizers need more than the compiler's flag: settings for the tests, and wrappers that tell TSan about
+# abseil's locks. Every binary links maxsim_sanitizers, which is empty in other builds.
 add_library(maxsim_sanitizers INTERFACE)
 
 # Environment of every test. A sanitizer's report ends the test. Suppressions name libraries that are built without
