@@ -97,7 +97,7 @@ class CallInput {
   int num_joined_lists() const { return static_cast<int>(joined_lists_.size()); }
   int num_unions() const { return static_cast<int>(unions_.size()); }
   int64_t num_join_words() const { return num_join_words_; }
-  int64_t words_of_union() const { return words_of_union_; }  // JoinWords of one union, for 32 documents each
+  int64_t words_of_union() const { return words_of_union_; }  // JoinWord elements of a union; each is for 32 documents
   int64_t longest_joined_list() const { return longest_joined_; }
   int num_select_queries() const { return static_cast<int>(select_queries_.size()); }
   // Returns the first of the select queries; there is one unless empty().
@@ -128,7 +128,7 @@ class CallInput {
     int64_t num_candidates;
     int64_t ordinals_begin;        // where the candidates' ordinals begin; -1: all documents
     std::vector<int32_t> queries;  // indices into queries_
-    int64_t words_begin = -1;      // where the JoinWords of joined lists begin; -1: the lists are not joined
+    int64_t words_begin = -1;      // where the JoinWord elements of joined lists begin; -1: the lists are not joined
   };
 
   // ScoreRange says where the scores and the candidate list of a query lie.

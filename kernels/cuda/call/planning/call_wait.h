@@ -1,7 +1,7 @@
-// Waits for calls that take only some ten microseconds. A thread that sleeps until an event is done needs an interrupt
-// and a wake-up, which take as long as the call itself; a thread that polls uses a whole core. So for calls of up to
-// about 30 us the host polls all the time. For longer calls it sleeps for nearly as long as similar calls have taken,
-// then polls for a few microseconds, and if the call is still not done, sleeps until the event.
+// Waits for calls that take only some ten microseconds. A thread that sleeps until an event is done needs an
+// interrupt and a wake-up, which take as long as the call itself; a thread that polls uses a whole core. So for calls
+// of up to about 30 us the host polls all the time. For longer calls it sleeps for nearly as long as similar calls
+// have taken, then polls for a few microseconds, and if the call is still not done, sleeps until the event is done.
 #pragma once
 
 #include <chrono>

@@ -94,7 +94,7 @@ class ResidualCall {
   const int lane_;
   const int32_t codes_bytes_;
   const uint8_t* const query_rows_;
-  const float weight_;  // of the query row `lane`
+  const float weight_;  // of the query row with the lane's number
   uint32_t begin_;
   uint32_t end_;
 };
