@@ -105,7 +105,7 @@ class LibraryCall {
   uint32_t end_;
   const uint8_t* query_rows_;
   int num_rows_;
-  bool counting_;  // of the query's row `lane`
+  bool counting_;  // of the query's row with the lane's number
   float factor_;
 };
 
