@@ -14,7 +14,7 @@ struct ReferenceScore {
   double magnitude = 0;  // sum_i |w_i| * max_j sum_k |q_ik * d_jk|: the scale that rounding errors are relative to
 };
 
-// Returns the scores of a query's candidates, in candidate order (`ordinals`, or every document when that is null).
+// Returns the scores of a query's candidates, in candidate order (query.ordinals, or every document if that is null).
 // top_k is ignored. Uses every core for large inputs; each score is computed by one thread in a fixed order.
 std::vector<ReferenceScore> ReferenceScores(const DocumentsView& documents, const Query& query);
 

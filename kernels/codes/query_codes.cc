@@ -233,8 +233,8 @@ float UpperBound(const QueryCodes& query, int64_t positive, float scale, const C
   const double residual = F16ToF32(bound.residual) * nominal;
   const double length = F16ToF32(bound.length) * nominal;
   const double norm = F16ToF32(bound.norm) * nominal;
-  // The bound for the coded query is slope * s + residual * sqrt(reach^2 - (s / length)^2), at the s from 0 to `along`
-  // where it is largest. It rises up to `peak` / hypotenuse and falls from there.
+  // The bound for the coded query is slope * s + residual * sqrt(reach^2 - (s / length)^2), at the s from 0 to
+  // `along` where it is largest. It rises up to s = reach * length * projection / hypotenuse, and falls from there.
   const double along = static_cast<double>(positive) * (query.unit * static_cast<double>(scale)) * kInflation;
   const double projection = slope * length;
   const double hypotenuse = std::sqrt(projection * projection + residual * residual);
