@@ -37,7 +37,7 @@ class RerankApi {
   // or several.
   virtual absl::Status ChooseCollection(v1::RerankRequest* request) const = 0;
 
-  // Counts a call whose request could not be parsed, so that Rerank never saw it.
+  // Counts a call in the metrics whose request could not be parsed, so that Rerank was not called.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) = 0;
 
   virtual const RequestLimits& limits() const = 0;
@@ -50,9 +50,9 @@ class ExplainApi {
  public:
   virtual ~ExplainApi() = default;
 
-  // Explains the score of the request's only query with its only candidate, a listed id; top_k and return options have
-  // no effect. Errors as in rerank.proto, with NOT_FOUND for an unknown id; INVALID_ARGUMENT beyond kMaxExplainedPairs;
-  // RESOURCE_EXHAUSTED with RetryInfo while too many others are computed.
+  // Explains the score of the request's only query with its only candidate, a listed id; top_k and return options
+  // have no effect. Errors as in rerank.proto, with NOT_FOUND for an unknown id; INVALID_ARGUMENT beyond
+  // kMaxExplainedPairs; RESOURCE_EXHAUSTED with RetryInfo while too many other explanations are being computed.
   virtual void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) = 0;
 
   virtual const RequestLimits& limits() const = 0;
@@ -64,10 +64,10 @@ class DocumentApi {
 
   virtual ~DocumentApi() = default;
 
-  // Writes documents. Errors as in documents.proto. Calls `submitted` (may be null) at most once, when the documents
-  // have been handed over; documents of any later call are written after these. If `done` gets an error first,
-  // `submitted` is not called. So a caller that waits for `submitted` before its next call can repeat the failed call
-  // without changing the order of its writes.
+  // Writes documents. Errors as in documents.proto. `submitted` may be null. It is called once the documents have
+  // their place in the order of the collection's writes: documents of any later call are written after these. If the
+  // call fails before that, `done` gets the error and `submitted` is not called. So a caller that waits for
+  // `submitted` before its next call can repeat the failed call without changing the order of its writes.
   virtual void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                       Submitted submitted = nullptr) = 0;
 
@@ -77,8 +77,8 @@ class DocumentApi {
   // Returns documents as they are stored. It may block the calling thread while it reads files and devices.
   virtual void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) = 0;
 
-  // These look at all documents that match a filter, on the calling thread. Facets and Scroll return RESOURCE_EXHAUSTED
-  // with RetryInfo while too many of their calls run. Scroll may block as Get does.
+  // Scroll, Count and Facets look at all documents that match a filter, on the calling thread. Facets and Scroll
+  // return RESOURCE_EXHAUSTED with RetryInfo while too many of their calls run. Scroll may block as Get does.
   virtual void Scroll(const v1::ScrollRequest& request, CallContext context, Done<v1::ScrollResponse> done) = 0;
   virtual void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) = 0;
   virtual void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) = 0;
@@ -86,7 +86,7 @@ class DocumentApi {
   // Returns whether the ids of a collection are integers; false for one that is not served.
   virtual bool HasIntIds(std::string_view collection) const = 0;
 
-  // Counts a call that was refused before it came here.
+  // Counts a call in the metrics that was refused before it reached this object.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const = 0;
 
   virtual const RequestLimits& limits() const = 0;

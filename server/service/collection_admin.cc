@@ -188,7 +188,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
     if (std::optional<std::string> root = RootOf(resolved)) return Allowed{resolved.string(), *std::move(root)};
   }
   if (error == std::errc::no_such_file_or_directory) {
-    // A missing folder may be reported if its parent is allowed, unless it is a link, which may lead anywhere.
+    // Report a missing folder only if its parent is allowed. A symbolic link may lead anywhere, so do not report it.
     std::error_code of_link;
     const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
     std::error_code of_parent;
@@ -202,7 +202,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
 
 absl::Status CollectionAdmin::CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                                   const std::string& root) const {
-  // Refuse a path within another collection's folder, with which it would be moved or removed.
+  // Refuse a path within another collection's folder: the new collection would be moved or removed with that folder.
   for (std::filesystem::path folder = parent;; folder = folder.parent_path()) {
     std::error_code error;
     if (std::filesystem::exists(folder / collection::kManifestFileName, error)) {
@@ -252,7 +252,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string&
   const bool was_known = IsKnown(name);
   auto loaded =
       LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
-  // The client gets the error, and the name of a collection that was never loaded becomes free again.
+  // Forget the name of a collection that was never loaded, so that the name is free again. The client gets the error.
   if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
   return loaded;
 }
@@ -354,7 +354,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
 absl::Status CollectionAdmin::ReloadAll() {
   absl::Status first;
   std::vector<store::CollectionStatus> all = store_->List();
-  // Busy collections come last, so that a load that takes long does not keep others from being reloaded.
+  // Reload collections last that another call is loading right now. Otherwise the rest would wait for that load.
   std::stable_partition(all.begin(), all.end(),
                         [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
   for (const store::CollectionStatus& status : all) {
@@ -391,7 +391,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name
 }
 
 void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration duration) {
-  // Clients choose these names. So only those of served collections become labels, until they are unloaded.
+  // Clients choose the names of collections, and each name becomes a label in the metrics. So only collections that
+  // are served are counted, and a collection's label goes when it is unloaded.
   if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
   UpdateMetrics();
 }

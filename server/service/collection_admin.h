@@ -44,8 +44,8 @@ class CollectionAdmin : public CollectionApi {
                                                    const ChangeContext& context) override;
 
   // Creates an empty live collection in a new folder, and loads it. The folder's parent must lie, symbolic links
-  // resolved, under an allowed root; an empty path means the name, under the only root. Errors as in admin.proto. A
-  // collection that cannot be loaded is removed again.
+  // resolved, under an allowed root. If the path is empty, the folder has the collection's name and lies in the only
+  // allowed root. Errors as in admin.proto. A collection that cannot be loaded is removed again.
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
 
@@ -53,7 +53,7 @@ class CollectionAdmin : public CollectionApi {
   // known. A collection that cannot be loaded is logged, and stays in List with its error.
   void LoadCreated();
 
-  // Compacts a live collection. `changed` must not be null.
+  // Compacts a live collection. Sets `changed`, which must not be null, to whether there was anything to compact.
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                              const ChangeContext& context) override;
 

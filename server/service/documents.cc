@@ -60,8 +60,8 @@ absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& w
 
 constexpr std::string_view kBeforeWriting = "before the documents were written";
 
-// Ends a write that was never handed over to the collection. If another server may take the write, the error says
-// that a retry is safe.
+// Ends a write that was never handed over to the collection. If the status is one after which clients may try again,
+// the error also says that nothing was written, so that they can do so safely.
 template <typename Response>
 void Refuse(Call<Response>& call, absl::Status status) {
   if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
@@ -92,8 +92,8 @@ absl::Status DocumentService::CheckCollectionField(const std::string& name) cons
 
 absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::string& name) const {
   if (absl::Status status = CheckCollectionField(name); !status.ok()) return status;
-  // The collection may be unloaded during this, and another one may be loaded under its name. If the log is the same
-  // before and after Find, the snapshot belongs to that log.
+  // Another call may unload the collection and load a different one under its name between FindLive and Find. If
+  // FindLive returns the same object before and after Find, the snapshot belongs to that object.
   absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
   for (int attempt = 0; attempt < 3 && live.ok(); ++attempt) {
     absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(name);
@@ -151,7 +151,8 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
                  [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
                    if (!encoded.ok()) return Refuse(*call, encoded.status());
                    absl::Status placed = Guarded([&] {
-                     // Check the encoder again here, because only its first answer says which encoder it is.
+                     // Check again that the encoder suits the collection, because the encoder may have told its
+                     // identity only with this answer.
                      if (absl::Status same = CheckEncoder(*call->target.collection); !same.ok()) return same;
                      size_t next = 0;
                      for (int i = 0; i < call->request.documents_size(); ++i) {
@@ -218,7 +219,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
                  });
     return absl::OkStatus();
   });
-  // If this failed because memory ran out, the destructor of the call has answered the call.
+  // If Submit failed because memory ran out, the destructor of the call has answered the call.
   if (status.ok() && submitted != nullptr) submitted();
 }
 

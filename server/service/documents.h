@@ -43,7 +43,7 @@ class DocumentService : public DocumentApiBase {
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
 
-  // Deletes documents by their ids, in the same way.
+  // Deletes documents by their ids. Errors, threads and deadlines are those of Upsert.
   void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
   // With return_tokens, it may block while it reads files and devices, and returns RESOURCE_EXHAUSTED with RetryInfo
@@ -83,7 +83,8 @@ class DocumentService : public DocumentApiBase {
   void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;
-  // Returns what knows the versions of the collection's documents, or null if none has a version.
+  // Returns the live collection, which knows the versions of its documents. Returns null if `collection` is not live,
+  // because its documents have no versions.
   std::shared_ptr<store::LiveDocuments> VersionsOf(const store::Collection& collection) const;
   absl::StatusOr<v1::GetResponse> Read(const v1::GetRequest& request) const;
 

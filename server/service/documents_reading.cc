@@ -17,15 +17,17 @@
 namespace maxsim::service {
 namespace {
 
-// A document of a generation that is replaced while it is read is read again: its next snapshot is published when the
-// write has come into a segment, within some milliseconds. Each of a call's documents can be in the way once.
+// The attempts of one Get. An attempt fails if a document is replaced while the call reads it and its version. The
+// next attempt, 1 ms later, succeeds as soon as a snapshot with the new document is published, which takes some
+// milliseconds. This may happen with each document of a call, so there are many attempts.
 constexpr int kMaxReadAttempts = 50;
-// A page of Scroll takes a pass over the collection, so that it is read fewer times.
+// The attempts of one Scroll. They are few, because each looks at all documents of the collection.
 constexpr int kMaxPassAttempts = 3;
 constexpr std::chrono::milliseconds kReadAgainDelay{1};
 constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);
 
-// Calls `read` until it returns something other than ABORTED. `field` is the one that chooses the documents.
+// Calls `read` again while it returns ABORTED, at most `max_attempts` times in all. The final error is about `field`,
+// the field of the request that chooses the documents.
 template <typename Response, typename Read>
 absl::StatusOr<Response> ReadUnreplaced(const char* field, int max_attempts, Read read) {
   for (int attempt = 0; attempt < max_attempts; ++attempt) {

@@ -8,9 +8,9 @@
 // 2. If documents of a group may be missing, the group gets a query of its own, over its documents alone.
 // 3. If alignments are asked for, a last job scores the results again. It computes the same scores, bit for bit.
 //
-// Each job of the first kind finds at least one group and leaves out all candidates that the previous one ranked. So
-// there are at most as many of these jobs as groups are asked for, and mostly one. The queries of the second kind
-// together score no candidate twice. docs/internals/groups.md has the proof.
+// Each job of step 1 finds at least one group and leaves out all candidates that the previous one ranked. So there
+// are at most as many of these jobs as groups are asked for, and mostly one. The queries of step 2 together score no
+// candidate twice. docs/internals/groups.md has the proof.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct GroupedRoundsOptions {
   // Minimum number of candidates that the first job ranks. Each further job ranks four times as many as the last.
   int32_t min_ranked = 256;
   int32_t max_ranked = kMaxTopK;
-  size_t max_queries_per_job = 64;  // of the second kind
+  size_t max_queries_per_job = 64;  // each over the documents of one group
 };
 
 class GroupedRounds {

@@ -27,7 +27,7 @@ bool IsApiPath(std::string_view path) {
 // ErrnoStatus ends a message with one of these, after the path, if the code is NOT_FOUND.
 constexpr std::string_view kFileReasons[] = {": No such file or directory", ": Not a directory"};
 
-// Returns the position of the first reason from `at` on, or npos.
+// Returns the position of the first of kFileReasons from `at` on, or npos.
 size_t FindFileReason(std::string_view text, size_t at) {
   size_t first = text.npos;
   for (const std::string_view reason : kFileReasons) first = std::min(first, text.find(reason, at));

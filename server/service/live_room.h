@@ -13,10 +13,12 @@
 
 namespace maxsim::service {
 
-// The class is thread-safe, and must outlive its places. Calls at the same time cannot both take the last place.
+// A place is the permission to open one more live collection. Two calls at the same time cannot both take the last
+// place. Thread-safe. The object must outlive its places.
 class LiveRoom {
  public:
-  // Counts as an open collection until it is destroyed. Hold it until the collection is in the store, or failed.
+  // Counts as an open collection until it is destroyed. Hold it until the collection is in the store or could not be
+  // opened.
   class Place {
    public:
     explicit Place(LiveRoom* room) : room_(room) {}

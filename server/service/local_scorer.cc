@@ -17,8 +17,8 @@
 namespace maxsim::service {
 namespace {
 
-// The number of calls with group_by that are prepared at the same time. Preparing a call between two rounds takes at
-// most some milliseconds.
+// The number of threads that prepare the next rounds of calls with group_by. Preparing a round takes at most some
+// milliseconds.
 constexpr int kNumGroupingThreads = 2;
 
 // Drain waits in steps of at most this length, because its deadline may be infinite.
@@ -26,7 +26,7 @@ constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 }  // namespace
 
-// A call with group_by, between its rounds or during one.
+// A call with group_by in progress. Drain waits until all of them are destroyed.
 class LocalScorer::GroupedCall {
  public:
   GroupedCall(LocalScorer* scorer, Translated translated) : rounds(std::move(translated)), scorer_(scorer) {
@@ -84,14 +84,14 @@ absl::StatusOr<std::shared_ptr<const store::Collection>> LocalScorer::Collection
 }
 
 void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
-  const v1::RerankRequest request = std::move(call->request);  // freed when this returns: the queue does not hold it
+  const v1::RerankRequest request = std::move(call->request);  // freed on return: a queued call does not need it
   absl::StatusOr<Translated> translated = Guarded([&]() -> absl::StatusOr<Translated> {
     auto collection = CollectionFor(request);
     if (!collection.ok()) return collection.status();
     return Translate(request, *std::move(collection), limits_,
                      [&] { return CheckAwaited(call->context, kWhileFiltering); });
   });
-  // Counts only rejections that are made here, because the scheduler counts its own.
+  // Refuse counts only rejections that are made here, because the scheduler counts its own.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());
   if (translated->answer.grouping != nullptr && translated->job != nullptr) {
     return AnswerGrouped(std::move(call), *std::move(translated));
@@ -104,7 +104,7 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
   SetCaller(call->context, answer, *job);
   if (call->context.span.is_recording()) call->queued = MonotonicNow();
   const bool may_be_held_up = call->context.may_be_held_up;
-  // The callback is small, so that no memory is allocated for it.
+  // The callback has only two pointers, so that no memory is allocated for it.
   job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) {
       return call->Finish(WithRetryDelay(result.status()));
@@ -161,14 +161,15 @@ void LocalScorer::NextRound(std::shared_ptr<GroupedCall> grouped) {
   job->bytes += rounds.held_bytes();
   job->done = [this, grouped = std::move(grouped)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) return grouped->call->Finish(WithRetryDelay(result.status()));
-    // This thread belongs to the scheduler, so another thread prepares the next round. If there is no memory for
-    // that, the call's destructor answers with that error.
+    // This thread belongs to the scheduler, so another thread prepares the next round. If there is no memory to post
+    // that task, the call is destroyed, and its destructor answers with the error.
     Guarded([&] {
       boost::asio::post(*grouping_threads_,
                         [this, grouped = std::move(grouped), result = *std::move(result)]() mutable {
                           absl::Status taken = Guarded([&] { return grouped->rounds.Take(std::move(result)); });
                           if (!taken.ok()) return grouped->call->Refuse(RejectionOf(taken), taken);
-                          // If the call is lost, its destructor answers that there was no memory.
+                          // If NextRound throws because memory ran out, the call is destroyed, and its destructor
+                          // answers with the error.
                           Guarded([&] {
                             NextRound(std::move(grouped));
                             return absl::OkStatus();

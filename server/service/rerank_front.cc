@@ -30,7 +30,7 @@ Rejection RejectionOfEncoder(const absl::Status& status) {
   }
 }
 
-// Check the rules of one kind of call, in addition to those of every call.
+// Check the rules that only rerank calls or only explain calls have.
 absl::Status CheckKind(const RerankCall&) { return absl::OkStatus(); }
 absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.request); }
 
@@ -39,7 +39,7 @@ absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.req
 void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
   if (done == nullptr) return;
   const absl::Time now = MonotonicNow();
-  // gRPC cancels a call when its deadline passes. The record must name the deadline as the reason.
+  // gRPC cancels a call when its deadline passes. Change the status, so that metrics, span and log name the deadline.
   if (response.status().code() == absl::StatusCode::kCancelled && now >= context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
@@ -131,7 +131,7 @@ void RerankFront::Begin(std::unique_ptr<CallType> call) {
 }
 
 absl::Status RerankFront::CheckTextsAndTarget(const v1::RerankRequest& request) const {
-  TextTarget target;  // stays without a dimension where no collection is named
+  TextTarget target;  // has no dimension if the request names no collection
   if (!request.collection().empty()) {
     absl::StatusOr<TextTarget> found = scorer_->TargetOf(request);
     if (!found.ok()) return found.status();
@@ -153,19 +153,20 @@ void RerankFront::Encode(std::unique_ptr<CallType> call) {
   });
   if (!status.ok()) return call->Refuse(Rejection::kMemory, std::move(status));
   const CallContext& context = call->context;
-  // The callback is small, so that no memory is allocated for it.
+  // The callback has only two pointers, so that no memory is allocated for it.
   texts_->Encode(std::move(texts), context,
                  [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
                    if (!encoded.ok()) return call->Refuse(RejectionOfEncoder(encoded.status()), encoded.status());
                    absl::Status same = Guarded([&] {
                      call->texts = PlaceTokens(*std::move(encoded), call->is_blank, call->request);
                      call->encode_time = MonotonicNow() - call->context.arrival;
-                     // Check the encoder again here, because only its first answer says which encoder it is.
+                     // Check again that the encoder suits the collection, because the encoder may have told its
+                     // identity only with this answer.
                      return CheckTextsAndTarget(call->request);
                    });
                    if (!same.ok()) return call->Refuse(scorer_->RejectionOf(same), same);
-                   // The encoder's threads catch no exceptions. If the call is lost, its destructor answers that
-                   // there was no memory.
+                   // The encoder's threads catch no exceptions, so catch them here. If memory runs out, the call is
+                   // destroyed, and its destructor answers with the error.
                    Guarded([&] {
                      scorer_->Answer(std::move(call));
                      return absl::OkStatus();

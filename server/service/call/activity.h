@@ -10,8 +10,8 @@
 
 namespace maxsim::service {
 
-// `budget_bytes` is memory.budget. It asks the driver for free memory, so it is for the server's monitor and not for
-// requests.
+// `budget_bytes` is memory.budget. ReadActivity asks the driver for free memory. So the server's monitor calls it,
+// and no thread that answers requests.
 ActivityTotals ReadActivity(const Metrics& metrics, const store::DeviceSet& devices,
                             const store::CollectionStore& store, uint64_t budget_bytes);
 

@@ -68,7 +68,8 @@ class Authenticator {
   };
 
   static size_t IndexOf(Scope scope) { return static_cast<size_t>(scope); }
-  // Returns the scope whose file, or a later one, must hold a call's token; nullopt if no token is needed.
+  // Returns the first scope whose tokens are valid for calls of `scope`; tokens of later scopes are valid, too.
+  // Returns nullopt if calls of `scope` need no token.
   std::optional<Scope> WantedFile(Scope scope) const;
 
   const std::array<TokenFile, kScopes.size()> files_;

@@ -12,12 +12,12 @@
 
 namespace maxsim::service {
 
-// Gets the answer of a call, or its error. It runs exactly once: within the call, or later on a thread that it must not
-// hold up.
+// The callback that gets a call's answer or error. It is called exactly once: before the function that takes it
+// returns, or later on a thread that it must not hold up.
 template <typename Response>
 using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 
-// A call until it is answered. If memory runs out and the call is lost, its destructor answers it.
+// A call that has not been answered yet. If memory runs out and the call is lost, its destructor answers it.
 template <typename Response>
 struct Call {
   Call(Metrics* of_service, CallContext of_call, Done<Response> when_done)

@@ -47,8 +47,8 @@ class CallRecord {
   // Replaces only the span, for a call that reaches no service.
   void SetSpan(tracing::Span span) { call_.span = std::move(span); }
 
-  // Sets the end of the call's duration to now, because its answer is ready. For a call whose Write comes later, when
-  // it is known whether the client got the answer.
+  // Sets the end of the call's duration to now. Call it when the answer is ready but Write has to wait until it is
+  // known whether the client got the answer.
   void EndTime();
 
   // Writes what was filled in, with the status that the client gets. Later calls do nothing. Does not throw: if there

@@ -101,7 +101,7 @@ encoder::TraceHeaders HeadersOf(const tracing::Span& encode) {
     headers.traceparent = encode.traceparent();
     headers.tracestate = std::string(encode.tracestate());
     return absl::OkStatus();
-  }).IgnoreError();  // A call without memory for its trace goes on without it.
+  }).IgnoreError();  // If memory for the headers runs out, the encoder is called without them.
   return headers;
 }
 

@@ -21,14 +21,14 @@ inline constexpr std::string_view kScrollSpan = "maxsim.v1.Documents/Scroll";
 inline constexpr std::string_view kCountSpan = "maxsim.v1.Documents/Count";
 inline constexpr std::string_view kFacetsSpan = "maxsim.v1.Documents/Facets";
 
-// Says what a rerank request asks for. `method` is the metrics' name of the call.
+// Adds attributes to the span that say what a rerank request asks for. `method` is the metrics' name of the call.
 void DescribeRerank(const v1::RerankRequest& request, std::string_view method, const tracing::Span& span);
 
 // Says what a call of Documents is about.
 void DescribeDocuments(std::string_view collection, std::string_view method, int num_documents,
                        const tracing::Span& span);
 
-// Says which collection a call is about that counts or lists documents.
+// Adds the collection and the method to the span of a call that counts or lists documents.
 void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span);
 
 // Ends the span of a call. If a rerank call was scored, `timings` becomes attributes and the child spans "queue" and
@@ -43,8 +43,8 @@ void EndCall(const absl::Status& status, tracing::Span& span);
 tracing::Span StartEncode(const tracing::Span& call);
 
 // Returns the span "group_call" of a router's attempt to have a group carry out part of a call. `group` and `replica`
-// are their names in the cluster; `attempt` is 0 for the first replica that is asked; `is_hedge` says that the previous
-// one has not answered yet.
+// are their names in the cluster. `attempt` is 0 for the first replica that is asked. `is_hedge` says that the router
+// makes this attempt although the previous one has not been answered yet.
 tracing::Span StartGroupAttempt(const tracing::SpanParent& call, std::string_view group, std::string_view replica,
                                 int attempt, bool is_hedge);
 

@@ -39,8 +39,8 @@ class CallTracker {
   // them have not.
   int64_t WaitForEarlierCalls(absl::Duration limit);
 
-  // Waits until no call is in progress and none has begun or ended for `quiet`, which means that clients have noticed.
-  // Returns false if that takes longer than `limit`.
+  // Waits until no call is in progress and none has begun or ended for `quiet`, because then the clients have noticed
+  // that this server stops, and send it no more calls. Returns false if that takes longer than `limit`.
   bool WaitForQuiet(absl::Duration quiet, absl::Duration limit);
 
  private:

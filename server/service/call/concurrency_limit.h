@@ -6,8 +6,8 @@
 
 namespace maxsim::service {
 
-// Thread-safe. A place may outlive this object: a service releases an HTTP call only after it has answered it, and the
-// HTTP server may be gone by then.
+// A place is the permission to run one call. A place may outlive this object: a service releases the place of an HTTP
+// call only after it has answered the call, and the HTTP server may be gone by then. Thread-safe.
 class ConcurrencyLimit {
  public:
   explicit ConcurrencyLimit(int limit) : limit_(limit), num_free_(std::make_shared<std::atomic<int>>(limit)) {}

@@ -17,7 +17,7 @@
 namespace maxsim::service {
 namespace {
 
-// A collection of a million documents is counted in less time than this.
+// Facets of a collection of a million documents are counted in less time than this.
 constexpr absl::Duration kFacetsRetryDelay = absl::Milliseconds(100);
 
 absl::Status CheckFacetsField(const std::string& name, const store::Collection& collection) {

@@ -24,17 +24,18 @@ namespace maxsim::service {
 inline constexpr uint32_t kDefaultFacetValues = 10;
 inline constexpr uint32_t kMaxFacetValues = 65'536;
 
-// The maximum number of calls that look at all matching documents at a time: Facets and Scroll. A call of Facets keeps
-// its thread for 2 to 5 ms for each million documents that share up to
-// a thousand values, and for 50 ms if each has a value of its own. More calls at a time would take the threads that
-// answer other calls.
+// The maximum number of calls of Facets and Scroll that run at a time, because they look at all matching documents. A
+// call of Facets keeps its thread for 2 to 5 ms for each million documents if these share up to a thousand values,
+// and for 50 ms if each has a value of its own. More calls at a time would take the threads that answer other calls.
 inline constexpr int kMaxWholePasses = 2;
 
-// Returns a place among these calls, RESOURCE_EXHAUSTED with RetryInfo if none is free.
+// Returns the permission for one more of these calls, which ends when the returned pointer is destroyed. Returns
+// RESOURCE_EXHAUSTED with RetryInfo if kMaxWholePasses calls run.
 absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& calls);
 
-// Finds the documents that match the request's filter; null for a request without one, which all documents match. The
-// errors are INVALID_ARGUMENT about the filter, and that of `check`, which is called now and then.
+// Finds the documents that match the request's filter. Returns null if the request has no filter, because then all
+// documents match. Calls `check` now and then, and returns its error. Other errors are INVALID_ARGUMENT about the
+// filter.
 template <typename Request>
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> MatchingOf(const Request& request,
                                                                            const store::Collection& collection,
@@ -60,8 +61,8 @@ absl::Status CheckFacetsLimit(uint64_t limit);
 // INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes.
 absl::Status CheckFacetsSize(const v1::FacetsResponse& response, const RequestLimits& limits);
 
-// Answer from a snapshot of the collection. Errors are INVALID_ARGUMENT about a field of the request, those of
-// CheckSequence and CheckGeneration, and those of `check`, which is called now and then.
+// Answer a request from a snapshot of the collection. Call `check` now and then, and return its error. Other errors
+// are INVALID_ARGUMENT about a field of the request, and those of CheckSequence and CheckGeneration.
 absl::StatusOr<v1::CountResponse> CountDocuments(const v1::CountRequest& request, const store::Collection& collection,
                                                  const StopCheck& check);
 absl::StatusOr<v1::FacetsResponse> CountFacetsOf(const v1::FacetsRequest& request, const store::Collection& collection,

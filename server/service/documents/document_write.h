@@ -38,9 +38,9 @@ struct DocumentRules {
 };
 DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits);
 
-// Checks everything in a document except the values of its tokens: the id and its slot, that it has either tokens or a
-// text, the shape of the tokens, the payload and the values of its fields. `reader` is one of rules.fields.
-// INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
+// Checks everything in a document except the values of its tokens: the id and its slot, that it has either tokens or
+// a text, the shape of the tokens, the payload and the values of its fields. `reader` must have been made for
+// rules.fields. INVALID_ARGUMENT names the field, for example "documents[3].tokens.dim" if `path` is "documents[3]".
 absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, collection::FieldReader& reader,
                            FieldPath path);
 

@@ -30,9 +30,9 @@ struct Grouping {
 // Returns how many documents of a group a request asks for; 1 without group_by.
 int64_t GroupSizeOf(const v1::RerankRequest& request);
 
-// Checks everything that can be checked without the collection, in a request that has passed CheckPage. Returns
-// INVALID_ARGUMENT for group_size or group_values without group_by, and if there are more than limits.max_top_k values
-// or (offset + top_k) x group_size documents.
+// Checks the grouping as far as possible without the collection. The request must have passed CheckPage. Returns
+// INVALID_ARGUMENT for group_size or group_values without group_by, for more than limits.max_top_k values, and for
+// more than limits.max_top_k documents, (offset + top_k) x group_size.
 absl::Status CheckGrouping(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Returns the grouping that the request asks for, in a collection with these fields. `filter` (may be null) is the
@@ -40,7 +40,7 @@ absl::Status CheckGrouping(const v1::RerankRequest& request, const RequestLimits
 absl::StatusOr<Grouping> GroupingOf(const v1::RerankRequest& request, const collection::Filter* filter,
                                     const std::vector<collection::Field>& fields, const RequestLimits& limits);
 
-// Returns the canonical conjunction of `filters`, which are canonical. Its size has no bound (CheckFilter).
+// Joins canonical filters by AND into one canonical filter. It may be larger than CheckFilter would allow.
 collection::Filter AllOf(std::vector<collection::Filter> filters);
 
 }  // namespace maxsim::service

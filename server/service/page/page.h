@@ -1,4 +1,4 @@
-// Which results of a ranking an answer has: RerankRequest.offset, top_k and min_score.
+// Chooses the results of a ranking that the answer has, by RerankRequest.offset, top_k and min_score.
 #pragma once
 
 #include <algorithm>

@@ -13,8 +13,8 @@
 namespace maxsim::service {
 namespace {
 
-// Bytes in the message, rounded up: of a hit (a score and a position), of an integer id, of a token match, and of a
-// string in addition to its characters.
+// Upper bounds of sizes in the encoded answer, in bytes: a hit (score and position), an integer id, a token match,
+// and what a string takes in addition to its characters.
 constexpr uint64_t kHitBytes = sizeof(float) + 10;
 constexpr uint64_t kIntIdBytes = 10;
 constexpr uint64_t kMatchBytes = sizeof(float) + 5;
@@ -34,8 +34,8 @@ uint64_t MissingBytes(const ResolvedCandidates& candidates) {
   return bytes;
 }
 
-// Returns the size of the unknown ids of all queries. Queries that share candidates usually follow one another, and
-// their ids are computed once.
+// Returns the size of the unknown ids of all queries. If neighbouring queries share their candidates, the size is
+// computed once for them.
 uint64_t MissingBytes(const PendingAnswer& answer) {
   uint64_t sum = 0;
   uint64_t bytes = 0;
@@ -142,8 +142,8 @@ void FillGroups(const PendingAnswer::GroupedQuery& grouped, v1::QueryResult& res
   if (grouped.refinement.has_value()) *result.mutable_refinement() = *grouped.refinement;
 }
 
-// In a query of the whole collection, a hit's position is its ordinal up to here. In a partition it is replaced by
-// the position in the whole collection.
+// Sets the positions of hits of queries that search the whole collection. Until here, such a hit's position was its
+// ordinal. In a partition it becomes the position in the collection before that was cut.
 void FillPositions(const PendingAnswer& answer, const store::Collection& collection, v1::RerankResponse& response,
                    const engine::JobResult& result) {
   for (size_t i = 0; i < answer.queries.size(); ++i) {

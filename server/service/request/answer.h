@@ -19,7 +19,7 @@
 
 namespace maxsim::service {
 
-// The parts of a request that its answer needs once the job is on its way.
+// The parts of a request that are kept after its job is submitted, because the answer needs them.
 struct PendingAnswer {
   std::string request_id;
   std::shared_ptr<const store::Collection> collection;
@@ -37,8 +37,8 @@ struct PendingAnswer {
         -1;  // index in Job::queries and in JobResult::queries; -1 if no candidate is known and nothing is scored
   };
   std::vector<Query> queries;  // as in the request
-  // The part of an answer to a query with group_by that JobResult has no place for. The query's results are in the
-  // order of the groups.
+  // The part of an answer to a query with group_by that JobResult does not hold. The query's results are in the order
+  // of the groups.
   struct GroupedQuery {
     std::vector<std::string> values;  // [results]
     std::optional<v1::Refinement> refinement;

@@ -95,7 +95,7 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
   if (!status.ok()) return status;
   MissingIds<absl::string_view> missing;
-  std::optional<size_t> wrong;  // the first id that no collection can hold: only unknown ones need be looked at for it
+  std::optional<size_t> wrong;  // index of the first invalid id. Only unknown ids can be invalid
   const absl::Span<const std::string* const> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
   ResolveList(ids, collection, set, [&](size_t i) {
     const std::string& id = *ids[i];

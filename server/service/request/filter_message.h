@@ -1,4 +1,4 @@
-// Filters of the wire contract -> filters of collections, and back.
+// Converts filters from protobuf messages to collection::Filter, and back.
 #pragma once
 
 #include <optional>

@@ -21,7 +21,7 @@ v1::CollectionState StateOf(store::CollectionStatus::State state) {
   return v1::COLLECTION_STATE_UNSPECIFIED;
 }
 
-// In messages, each value is that of the enumeration plus 1.
+// Each value of the enumeration in the messages is the C++ enumeration's value plus 1.
 static_assert(v1::FIELD_KIND_KEYWORD == 1 + static_cast<int>(collection::FieldKind::kKeyword));
 static_assert(v1::FIELD_KIND_TIME == 1 + static_cast<int>(collection::FieldKind::kTime));
 static_assert(v1::FIELD_KIND_TIME == v1::FieldKind_MAX);

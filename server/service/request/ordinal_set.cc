@@ -6,13 +6,13 @@
 namespace maxsim::service {
 namespace {
 
-// A thread does not keep a table larger than this. A larger table would hold megabytes for a request that may not
-// come again, and allocating it anew takes little time compared with processing a list of that size.
+// A thread does not keep a table with more slots than this. A larger one would hold megabytes for a request that may
+// not come again, and allocating it anew takes little time compared with processing a list of that size.
 constexpr size_t kMaxKeptSlots = size_t{1} << 17;
 constexpr size_t kMinSlots = 16;
 constexpr uint64_t kMaxList = (uint64_t{1} << 24) - 1;
-// A bitmap of up to this many words per ordinal in the list is faster than a table, as long as it fits into a core's
-// L2 cache: clearing it takes less time than a table's mispredicted branches.
+// A bitmap is faster than a table if it has at most kWordsOfOrdinal words for each ordinal in the list and fits into
+// a core's L2 cache (kMaxSmallBitmap words): clearing it takes less time than a table's mispredicted branches.
 constexpr uint64_t kWordsOfOrdinal = 8;
 constexpr uint64_t kMaxSmallBitmap = uint64_t{1} << 15;
 

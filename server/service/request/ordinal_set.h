@@ -40,7 +40,7 @@ class OrdinalSet {
   static constexpr int kOrdinalBits = 40;  // as in store::IdIndex
 
   bool is_bitmap_ = false;
-  size_t bitmap_words_ = 0;  // words that bitmaps have used since the set last was a table
+  size_t bitmap_words_ = 0;  // words that bitmaps have written and that no table has cleared yet
   // The words of the bitmap, or the entries of the table. The table's size is a power of two, and at least twice the
   // length of the list. An entry has the list's number in its high bits and the ordinal in the lower kOrdinalBits.
   std::vector<uint64_t> slots_;

@@ -1,4 +1,4 @@
-// RefinementOptions of the wire contract -> those of a job, and a job's Refinement -> the wire contract's.
+// Converts RefinementOptions from the protobuf message to those of a job, and a job's Refinement to its message.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,11 @@ std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t n
 // H200, which reads 4.8 TB/s, both ways take equally long at 4 GB of F16 and at 5 GB of INT8.
 inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
 
-// Returns the scan options of a query with `num_candidates` candidates, after CheckRefinement. They are the default
-// ones, for no scan, if `documents` (or its default) is at least num_candidates, or if `documents` is 0 and the vectors
-// of all candidates take at most kMaxScoredBytes of GPU memory (`gpu_bytes`; nullopt: some are not there).
-// INVALID_ARGUMENT if `documents` is above kMaxScanResults and below num_candidates.
+// Returns the scan options of a query with `num_candidates` candidates, after CheckRefinement. Returns the default
+// options, which mean no scan, in two cases: if `documents` (or its default) is at least num_candidates, or if
+// `documents` is 0 and the vectors of all candidates take at most kMaxScoredBytes of GPU memory. `gpu_bytes` is the
+// size of these vectors, nullopt if some are not in GPU memory. INVALID_ARGUMENT if `documents` is above
+// kMaxScanResults and below num_candidates.
 absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t num_ranked,
                                                         uint64_t num_candidates, std::optional<uint64_t> gpu_bytes);
 
@@ -37,11 +38,11 @@ absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOpti
 // Both are scores as the answer shows them, after any normalization. `proven` says whether the answer is proven.
 void SetCertificate(bool proven, double last_score, v1::Refinement& refinement);
 
-// Adds another scan for the same answer, of other candidates: the answer is proven if each scan's ranking is, and its
-// margin is the smallest one.
+// Adds another scan for the same answer, over other candidates. The answer is proven if the rankings of all scans
+// are, and its margin is the smallest of theirs.
 void AddScan(const v1::Refinement& scan, v1::Refinement& sum);
 
-// Returns the refinement of a query's result as the wire has it. Divides its scores by `divisor`.
+// Converts the refinement of a query's result to its message. Divides the scores by `divisor`.
 v1::Refinement ToWire(const engine::JobQueryResult& result, float divisor);
 
 }  // namespace maxsim::service

@@ -91,7 +91,7 @@ int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankReq
   return static_cast<int32_t>(std::clamp<uint32_t>(dim, kMinDim, kMaxDim));
 }
 
-// Gives its tokens to each query with a text, and frees each matrix after copying it.
+// Copies the vectors of each query that is a text into the request, and frees each matrix after copying it.
 void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request, TextFacts& facts) {
   facts.queries.resize(static_cast<size_t>(request.queries_size()));
   size_t next = 0;
@@ -106,8 +106,8 @@ void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request,
   }
 }
 
-// Gives their tokens to the inline documents that are texts. Call PlaceQueries first. `encoded` has one entry for
-// each text that is not blank.
+// Puts the vectors of inline documents that are texts into the request. Call PlaceQueries first. `encoded` has one
+// entry for each text that is not blank.
 void PlaceDocuments(const std::vector<bool>& is_blank, std::vector<EncodedText>& encoded, v1::RerankRequest& request,
                     TextFacts& facts) {
   const int32_t blank_dim = DimOfBlanks(encoded, request);

@@ -19,8 +19,8 @@ bool HasTexts(const v1::RerankRequest& request);
 // query's text is blank, or there are too many texts. `dim` is that of the vectors to come; 0 if it is not known yet.
 absl::Status CheckTexts(const v1::RerankRequest& request, int32_t dim, const RequestLimits& limits);
 
-// Takes the texts out of a request. Leaves out blank documents, because encoders return no vectors for them. Sets
-// `is_blank`, [document texts], to which are blank.
+// Takes the texts out of a request. Leaves out blank documents, because encoders return no vectors for them.
+// `is_blank` gets one value for each document text: whether it is blank.
 Texts TakeTexts(v1::RerankRequest& request, std::vector<bool>& is_blank);
 
 // Replaces the texts by token matrices. A blank document becomes one token of zeros, whose similarity with any token is

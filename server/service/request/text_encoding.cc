@@ -49,7 +49,7 @@ absl::Status InField(std::string_view field, const absl::Status& status) {
 
 }  // namespace
 
-// Texts that wait for the encoder. When the last of their parts ends, the call is finished.
+// The texts of one call, which wait for the encoder. When the last call to the encoder ends, the call is finished.
 struct TextEncoding::Pending {
   Done done;
   absl::Time deadline;
@@ -61,12 +61,13 @@ struct TextEncoding::Pending {
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
-  // Threads of the encoder write these, each only one of them. They are read only after num_parts has become 0.
+  // Each of these two is written by one thread of the encoder. Both are read only after num_parts has become 0.
   absl::StatusOr<std::vector<EncodedText>> queries = NoMemory();
   absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
 };
 
-// One call to the encoder. Its destructor ends it, even if memory ran out and its callback was lost.
+// One call to the encoder. The destructor reports that the call has ended, even if memory ran out and the encoder
+// dropped the callback.
 struct TextEncoding::Part {
   Part(TextEncoding* owner, std::shared_ptr<Pending> waiting) : encoding(owner), pending(std::move(waiting)) {
     ++pending->num_parts;

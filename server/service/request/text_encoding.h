@@ -104,8 +104,8 @@ class TextEncoding {
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the requests that are pending
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<boost::asio::thread_pool> pool_;  // null if there is no encoder
-  // Must be the last member, because the calls that its destructor ends use the others. Calls hold a reference while
-  // they use it. Null after Stop.
+  // This must be the last member, so that it is destroyed first: its destructor ends calls that use the other
+  // members. Calls hold a reference while they use it. Null after Stop.
   std::shared_ptr<encoder::Encoder> encoder_ ABSL_GUARDED_BY(mutex_);
 };
 

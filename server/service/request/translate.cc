@@ -162,7 +162,7 @@ engine::Priority PriorityOf(v1::Priority priority) {
   }
 }
 
-// Returns whether some queries are of the whole collection, while others have lists of documents in this snapshot:
+// Returns whether some queries search the whole collection, while others have lists of documents in this snapshot:
 // listed ids, or matches of a filter.
 bool MixesScansAndLists(const engine::Job& job) {
   bool scans = false;
@@ -351,8 +351,8 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   job->priority = PriorityOf(request.priority());
   job->fail_on_unavailable = request.missing_policy() == v1::MISSING_POLICY_FAIL;
   job->work = *work;
-  // If queries of the whole collection are mixed with lists that were resolved with this snapshot, all must be
-  // answered from this snapshot.
+  // If some queries search the whole collection and others have lists of documents that were resolved in this
+  // snapshot, all must be answered from this snapshot.
   job->pinned = MixesScansAndLists(*job);
   translated.job = std::move(job);
   return translated;
