@@ -13,16 +13,16 @@ namespace {
 
 constexpr std::string_view kPrefix = "/console/";
 
-// Lets the page load only its own files and call only its own server, and forbids other pages to frame it. Even if a
-// document's text were interpreted as markup, that markup could not run scripts or load anything.
+// This policy lets the page load only its own files and call only its own server, and forbids other pages to frame
+// it. Even if a document's text were interpreted as markup, that markup could not run scripts or load anything.
 constexpr ResponseHeader kPolicy = {
     "Content-Security-Policy",
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"};
 constexpr ResponseHeader kNoSniff = {"X-Content-Type-Options", "nosniff"};
 constexpr ResponseHeader kNoReferrer = {"Referrer-Policy", "no-referrer"};
-// Browsers may keep a file but must revalidate it with its ETag. So a page of a new server never runs a script of an
-// old one.
+// A browser may keep a file, but must ask the server with the file's ETag whether it is still current. So a page of a
+// new server never runs a script of an old one.
 constexpr ResponseHeader kRevalidate = {"Cache-Control", "no-cache"};
 constexpr ResponseHeader kKeepNothing = {"Cache-Control", "no-store"};
 

@@ -16,7 +16,8 @@ inline constexpr char kQuestionsPath[] = "/console/questions.json";
 // The class is thread-safe once it is constructed.
 class Console {
  public:
-  // Reads the file of recorded questions, once; "" for none. Errors name the key http.console_questions.
+  // Reads the file of recorded questions, once. `questions_file` is "" if there is none. Errors name the key
+  // http.console_questions.
   static absl::StatusOr<Console> Open(const std::string& questions_file);
 
   // Returns whether the console has an answer for a GET of the path.

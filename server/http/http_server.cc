@@ -203,7 +203,7 @@ class HttpServer::Impl final : private Application {
   }
 
   Response AnswerModel(const Request& request, const ModelPath& path) {
-    // Clients call this path without a token to find out whether they need one.
+    // Clients call the path kAuth without a token, to find out whether they need one. So only the others are checked.
     if (path.kind != ModelPath::Kind::kAuth) {
       if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
         return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
@@ -373,7 +373,7 @@ class HttpServer::Impl final : private Application {
   const absl::Duration request_timeout_;
   const bool has_console_;
   const std::string console_questions_;
-  std::optional<Console> console_;  // set before the first request, where there is one
+  std::optional<Console> console_;  // set before the first request; nullopt if the console is off
   TextPlaces text_places_;
   const PlainText plain_text_;
   const BrowserGuard browser_guard_;

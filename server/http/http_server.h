@@ -58,7 +58,7 @@ struct HttpDependencies {
   const Activity* activity = nullptr;
   const TlsCertificates* certificates = nullptr;  // loaded; if null, the port is plain text
   std::function<absl::Status()> readiness;        // OK, or why the server is not ready; thread-safe
-  std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null
+  std::function<std::string()> losses;      // lines about lost devices or replicas, or ""; thread-safe; may be null
   const tracing::Tracer* tracer = nullptr;  // if null, calls are not traced
 };
 

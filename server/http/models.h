@@ -1,6 +1,6 @@
-// Answers the requests that clients of other services make before they rerank: /v1/models of Xinference and OpenAI,
-// /v1/cluster/auth of Xinference, and /info of text-embeddings-inference. Each path also exists below /text. Internal
-// to server/http.
+// Answers requests that clients made for other rerank services send before they rerank: /v1/models of Xinference and
+// OpenAI, /v1/cluster/auth of Xinference, and /info of text-embeddings-inference. Each path also exists below /text.
+// Internal to server/http.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct ModelPath {
   bool is_text = false;   // the path is below /text
 };
 
-// Returns the request about models that a path stands for, or nullopt for any other path.
+// Returns which of these requests a path is for, or nullopt for any other path.
 std::optional<ModelPath> ParseModelPath(std::string_view path);
 
 // The data that the answers are made from.

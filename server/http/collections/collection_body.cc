@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 3> kEncoderMembers = {"model", "fingerpri
 
 constexpr std::string_view kLargestNumber = ", not a whole number from 0 to 4294967295";
 
-// Handles the events of a body's JSON. The depth is 1 within the body and 2 within the encoder's object.
+// Handles the JSON parser's events for a body. The depth is 1 within the body and 2 within the encoder's object.
 template <typename Request>
 class ChangeEvents final : public BodyEvents {
  public:

@@ -8,10 +8,16 @@
 
 namespace maxsim::http {
 
-// Parse {"dim": N, "storage": "f16", "id_type": "string", "path": TEXT, "residency": TEXT, "replicate": BOOL,
-// "encoder": {"model": TEXT, "fingerprint": TEXT, "dim": N}, "code_planes": N, "code_factors": BOOL, "fields":
-// "NAME:KIND=PATH,..."}, where only `dim` is required; {"path": TEXT}; and {} or nothing. The requests have no name.
-// INVALID_ARGUMENT names the member, its value and what is accepted.
+// Parse the body of a call. The bodies are, in the order of the functions:
+//
+// * {"dim": N, "storage": "f16", "id_type": "string", "path": TEXT, "residency": TEXT, "replicate": BOOL, "encoder":
+//   {"model": TEXT, "fingerprint": TEXT, "dim": N}, "code_planes": N, "code_factors": BOOL, "fields":
+//   "NAME:KIND=PATH,..."}, where only `dim` is required;
+// * {"path": TEXT};
+// * {} or nothing.
+//
+// They do not set the name of the collection in the request. INVALID_ARGUMENT names the member, its value and what is
+// accepted.
 absl::StatusOr<v1::CreateCollectionRequest> ParseCreateBody(const std::string& body);
 absl::StatusOr<v1::SnapshotCollectionRequest> ParseSnapshotBody(const std::string& body);
 absl::StatusOr<v1::CompactCollectionRequest> ParseCompactBody(const std::string& body);

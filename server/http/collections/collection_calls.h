@@ -23,10 +23,10 @@ namespace maxsim::http {
 const char* MethodOf(CollectionCall call);
 std::string_view SpanNameOf(CollectionCall call);
 
-// Changes run on the worker, where those of one collection run one after another, gRPC's among them. A change goes on
-// when its client goes away, and is not bound by http.request_timeout: it may take minutes, and proxies give up sooner.
-// A server that stops ends it (Role::StopChanges).
-// Thread-safe. It must outlive its calls, and its constructor's arguments must outlive it.
+// Runs the changes on the worker, which runs the changes of one collection one after another, also those that came by
+// gRPC. A change goes on when its client closes the connection, and http.request_timeout does not apply to it: a
+// change may take minutes, and proxies give up sooner. When the server stops, it ends the change (Role::StopChanges).
+// Thread-safe. The object must outlive its calls, and its constructor's arguments must outlive the object.
 class CollectionCalls {
  public:
   // `accepts_changes` returns OK, or why no change is accepted now.
@@ -34,13 +34,13 @@ class CollectionCalls {
                   std::function<absl::Status()> accepts_changes)
       : collections_(collections), worker_(worker), accepts_changes_(std::move(accepts_changes)) {}
 
-  // Returns whether there are such calls: the server may have switched administration off.
+  // Returns whether clients may make these calls. They may not if administration is switched off.
   bool exist() const { return worker_ != nullptr; }
 
-  // Returns the change that a request is, or nullopt.
+  // Returns which of these calls a request is, or nullopt if it is none.
   std::optional<CollectionCall> CallOf(const Request& request) const;
 
-  // Answers a change. `context` must refer to the record of `reply`.
+  // Makes the change and answers the request. `context` must refer to the record of `reply`.
   void Handle(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply);
 
  private:

@@ -13,7 +13,7 @@ namespace maxsim::http {
 // and what is accepted. `stop` (may be null) is called every few milliseconds; its error ends the parsing.
 absl::StatusOr<v1::CountRequest> ParseCountBody(const std::string& body, const StopCheck& stop = nullptr);
 
-// Parses such a body with {"field": NAME, "limit": N} in addition.
+// Parses {"collection": NAME, "field": NAME, "limit": N, "filter": TEXT or {...}, "min_sequence": N}.
 absl::StatusOr<v1::FacetsRequest> ParseFacetsBody(const std::string& body, const StopCheck& stop = nullptr);
 
 // Parses {"filter": TEXT or {...}, "after": ID, "limit": N, "return_payloads": BOOL, "return_tokens": BOOL,

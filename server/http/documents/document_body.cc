@@ -23,8 +23,8 @@ class UpsertEvents final : public BodyEvents {
       : BodyEvents(kMaxDepth, stop), limits_(limits), request_(*request) {}
 
  private:
-  // A payload begins within a document. A payload that is too deep is refused later, together with other errors in
-  // payloads.
+  // Payloads begin at depth 3, within a document. The parser accepts more levels than a payload may have, so that a
+  // payload that is too deep is refused later, together with other errors in payloads.
   static constexpr int kMaxDepth = 3 + 2 * collection::kMaxPayloadDepth;
 
   enum class Part : uint8_t { kId, kTokens, kText, kPayload, kVersion };

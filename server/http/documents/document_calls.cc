@@ -22,8 +22,8 @@ Response DocumentError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatDocumentError(status));
 }
 
-// Formats `answer` with `format`, or formats its error, and replies. Does this on a thread of the pool, because the
-// calling thread must not be held up.
+// On a thread of the pool, formats `answer` with `format`, or formats its error, and replies. The calling thread does
+// not do this itself, because it must not be held up.
 template <typename Answer, typename Format>
 void AnswerFrom(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer,
                 Format format) {

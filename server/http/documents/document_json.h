@@ -20,7 +20,7 @@ std::string FormatWrites(const v1::DeleteResponse& response);
 // milliseconds; its error ends the work.
 absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, const StopCheck& stop = nullptr);
 
-// Returns {"documents": [as above], "has_more": BOOL, "generation": N, "sequence": N}.
+// Returns {"documents": [as in FormatDocuments], "has_more": BOOL, "generation": N, "sequence": N}.
 absl::StatusOr<std::string> FormatPage(const v1::ScrollResponse& response, const StopCheck& stop = nullptr);
 
 // Returns the only document of the response, with the collection's generation.

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kCollections = "/v1/collections/";
 constexpr std::string_view kDocuments = "documents";
 
-// Documents with these ids can be read by GET, like any other document.
+// The last parts of paths that take POST. A document may have such a name as its id: a GET of the path reads it.
 constexpr std::string_view kGetName = "get";
 constexpr std::string_view kScrollName = "scroll";
 
@@ -26,7 +26,7 @@ std::optional<DocumentPath> ParseDocumentPath(std::string_view path) {
   if (!name.has_value() || !path.starts_with(kDocuments)) return std::nullopt;
   path.remove_prefix(kDocuments.size());
   if (path.empty()) return DocumentPath{*std::move(name), ""};
-  // A slash that belongs to the id is percent-encoded.
+  // An id may hold slashes, but only percent-encoded.
   if (path.size() < 2 || path[0] != '/' || path.find('/', 1) != path.npos) return std::nullopt;
   std::optional<std::string> id = PercentDecode(path.substr(1));
   if (!id.has_value()) return std::nullopt;

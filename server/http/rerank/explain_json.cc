@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr size_t kLongestShown = 300;
 
-// A body is an object that has a matrix. The matrix is a list of rows, or an object with a shape.
+// A body is an object with a matrix. The matrix is a list of rows, or an object with a shape: 3 levels in all.
 constexpr int kMaxExplainDepth = 3;
 
 constexpr std::array<std::string_view, 5> kExplainMembers = {"model", "query", "id", "query_weights", "request_id"};
@@ -37,14 +37,15 @@ absl::StatusOr<json> ParseWhole(const std::string& body) {
   return absl::InvalidArgumentError(Cat("the body is not JSON: ", value.status().message()));
 }
 
-// Errors of the parser of /v1/rerank and of the service name fields of other messages. Replaces these by the names
-// that this body has.
+// The parser of /v1/rerank and the service name fields in their errors that the body of /v1/explain does not have.
+// Replaces such a name by the one in this body.
 absl::Status NamedAsInBody(const absl::Status& status) {
   const std::string field = client::FieldOf(status);
   return field == "documents[0]" || field == "documents" ? client::WithField(status, "id") : status;
 }
 
-// Appends six digits, which is enough for a picture. All digits of FP64 would make the answer three times as long.
+// Appends the value with six digits, which suffice to draw it. All digits of FP64 would make the answer three times
+// as long.
 void AppendSimilarity(double value, std::string& text) { absl::StrAppend(&text, static_cast<float>(value)); }
 
 }  // namespace
@@ -68,7 +69,7 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
   if (!id->is_string() && !id->is_number_integer()) {
     return client::InvalidField("id", "is neither a text nor a 64-bit integer");
   }
-  // One parser reads both bodies, so that a query means the same in both.
+  // Turn the body into one of /v1/rerank, so that the same parser reads both and a query means the same in both.
   json rerank = *std::move(parsed);
   rerank["documents"] = json::array({rerank["id"]});
   rerank.erase("id");

@@ -1,4 +1,5 @@
-// Converts /v1/explain to and from the service's terms. The functions are pure.
+// Converts the body of /v1/explain to a request of the service, and the service's answer to JSON. The functions are
+// pure.
 //
 //   {"model": COLLECTION, "query": as in /v1/rerank, "id": ID, "query_weights": [...], "request_id": "..."}
 //
@@ -27,7 +28,8 @@ inline constexpr size_t kMaxExplainBodyBytes = size_t{1} << 20;
 absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, const service::RequestLimits& limits,
                                                       const StopCheck& stop = nullptr);
 
-// `collection` and `document`, which has one id, name what was explained.
+// Formats the explanation of a document's score. `collection` and `document`, which has one id, are those of the
+// request.
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
                               const v1::ExplainResponse& explanation);
 

@@ -6,7 +6,7 @@
 
 namespace maxsim::http {
 
-// Counts the reason of a rejection. Faults of the server are not counted.
+// Counts the rejection of a call in the metrics, by its reason. Does not count faults of the server.
 inline void CountRejectedCall(int http_status, const absl::Status& status, Metrics& metrics) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

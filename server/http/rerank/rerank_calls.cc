@@ -18,15 +18,16 @@
 namespace maxsim::http {
 namespace {
 
-// If the client may have meant its strings as texts and not as ids, returns the URL path that this request should
-// have had. Returns "" if the strings cannot be texts.
+// If the client may have meant its strings as texts and not as ids, returns the URL path to which it should have sent
+// the request. Otherwise returns "".
 std::string TextPathOf(const v1::RerankRequest& request, const RerankPath& path) {
   const bool may_be_texts =
       !path.strings_are_texts && service::HasTexts(request) && request.candidates().has_string_ids();
   return may_be_texts ? absl::StrCat("/text", std::string(path.path)) : "";
 }
 
-// Adds a hint at the likely mistake to an error about an unknown collection or id.
+// If the client may have sent texts to a path for ids, adds the right path to an error about an unknown collection or
+// id.
 absl::Status WithTextHint(const absl::Status& status, const std::string& text_path) {
   if (text_path.empty() || !(absl::IsNotFound(status) || absl::IsInvalidArgument(status))) return status;
   return client::WithAddition(status, absl::StrCat("; where the documents are texts, ask ", text_path));

@@ -39,8 +39,8 @@ class RerankCalls {
   void Explain(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
 
  private:
-  // Chooses the collection of a call, and takes a place if the call has texts. Returns false if it has refused the
-  // call. `text_path` is AnswerForm::text_path.
+  // Chooses the collection of a call and, if the call has texts, takes one of the TextPlaces. If either fails,
+  // answers the call with the error and returns false. `text_path` is AnswerForm::text_path.
   bool Admit(service::CallContext& context, ReplyOnce& reply, const std::string& text_path, v1::RerankRequest* call,
              std::shared_ptr<const void>* place);
   // Answers a call that is refused before it reaches the service.

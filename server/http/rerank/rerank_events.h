@@ -20,7 +20,8 @@
 
 namespace maxsim::http {
 
-// Depths: 1 within the body, 2 within a list or the query's object, 3 within a document.
+// Handles the JSON parser's events. The depth is 1 within the body, 2 within a list or the query's object, and 3
+// within a document.
 class RerankEvents final : public BodyEvents {
  public:
   RerankEvents(const RerankPath& path, const service::RequestLimits& limits, const StopCheck& stop, RerankBody* body)
@@ -32,8 +33,8 @@ class RerankEvents final : public BodyEvents {
         query_(*request_.add_queries()) {}
 
  private:
-  // A body of vectors has 5 levels, and a filter up to 66. Documents may have members of their own, which are
-  // ignored.
+  // The maximum depth of a body's JSON. A body of vectors has 5 levels, and a filter up to 66. Documents may have
+  // members that the parser ignores, with levels of their own.
   static constexpr int kMaxDepth = 72;
 
   enum class Kind : uint8_t { kNone, kStringIds, kIntIds, kTexts, kTokens };
@@ -65,7 +66,7 @@ class RerankEvents final : public BodyEvents {
   std::string MatrixPath() const override;
 
   bool in_document() const { return depth() == 3 && member_ == Member::kDocuments; }
-  // A container that is the value of a document's member.
+  // Whether the parser is in a list or an object that is the value of a document's member.
   bool in_document_value() const { return depth() == 4 && member_ == Member::kDocuments; }
   bool is_own_part() const { return part_ == "id" || part_ == "text" || part_ == "tokens"; }
   bool in_query_object() const { return depth() == 2 && member_ == Member::kQuery; }
@@ -89,7 +90,7 @@ class RerankEvents final : public BodyEvents {
   std::string IdText() const;  // as JSON
   void KeepCarried();
   bool AddRankField(const std::string& name);
-  // If the body has rank_fields, makes each document's text from the members that these name.
+  // If the body has rank_fields, makes each document's text from those of its members that rank_fields names.
   bool TakeRankFields();
   // If every document is an object with an id, treats them as documents sent with the body rather than stored ones.
   void CarryObjectsWithIds();
@@ -126,7 +127,7 @@ class RerankEvents final : public BodyEvents {
   std::vector<std::string> refinement_parts_;  // members of the refinement so far
   size_t filter_begin_ = 0;                    // of its object, in the body
   std::vector<Carried> carried_;
-  std::vector<Carried> objects_with_ids_;  // on a path for texts: stored documents, unless the body has rank_fields
+  std::vector<Carried> objects_with_ids_;  // used only if the body has rank_fields; otherwise they are stored documents
   std::vector<std::string> rank_fields_;
 };
 

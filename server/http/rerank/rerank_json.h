@@ -32,10 +32,10 @@ enum class AnswerShape : uint8_t {
   kRankings,  // an object with "rankings", as NVIDIA NIM answers
 };
 
-// A document that the body carries, as the answer repeats it.
+// A document that the request carries, with the parts that the answer repeats.
 struct CarriedDocument {
   std::string id = {};  // JSON; "" for none
-  // The rest is empty unless the answer repeats the documents.
+  // The members below are empty unless the answer repeats the documents.
   std::string object = {};               // JSON as it was sent; "" for a text alone, and for tokens
   std::optional<std::string> text = {};  // null for tokens
 };

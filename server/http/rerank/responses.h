@@ -41,7 +41,8 @@ inline Response Error(int http_status, const absl::Status& status) {
 
 inline Response Error(const absl::Status& status) { return Error(ToHttpCode(status.code()), status); }
 
-// For errors of the services, which name a field by its gRPC path. The path is replaced by the name in the body.
+// Makes the response to an error of a service. Such an error names a field by its gRPC path, which is replaced by the
+// name in the body.
 inline Response ServiceError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatServiceError(status));
 }

@@ -23,7 +23,7 @@ bool Decode(std::string_view text, std::string* bytes) {
 
 absl::StatusOr<bool> DecodeBase64(std::string_view text, const StopCheck& stop, std::string* bytes) {
   if (text.size() <= kPieceBytes) return Decode(text, bytes);
-  std::string piece;  // without white space; it begins with the last one's part of a group of four
+  std::string piece;  // without white space; begins with the rest of the last piece, up to 3 characters
   bool padded = false;
   for (; !text.empty(); text.remove_prefix(std::min(kPieceBytes, text.size()))) {
     if (stop != nullptr) {

@@ -34,8 +34,8 @@ class BodyEvents : public JsonEvents {
   // `stop` may be null and must outlive the object.
   BodyEvents(int max_depth, const StopCheck& stop) : JsonEvents(max_depth), stop_(stop) {}
 
-  // Events of values that are neither part of a matrix nor ignored. `exact` is the number as it was sent. StartList,
-  // StartObject and Key may call the functions below.
+  // A subclass defines these functions, which are called for values that are neither part of a matrix nor ignored.
+  // `exact` is the number as it was sent. StartList, StartObject and Key may call the functions below.
   virtual bool Null() { return Refuse("null"); }
   virtual bool Bool(bool value) { return Refuse(value ? "true" : "false"); }
   virtual bool Text(std::string& value) = 0;
@@ -60,11 +60,11 @@ class BodyEvents : public JsonEvents {
   // shape and data. It has at most `max_rows` rows, which `limit_name` bounds.
   bool ReadRows(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
   bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
-  // Reads such an object when its first member `key` has already been passed to Key.
+  // Reads a matrix that is an object whose first member `key` has already been passed to Key.
   bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name, std::string_view key) {
     return ReadEncoded(matrix, max_rows, limit_name) && SelectPart(key);
   }
-  // Reads the container that has just begun to its end, to refuse it with a message that shows it.
+  // Reads to the end of the container that has just begun, and then refuses it with a message that shows it.
   bool Skip();
   // Ignores the container that has just begun.
   bool Ignore();
@@ -100,7 +100,8 @@ class BodyEvents : public JsonEvents {
   bool OnEndArray() override;
 
   void BeginMatrix(Reading reading, v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
-  // Events outside of members and of parts of a matrix: a container begins or ends, or a single value.
+  // Called while a matrix is read or a container is passed over, if a container begins or ends or a single value comes
+  // that is not part of the matrix.
   bool StartContainer();
   bool EndContainer();
   bool Scalar(std::string_view shown);

@@ -1,5 +1,5 @@
-// Keeps a text that costs time to make, for a thread that has everything else to do as well. It is internal to
-// server/http.
+// Keeps a text that costs time to make, so that the thread that makes it has time for its other work. It is internal
+// to server/http.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@ namespace maxsim::http {
 // The class is used by one thread at a time.
 class ThrottledCache {
  public:
-  // Returns the text that `make` makes, or has made. At most a tenth of the thread's time goes into that, however often
-  // it is asked: the text may be nine times as old as it takes to make.
+  // Returns the text of an earlier call, or calls `make` for a new one if the text is older than nine times what
+  // `make` took. So `make` takes at most a tenth of the thread's time, however often Get is called.
   template <typename Make>
   const std::string& Get(Make make) {
     const Clock::time_point begin = Clock::now();

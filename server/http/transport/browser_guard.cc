@@ -91,7 +91,7 @@ absl::Status BrowserGuard::Check(const Request& request) const {
   if (!request.encrypted) {
     if (absl::Status status = CheckHost(request.host); !status.ok()) return status;
   }
-  // Browsers let only pages of the same site read the answers to GET and HEAD.
+  // GET and HEAD change nothing, and browsers let only pages of the same site read the answers. So accept any origin.
   if (request.method == "GET" || request.method == "HEAD") return absl::OkStatus();
   return CheckOrigin(request.origin, request.host);
 }

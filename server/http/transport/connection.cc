@@ -83,7 +83,8 @@ void Connection::Start() {
 void Connection::Close() {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
-  // The list, or a step of the handshake, may hold the last other reference.
+  // Keep the connection until this function returns. The list of connections, or a step of the handshake, may hold
+  // the last other reference.
   const std::shared_ptr<Connection> self = shared_from_this();
   if (cancelled_ != nullptr) *cancelled_ = true;
   Error ignored;
@@ -300,7 +301,7 @@ void Connection::OnWritten(bool more_to_come) {
 
 void Connection::Linger() {
   // Closing the socket with unread bytes would reset the connection, and the client might not see the answer. So
-  // discard the bytes first.
+  // discard the bytes first, unless the server is draining.
   if (connections_.draining) return Close();
   Enter(Phase::kLingering, connections_.options().linger_timeout);
   stream_.FinishSending();

@@ -106,7 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   boost::asio::io_context& loop_;
   Stream stream_;
-  std::optional<uint64_t> handshake_step_;  // queued, running, or with its result on the way
+  std::optional<uint64_t> handshake_step_;  // number of a step that is queued, runs, or has just run
   boost::asio::steady_timer deadline_;
   Connections& connections_;
   std::optional<boost::asio::ip::address> address_;  // the peer's; nullopt if the peer had already gone

@@ -16,7 +16,8 @@ PeerKey PeerKeyOf(const boost::asio::ip::address& address) {
   }
   const boost::asio::ip::address_v6 wide = address.to_v6();
   const auto bytes = wide.to_bytes();
-  // The socket takes IPv4 and IPv6, and this client uses IPv4.
+  // An IPv4 client has an IPv4-mapped address here, because the socket takes both. Its IPv4 address is the last 4
+  // bytes.
   const size_t begin = wide.is_v4_mapped() ? 12 : 0;
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(begin), begin == 0 ? 8 : 4, key.begin());
   return key;

@@ -42,7 +42,7 @@ class Connections {
   const TransportOptions& options() const { return options_; }
   Application& application() const { return *application_; }
 
-  // Adds an idle connection. If its peer then has too many idle ones, closes the one that has been idle longest; if all
+  // Adds an idle connection. If its peer then has too many idle ones, closes the peer's longest idle one. If all
   // peers together have too many, closes the longest idle one of the peer that has most. Throws std::bad_alloc; no
   // other change of the lists allocates.
   Position Add(const PeerKey& peer, std::shared_ptr<Connection> connection);

@@ -42,11 +42,11 @@ class Stream {
   // Returns null in plain text.
   TlsSession* session() const { return session_.get(); }
 
-  // Calls `handler(Error)` once there is a byte to read, or the end.
+  // Calls `handler(Error)` once there is a byte to read, or the peer has ended the stream.
   template <typename Handler>
   void AsyncWaitRead(Handler handler) {
     if (session_ == nullptr) return socket_.async_wait(Socket::wait_read, std::move(handler));
-    // The end is for the next read to report.
+    // If the stream has ended, the wait succeeds, and the next read reports the end.
     const auto peek = [this] {
       const Result result = session_->Peek();
       return result == Result::kEnded ? Result::kDone : result;
@@ -67,7 +67,7 @@ class Stream {
     return size < 0 && (errno == EAGAIN || errno == EINTR) ? Ahead::kNothing : Ahead::kEnd;
   }
 
-  // Calls `handler(Error, size_t)` once some bytes, or the end, have been read into the buffer.
+  // Reads some bytes into the buffer, and then calls `handler(Error, size_t)`, also if the stream has ended.
   template <typename Handler>
   void AsyncReadSome(boost::asio::mutable_buffer buffer, Handler handler) {
     if (session_ == nullptr) return socket_.async_read_some(buffer, std::move(handler));

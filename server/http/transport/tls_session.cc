@@ -11,7 +11,8 @@
 
 namespace maxsim::http {
 
-// A replacement for OpenSSL's own BIO for sockets, which raises SIGPIPE if the peer has closed the connection.
+// Reads and writes the socket for OpenSSL. OpenSSL's own BIO for sockets is not used, because it raises SIGPIPE if
+// the peer has closed the connection.
 struct TlsSession::Socket {
   static BIO_METHOD* Method() {
     static BIO_METHOD* const method = [] {

@@ -46,7 +46,7 @@ class TlsSession {
   // Must be called before the socket is closed. Every later call returns kEnded.
   void Detach() { socket_ = -1; }
 
-  // Returns true if the client has shown a certificate. Call it after the handshake, which checks the certificate.
+  // Returns true if the client has shown a valid certificate. Call it after the handshake.
   bool has_client_certificate() const;
 
   // Returns why the last call ended with kEnded, for the log.

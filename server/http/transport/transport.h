@@ -96,24 +96,25 @@ struct TransportOptions {
   // `slow_body`; if there are none, the request gets 429. Must be at least max_body_bytes.
   uint64_t max_body_memory = uint64_t{256} << 20;
   // Limit on requests whose body is being received, that the application is handling, or whose answer is being sent.
-  // When it is reached, a new request replaces the one whose body has been arriving longest, if that is longer than
-  // `slow_body`, and that one's connection is closed; otherwise the new request gets 429.
+  // When the limit is reached and a new request comes, the transport closes the connection whose body has been
+  // arriving longest, if that is longer than `slow_body`; otherwise the new request gets 429.
   int max_requests = 64;
   absl::Duration slow_body = absl::Seconds(1);
   // Header whose value goes to Request::client_id; "" for none.
   std::string client_header = {};
   // Whether to read the headers traceparent and tracestate.
   bool reads_trace_headers = false;
-  // Limits on connections without such a request, per peer and in total. Beyond the limit per peer, the peer's longest
-  // idle connection is closed; beyond the total, the longest idle connection of the peer that has most. So a new
-  // connection, such as a probe's, is always served, and a peer with few connections loses none to others.
+  // Limits on idle connections, which have no request that counts towards max_requests, per peer and in total. Beyond
+  // the limit per peer, the peer's longest idle connection is closed; beyond the total, the longest idle connection
+  // of the peer that has most. So a new connection, such as a probe's, is always served, and a peer with few
+  // connections loses none to others.
   int max_idle_connections_per_peer = 256;
   int max_idle_connections = 1024;
   // TLS certificates, which must be loaded and must outlive the transport. If null, all connections are plain text.
   // With certificates, the first byte of a connection shows whether it is encrypted; the application decides which
   // requests may come in plain text.
   const TlsCertificates* certificates = nullptr;
-  // Each limits the time of a whole phase, however often bytes arrive. A connection that takes longer is closed.
+  // Each of these times limits a whole phase, however often bytes arrive. A connection that takes longer is closed.
   absl::Duration idle_timeout = absl::Seconds(60);       // until the first byte of a handshake or a request
   absl::Duration handshake_timeout = absl::Seconds(10);  // of TLS
   absl::Duration header_timeout = absl::Seconds(10);
