@@ -17,9 +17,9 @@ namespace {
 // The parts that are read are nested 5 deep at most. Members that are not read may be nested more deeply.
 constexpr int kMaxDepth = 16;
 
-// Reads the matrices of {"data": [{"index": I, "data": ROWS}, ...]}, where "embedding" may replace the inner "data"
-// and ROWS may be base64, or the matrices of [ROWS, ...]. ROWS is [[value, ...], ...]. Members that are not named
-// here are skipped.
+// Reads the matrices of an answer in one of two forms: {"data": [{"index": I, "data": ROWS}, ...]}, where "embedding"
+// may replace the inner "data" and ROWS may be base64; or [ROWS, ...]. ROWS is [[value, ...], ...]. Skips all other
+// members.
 class MatrixEvents : public JsonEvents {
  public:
   MatrixEvents(bool is_list, size_t num_texts, int32_t dim)

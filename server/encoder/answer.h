@@ -25,7 +25,7 @@ struct Answer {
 // be scored: wrong dimension, NaN, no token, wrong number of texts. Time and memory are linear in the body's size.
 absl::StatusOr<Answer> ParseAnswer(Dialect dialect, std::string_view body, size_t num_texts, int32_t dim);
 
-// ParseAnswer's part for the dialect `maxsim`, before the checks that all dialects share.
+// Parses an answer in the dialect `maxsim`. ParseAnswer calls it, and then makes the checks that all dialects share.
 absl::StatusOr<Answer> ParseTensors(std::string_view body, size_t num_texts);
 
 }  // namespace maxsim::encoder

@@ -39,7 +39,7 @@ std::string MessageIn(const json& body) {
   if (const auto error = body.find("error"); error != body.end() && error->is_object()) {
     if (std::string text = TextMember(*error, "message"); !text.empty()) return text;
   }
-  // The forms of TEI ({"error": "..."}), older vLLM ({"message": "..."}) and FastAPI ({"detail": "..."}).
+  // TEI writes {"error": "..."}, older vLLM {"message": "..."}, and FastAPI {"detail": "..."}.
   for (const char* name : {"error", "message", "detail"}) {
     if (std::string text = TextMember(body, name); !text.empty()) return text;
   }

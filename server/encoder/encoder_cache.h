@@ -42,7 +42,7 @@ class EncoderCache {
   Metrics* const metrics_;
   mutable Mutex mutex_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
-  // The keys refer to those in the entries, which do not move.
+  // The views refer to the keys in the entries. The entries do not move, so the views stay valid.
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -133,7 +133,7 @@ void HttpEncoder::Impl::OnOutcome(const CallPtr& call, HttpOutcome outcome) {
     try {
       *answer = Parse(*call, body);
     } catch (const std::exception&) {
-      // `answer` keeps the error that it was made with, so the call fails like one whose answer cannot be read.
+      // `answer` still holds its first error, so the call fails like one whose answer cannot be read.
     }
     body = {};
     asio::post(loop_, [this, call, answer] { OnAnswer(call, std::move(*answer)); });

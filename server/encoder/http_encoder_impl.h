@@ -127,7 +127,8 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   // Asks an encoder of the dialect `maxsim` for its identity (GET /info). Until it answers, texts stay queued.
   void AskWho();
 
-  // Takes over the answer of GET /info. FAILED_PRECONDITION if it is not the encoder that the configuration names.
+  // Learns the identity from the answer of GET /info. Returns FAILED_PRECONDITION if this is not the encoder that the
+  // configuration names.
   absl::Status LearnWho(const std::string& body);
 
   // Returns UNAVAILABLE if an answer comes from another encoder than before, INTERNAL if its vectors have another

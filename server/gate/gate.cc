@@ -104,8 +104,8 @@ class Gate::Impl {
         listener->socket.close(ignored);
         listener->pause.cancel();
       }
-      // Drain may remove the connection from the list. No exception may leave this loop, because StopAccepting waits
-      // for `done`.
+      // Advance `next` before Drain, which may remove the connection from the list. Let no exception leave this loop,
+      // because StopAccepting waits for `done`.
       for (auto next = connections_.waiting.begin(); next != connections_.waiting.end();) {
         const std::shared_ptr<WaitingConnection> connection = *next++;
         try {
@@ -300,8 +300,8 @@ class Gate::Impl {
     });
   }
 
-  // Limits how often a full gate sweeps. A sweep needs a system call per connection of gRPC, and during a flood not
-  // every new connection may cause one.
+  // Limits how often a full gate sweeps. A sweep needs a system call for each connection that gRPC has, so during a
+  // flood not every new connection may cause a sweep.
   void SweepOnDemand() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_sweep_) return;

@@ -46,12 +46,14 @@ class AnsweringCall : public UnaryCall {
     const absl::Status status = Guarded([&] {
       if (!response.ok()) return response.status();
       *response_ = ToBuffer(*response);
-      // The answer counts until gRPC has released the call, and with it the answer's memory.
+      // The answer counts towards the budget of unread answers until gRPC has released the call, and with it the
+      // answer.
       account_.Add(response_->Length());
       return absl::OkStatus();
     });
     AddTrailers(status, *context_);
-    // For an answer larger than kSentAtOnceBytes, only OnDone knows whether the client got it.
+    // If the answer is larger than kSentAtOnceBytes, only OnDone knows whether the client got it, and writes the
+    // record.
     if (status.ok() && response_->Length() > kSentAtOnceBytes) {
       record_.EndTime();
     } else {
@@ -61,7 +63,8 @@ class AnsweringCall : public UnaryCall {
   }
 
  private:
-  // Returns OK, unless gRPC ended the call before the client had the answer: then the status that the client got.
+  // Returns OK unless gRPC ended the call before the client had the answer. In that case, returns the status that the
+  // client got instead.
   absl::Status CheckClient() const {
     if (absl::Status ended = account_.ended(); !ended.ok()) return ended;
     if (!cancelled_->load(std::memory_order_relaxed)) return absl::OkStatus();

@@ -21,7 +21,8 @@ namespace {
 using Clock = StopSignal::Clock;
 using service::Worker;
 
-// A client gives up when its deadline passes by its own clock, which is slightly before the server's clock says so.
+// If a client's call is cancelled within this time before its deadline, the reason is taken to be the deadline: the
+// client's own clock says a little earlier than the server's that the deadline has passed.
 constexpr std::chrono::milliseconds kDeadlineSlack{100};
 
 Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {

@@ -39,7 +39,7 @@ class GrpcAdmin : public RawAdmin {
   // Until this is called, changes of collections fail with UNAVAILABLE, so that no client can take the name of a
   // configured collection before it is loaded.
   void AcceptChanges() { accepts_changes_ = true; }
-  // Returns UNAVAILABLE until then.
+  // Returns UNAVAILABLE until AcceptChanges is called.
   absl::Status CheckAccepted() const;
 
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
@@ -59,7 +59,7 @@ class GrpcAdmin : public RawAdmin {
                                                grpc::ByteBuffer* response) override;
 
  private:
-  // Carries out a call, until its context is stopped.
+  // Carries out a call. It ends soon once the context's `stop` is stopped.
   template <typename Request, typename Response>
   using Work = absl::AnyInvocable<absl::Status(const Request&, Response&, const service::ChangeContext&)>;
 

@@ -63,7 +63,7 @@ tracing::RemoteParent ParentOf(const tracing::Tracer* tracer, const grpc::Callba
     }
     parent = tracing::ReadParent({traceparent.data(), traceparent.size()}, state);
     return absl::OkStatus();
-  }).IgnoreError();  // A call without memory for its trace goes on without it.
+  }).IgnoreError();  // If memory for the parent runs out, the call goes on without a trace.
   return parent;
 }
 

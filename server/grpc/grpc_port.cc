@@ -27,14 +27,14 @@ constexpr int kMinPingIntervalMs = 10'000;
 
 constexpr uint64_t kLeastMemoryBytes = uint64_t{512} << 20;
 
-// gRPC takes times as int milliseconds. No key allows a time that exceeds INT_MAX.
+// Converts a time to gRPC's int milliseconds. No configuration key allows a time that exceeds INT_MAX milliseconds.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
 }
 
 void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
-  // Nothing else limits a message whose announced length is too large, because gRPC checks the length only after it
-  // has received the whole message.
+  // Limit the memory that gRPC takes for messages, because gRPC checks the length of a message only after it has
+  // received the whole message, even if the message announces a length that is too large.
   grpc::ResourceQuota quota("maxsimd");
   quota.Resize(config.grpc.max_memory_bytes > 0 ? config.grpc.max_memory_bytes
                                                 : std::max(kLeastMemoryBytes, 4 * config.limits.max_request_bytes));
@@ -168,7 +168,8 @@ void GrpcPort::HandOver(gate::OwnedFd fd, std::string_view bytes, bool tls) {
 
 void GrpcPort::CountRefusedCall(std::string_view path, const absl::Status& status) {
   if (dependencies_.metrics == nullptr) return;
-  // "/package.Service/Method" is either one of this server's methods, or any text that a client made up.
+  // A client may send any path. Count the call only if the path is "/package.Service/Method" of a method of this
+  // server, because each name becomes a label of the metrics.
   std::string name(path.substr(std::min<size_t>(path.size(), 1)));
   std::replace(name.begin(), name.end(), '/', '.');
   const google::protobuf::MethodDescriptor* const method =

@@ -145,7 +145,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  private:
   struct WaitingAnswer {
     grpc::ByteBuffer message;
-    // Written once it is known whether the client got the answer. Null if there is no record, or if it was written.
+    // The record is written when it is known whether the client got the answer. Null if written, or if there is none.
     std::unique_ptr<service::CallRecord> record;
   };
   // A list, because splitting a list allocates nothing, and because an answer that gRPC is reading must stay at its
@@ -265,8 +265,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Answers answer;
     try {
       answer.push_back({message, nullptr});
-      // The answer is added to the budget before it can be written and removed. The mutex is not held, because the
-      // budget may cancel this call.
+      // Add the answer to the budget before it can be written, because its bytes are removed from the budget after
+      // that. Do not hold the mutex, because the budget may cancel this call.
       account_.Add(bytes);
     } catch (const std::bad_alloc&) {
       if (record != nullptr) record->Write(NoMemory());
@@ -276,7 +276,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     {
       MutexLock lock(&mutex_);
       if (!finished_ && !broken_) {
-        // The record is written before the answer is sent, because a client that has its answer may then look at the
+        // Write the record before the answer is sent, because a client that has its answer may then look at the
         // metrics.
         if (answers_.empty() && bytes <= kSentAtOnceBytes) WriteRecords(answer, /*is_sent=*/true);
         answers_.splice(answers_.end(), answer);
@@ -370,13 +370,13 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   AnswerBudget::Account account_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<RerankStreamCall> self_;  // set before the first operation, cleared by OnDone
-  grpc::ByteBuffer message_;                // belongs to the one read at a time, and to its handling
+  grpc::ByteBuffer message_;                // of the read in progress, or of the request that is handled
 
   Mutex mutex_;
   Answers answers_ ABSL_GUARDED_BY(mutex_);            // the front one is being written while writing_
   uint64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of answers_
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;          // requests that were read and whose answers are not written yet
-  int starting_ ABSL_GUARDED_BY(mutex_) = 0;           // threads between deciding on an operation and having started it
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;           // threads that are about to start an operation
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;       // a read is under way, or what it read is being handled
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;  // the client has closed its side

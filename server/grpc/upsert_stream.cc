@@ -169,9 +169,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         });
   }
 
-  // From now on the request no longer needs message_. Only the first call per attempt counts. The acknowledgement may
-  // come before the report that the request was handed over, and when that report comes, message_ may already hold
-  // the next request.
+  // Called when the request in message_ was handed over, and when it was acknowledged, in either order. Only the
+  // first of these calls has an effect: at the second, message_ may already hold the next request.
   bool EndHandling(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(attempt.is_over, true)) return false;
     handling_ = false;
@@ -342,18 +341,18 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   service::CallTracker::Call call_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<UpsertStreamCall> self_;  // set before the first operation, cleared by OnDone
-  grpc::ByteBuffer message_;                // belongs to the one read at a time, and to the handling of what it read
+  grpc::ByteBuffer message_;                // of the read in progress, or of the request that is handled
 
   Mutex mutex_;
   v1::UpsertStreamResponse answer_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_requests_ ABSL_GUARDED_BY(mutex_) = 0;  // that were read
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // requests that were offered, and are neither written nor refused
-  int starting_ ABSL_GUARDED_BY(mutex_) = 0;   // threads between deciding on an operation and having started it
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;   // threads that are about to start an operation
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool handling_ ABSL_GUARDED_BY(mutex_) = false;               // message_ holds a request that was not handed over yet
   std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);  // set while a request waits for room
   absl::Time arrival_ ABSL_GUARDED_BY(mutex_);                  // of the request in message_
-  std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // see arrival_
+  std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // since when that request waits for room
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;                  // the client has closed its side
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);   // why no more is read

@@ -80,9 +80,9 @@ class Metrics {
     uint64_t token_pairs = 0;
     double copy_seconds = 0;
     double kernel_seconds = 0;
-    int64_t streamed_bytes = 0;  // of documents that are not in its memory
-    int64_t cache_hits = 0;      // listed documents outside of its memory that were in its cache
-    int64_t cache_misses = 0;    // listed documents outside of its memory that were not in its cache
+    int64_t streamed_bytes = 0;  // of documents that are not in the device's memory
+    int64_t cache_hits = 0;      // listed documents outside of the device's memory that were in its cache
+    int64_t cache_misses = 0;    // listed documents outside of the device's memory that were not in its cache
   };
   void ObserveDevice(int device, const DeviceBatch& batch);
   // Sets a device's state. Its series exist from the first call on.
@@ -166,7 +166,7 @@ class Metrics {
  private:
   struct Families;
   std::unique_ptr<Families> families_;
-  // Their series are in the registry of the families.
+  // These must be destroyed before families_, whose registry holds their series.
   std::unique_ptr<LiveMetrics> live_;
   std::unique_ptr<ClusterMetrics> cluster_;
   std::unique_ptr<ScanMetrics> scans_;

@@ -191,7 +191,8 @@ struct Metrics::Families {
 
   DeviceSeries& SeriesOfDevice(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     DeviceSeries& series = devices[device];
-    // The last member is null if memory ran out in an earlier call. Add returns an existing series as it is.
+    // The last member is null at the first call, and if memory ran out in an earlier one. Then make all series: Add
+    // returns a series that exists already as it is.
     if (series.cache_misses != nullptr) return series;
     const prometheus::Labels labels = {{"device", absl::StrCat(device)}};
     series.up = &device_up.Add(labels);

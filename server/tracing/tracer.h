@@ -42,7 +42,7 @@ class Tracer {
 
   const std::unique_ptr<SpanSink> sink_;
   const bool samples_all_;
-  const uint64_t sample_below_;  // the lower half of the ids of traces that are chosen
+  const uint64_t sample_below_;  // a trace is recorded if the lower half of its id is less than this
 };
 
 }  // namespace maxsim::tracing

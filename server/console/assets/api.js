@@ -9,7 +9,7 @@ export class ApiError extends Error {
   }
 }
 
-// An int64 id may be larger than a number can hold exactly. Its digits are then kept as a text.
+// An int64 id may be larger than a JavaScript number can hold exactly. Such an id becomes a text with its digits.
 function exactIds(key, value, context) {
   if (key === "id" && typeof value === "number" && !Number.isSafeInteger(value) && context?.source !== undefined) {
     return context.source;
@@ -17,7 +17,8 @@ function exactIds(key, value, context) {
   return value;
 }
 
-// Returns an id of a collection whose ids are 64-bit integers as JSON.stringify writes it with all its digits.
+// Takes the id of a document in a collection whose ids are 64-bit integers. Returns a value that JSON.stringify
+// writes as a number with all its digits.
 export function integerId(id) {
   const number = Number(id);
   if (Number.isSafeInteger(number) || JSON.rawJSON === undefined || !/^-?[1-9]\d*$/.test(id)) {
@@ -44,12 +45,13 @@ async function call(path, options) {
     throw new ApiError(response.status, "UNKNOWN", text.trim() || `HTTP status ${response.status}`);
   }
   if (response.ok) return body;
-  // An answer without an error object comes from something between here and the server.
+  // If the answer has no error object, it comes from a proxy and not from the server.
   const error = body?.error ?? {};
   throw new ApiError(response.status, error.code ?? "UNKNOWN", error.message ?? `HTTP status ${response.status}`);
 }
 
-// Set when the dialog was cancelled: from then on the page's own calls fail, and only a person's action opens it again.
+// True after a person has cancelled the dialog for the token. From then on, the calls that the page makes by itself
+// fail without a dialog. The next call that a person causes opens it again.
 let declined = false;
 
 async function callWithToken(path, options, is_own) {
@@ -59,7 +61,7 @@ async function callWithToken(path, options, is_own) {
       return await call(path, options);
     } catch (error) {
       if (error.status !== 401) throw error;
-      // A token may have been entered while this call was on its way.
+      // If a person has entered another token while this call was on its way, repeat the call with that token.
       if (token() !== used) continue;
       if (is_own && declined) throw error;
       refuseToken(used);
@@ -69,7 +71,7 @@ async function callWithToken(path, options, is_own) {
   }
 }
 
-// For what the page asks by itself, now and again.
+// Makes a call that the page makes by itself, again and again.
 export function get(path) {
   return callWithToken(path, { method: "GET" }, true);
 }

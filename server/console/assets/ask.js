@@ -1,4 +1,4 @@
-// The question: a text if the server has an encoder, else a recorded question.
+// The form for a question. The question is a text if the server has an encoder, else one of the recorded questions.
 import { integerId, post } from "./api.js";
 import { byId, h, isTouch } from "./dom.js";
 import { count, duration, plural, score as scoreText } from "./format.js";
@@ -98,7 +98,8 @@ export function setCollections(list, serverEncoder) {
   refreshForm();
 }
 
-// The ids of the field, in the type of the collection's.
+// Returns the ids in the field of candidates, as integers if the collection has integers, or "*" if the field is
+// empty.
 function candidates(collection) {
   const lines = byId("candidates").value.split("\n").map((line) => line.trim());
   const ids = lines.filter((line) => line !== "");
@@ -110,7 +111,7 @@ function filterText() {
   return byId("filter-field").hidden ? "" : byId("filter").value.trim();
 }
 
-// Returns {model, id_type, filter, query, tokens, text}, or null where there is nothing to ask.
+// Returns {model, id_type, filter, query, tokens, text}, or null if the form has no question.
 function question(collection) {
   const recorded = questionsOf(collection.dim)[Number(byId("recorded").value)];
   const text = byId("text").value.trim();

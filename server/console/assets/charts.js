@@ -18,8 +18,8 @@ function isKnown(value) {
 
 // A chart of series over the samples' times. It is made once and given new values by update().
 export class Chart {
-  // `name` is the caption; `format` writes a value; `series` are the names of one or two lines. The axis ends at
-  // `top`, or without one at the largest value.
+  // `name` is the caption; `format` writes a value; `series` are the names of one or two lines. The vertical axis
+  // ends at `top` or, if that is not given, at the largest value.
   constructor(name, format, series, top) {
     this.name = name;
     this.format = format;
@@ -89,9 +89,9 @@ export class Chart {
     return WIDTH * (1 - age / this.span);
   }
 
-  // Returns SVG path data: `line` joins neighbouring samples, `gap` joins the values on both sides of samples without
-  // one, and `dots` marks values that have no neighbour. All three are needed for percentiles of a server with few
-  // requests: most samples have none.
+  // Returns SVG path data: `line` joins neighbouring samples, `gap` joins the values before and after samples that
+  // have no value, and `dots` marks values that have no neighbour. All three are needed for percentiles of a server
+  // with few requests, where most samples have no value.
   paths(column) {
     const paths = { line: "", gap: "", dots: "" };
     let before = null;
@@ -108,7 +108,7 @@ export class Chart {
     return paths;
   }
 
-  // The ends of the time axis and its middle, each with a label.
+  // Draws the time axis, with a tick and a label at both ends and in the middle.
   drawAxis() {
     const ages = [];
     for (let age = this.span; age >= 0; age -= TICKS_S) ages.push(age);

@@ -14,8 +14,8 @@ function tierText(tier) {
 // The time and the value of the last reading of each collection's sequence. Two readings give a rate.
 const readings = new Map();
 
-// The writes a second of a live collection since the reading before; undefined at the first one, and for a log that
-// was begun anew.
+// Returns the writes per second of a live collection since its previous reading. Returns undefined at the first
+// reading, and for a log that was begun anew.
 function writeRate(name, sequence, now_ms) {
   const before = readings.get(name);
   readings.set(name, { sequence, now_ms });

@@ -8,7 +8,7 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) {
       element.addEventListener(name.slice(2), value);
     } else if (name.startsWith("--")) {
-      // The policy forbids style attributes; a property that a script sets is none.
+      // The page's security policy forbids style attributes, but a script may set properties.
       element.style.setProperty(name, value);
     } else {
       element.setAttribute(name, value === true ? "" : value);

@@ -33,7 +33,7 @@ function names(given, size, kind) {
   return Array.from({ length: size }, (_, idx) => `${kind}${idx + 1}`);
 }
 
-// The document's tokens as running text: WordPiece's "##" and SentencePiece's "▁" say where words begin.
+// Returns the document's tokens as running text. WordPiece's "##" and SentencePiece's "▁" say where words begin.
 function runningText(tokens) {
   const marked = tokens.some((token) => token.startsWith("▁"));
   return tokens.map((token) => {
@@ -89,7 +89,7 @@ class HeatMap {
     return parts;
   }
 
-  // Shows that the map continues to the right, as long as it does.
+  // Makes a hint to scroll the map sideways, which is shown while the map is wider than the space that it has.
   scrollHint(map) {
     const hint = h("p", { class: "note scroll-hint", hidden: true });
     new ResizeObserver(() => {

@@ -63,7 +63,7 @@ function ages(stats) {
   return result;
 }
 
-// A row a minute, of the newest sample of each.
+// Makes a table with a row for each minute, which shows the newest sample of that minute.
 function table(list, times) {
   const minutes = [];
   times.forEach((time, idx) => {

@@ -45,7 +45,7 @@ async function updateCollections() {
 
 async function updateStats() {
   showStats(await get("/v1/stats"));
-  // Readiness is asked for as a load balancer asks; a server that drains answers its last requests all the same.
+  // Ask for readiness as a load balancer does. A server that is draining still answers /v1/stats, but is not ready.
   const ready = await fetch("/readyz", { cache: "no-store" });
   setState(ready.ok ? "good" : "bad", ready.ok ? "ready" : (await ready.text()).trim());
 }

@@ -40,7 +40,7 @@ export function loadQuestions(text) {
   questions = loaded;
 }
 
-// Returns the questions whose vectors a collection of this dimension can be asked with.
+// Returns the recorded questions whose vectors have this dimension.
 export function questionsOf(dim) {
   return questions.filter((question) => question.query.shape[1] === dim);
 }

@@ -1,4 +1,4 @@
-// Ranked documents, each with its score and, when it is asked for, the heat map of why.
+// Shows ranked documents, each with its score and, on request, the heat map that explains the score.
 import { integerId, post } from "./api.js";
 import { h } from "./dom.js";
 import { score as scoreText } from "./format.js";
@@ -13,7 +13,7 @@ function firstText(payload, members) {
   return member === undefined ? null : { member, text: payload[member] };
 }
 
-// The short members of a payload other than the title and the text.
+// Returns the short members of a payload, without its title, its text, its id and members that are objects or lists.
 function otherFields(payload, taken) {
   const fields = [];
   for (const [name, value] of Object.entries(payload)) {
@@ -73,7 +73,7 @@ class Result {
     );
   }
 
-  // A screen reader hears the document's name too: every result has such a button.
+  // Every result has such a button. So the text for screen readers includes the document's name.
   nameButton(open) {
     const rest = open ? ` why ${this.name} has rank ${this.rank}` : ` does ${this.name} have rank ${this.rank}`;
     this.button.replaceChildren(open ? "Hide" : "Why", h("span", { class: "visually-hidden" }, rest));

@@ -1,4 +1,4 @@
-// The bar of where an answer's time went.
+// The bar that shows where the time of an answer went.
 import { h } from "./dom.js";
 import { duration } from "./format.js";
 

@@ -15,8 +15,7 @@ void AnswerBudget::ListAccount(Account& account) {
   if (account.idx_ != kNotListed) return;
   accounts_.push_back(&account);
   account.idx_ = accounts_.size() - 1;
-  // Answers are counted per address. A client could choose a new name for each call, so that each call would count as
-  // another client's.
+  // Count answers per address and not per client name, because a client could choose a new name for each call.
   account.peer_ = service::ClientOf("", account.context_->peer());
 }
 

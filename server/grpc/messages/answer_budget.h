@@ -50,7 +50,8 @@ class AnswerBudget {
     friend class AnswerBudget;
     AnswerBudget* const budget_;
     grpc::CallbackServerContext* const context_;
-    // The budget's mutex_ guards what follows; clang cannot tell that every account's budget_ is the same one.
+    // The budget's mutex_ guards the members below. They have no annotation, because clang's analysis cannot tell
+    // that every account's budget_ is the same one.
     uint64_t bytes_ = 0;
     uint64_t peer_ = 0;         // the client's address, once listed
     size_t idx_ = kNotListed;   // in accounts_

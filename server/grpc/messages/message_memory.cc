@@ -20,8 +20,8 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::io::CodedInputStream;
 
-// A message up to this size is not checked. The field that grows most in parsing is an empty submessage, from 2 bytes
-// to about 100.
+// A message up to this size is not checked, because it cannot take much memory. The field that grows most in parsing
+// is an empty submessage, from 2 bytes to about 100.
 constexpr size_t kUncheckedBytes = size_t{1} << 20;
 
 // The overhead of an allocation.
