@@ -161,7 +161,7 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
   Mutex mutex_;
   Clock::time_point last_request_ ABSL_GUARDED_BY(mutex_) = Clock::now();
   std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);  // how the stream ends, once that is known
-  int starting_ ABSL_GUARDED_BY(mutex_) = 0;  // threads that are about to start an operation
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;                 // threads that are about to start an operation
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
