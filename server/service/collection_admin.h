@@ -50,15 +50,16 @@ class CollectionAdmin : public CollectionApi {
                                                      const ChangeContext& context) override;
 
   // Loads the collections that clients have created under the allowed roots, except those whose names are already
-  // known. A collection that cannot be loaded is logged, and stays in List with its error.
+  // known. A collection that cannot be loaded is logged. It also stays in List with its error, unless its folder is
+  // not there.
   void LoadCreated();
 
   // Compacts a live collection. Sets `changed`, which must not be null, to whether there was anything to compact.
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                              const ChangeContext& context) override;
 
-  // Copies a live collection to a new folder, whose path must satisfy the rules of CreateForClient. Returns the last
-  // sequence that the copy holds.
+  // Copies a live collection to a new folder, whose parent must lie under an allowed root as in CreateForClient.
+  // Returns the last sequence that the copy holds.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const ChangeContext& context) override;
 
@@ -89,7 +90,7 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> LoadCounted(const std::string& name, const Allowed& from,
                                                  store::Residency residency, store::Replication replication, bool live,
                                                  const StopSignal* stop);
-  // Loads a collection that a client named. If that fails, forgets the name again.
+  // Loads a collection that a client named. If that fails, forgets the name, unless it was known before.
   absl::StatusOr<v1::CollectionInfo> LoadNamed(const std::string& name, const Allowed& from, store::Residency residency,
                                                bool replicate, bool live, const StopSignal* stop);
   // Returns the allowed root that `resolved` lies under, or nullopt if there is none. Both paths are without symbolic

@@ -47,8 +47,8 @@ class DocumentService : public DocumentApiBase {
   void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
   // With return_tokens, it may block while it reads files and devices, and returns RESOURCE_EXHAUSTED with RetryInfo
-  // while too many calls do so. INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes. A
-  // document's version is that of the last write of its id, which may come after the answer's sequence.
+  // while too many calls do so. INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes.
+  // UNAVAILABLE with RetryInfo if documents are replaced faster than they are read with their versions.
   void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override;
   // Does the work of Get without recording the call.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);

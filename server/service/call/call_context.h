@@ -23,8 +23,9 @@ struct CallContext {
   std::shared_ptr<std::atomic<bool>> cancelled = {};  // may be null
   bool may_be_held_up = false;                        // a short request may be scored on the calling thread
   tracing::Span span = {};                            // of the call; the service ends it
-  // If null, the service counts the call and ends its span before it answers. Otherwise the port does both after the
-  // answer (call_record.h). Valid until the answer is given.
+  // If null, the service counts the call and ends its span before it answers. Otherwise the service fills the record,
+  // and the port writes it once the port knows which status the client gets (call_record.h). Valid until the answer
+  // is given.
   CallRecord* record = nullptr;
 };
 

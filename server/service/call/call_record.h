@@ -20,7 +20,7 @@ namespace maxsim::service {
 
 class RequestLog;
 
-// Everything known about a call except how it ended.
+// Everything that is recorded about a call, except the status that the client gets.
 struct FinishedCall {
   Metrics* metrics = nullptr;
   std::string_view method;  // name in the metrics; a string literal

@@ -32,7 +32,7 @@ class CallTracker {
     const bool began_before_drain_;
   };
 
-  // From now on, WaitForEarlierCalls distinguishes the calls that are in progress now from those that come later.
+  // Begins the drain. WaitForEarlierCalls will wait for the calls that are in progress now, and not for later ones.
   void BeginDrain();
 
   // Waits, for at most `limit`, until the calls that were in progress at BeginDrain have ended. Returns how many of

@@ -24,7 +24,7 @@ struct RequestLimits {
   // The maximum size of one answer: payloads, ids, unknown ids, alignments. No message can exceed 2 GiB.
   uint64_t max_answer_bytes = uint64_t{64} << 20;
 
-  // Refuses writes of documents with a lossy token (collection::QuantizationLoss) to collections in i8.
+  // Whether to refuse writes of documents with a lossy token (collection::QuantizationLoss) to collections in i8.
   bool refuse_lossy_tokens = false;
 
   // These limits have no keys of their own: they follow from the engine's executor.

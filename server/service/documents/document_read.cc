@@ -23,8 +23,8 @@ absl::Status TooLarge(int num_documents, uint64_t num_bytes, const RequestLimits
       {limits.max_answer_bytes, num_bytes, "limits.max_answer_bytes"});
 }
 
-// Adds those documents of the ids that the collection holds. `get` returns the id of an element of the list.
-// `add_missing` notes an id that the collection does not hold.
+// Adds the documents with these ids to `reader`. `get` returns the id of an element of `ids`. Calls `add_missing` for
+// each id that the collection does not hold.
 template <typename Element, typename Get, typename AddMissing>
 absl::Status ReadAll(absl::Span<const Element> ids, const store::Collection& collection, const RequestLimits& limits,
                      DocumentReader& reader, Get get, AddMissing add_missing) {

@@ -60,7 +60,8 @@ absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits);
 // INVALID_ARGUMENT when the message of the whole answer would be larger than limits.max_answer_bytes.
 absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result, const RequestLimits& limits);
 
-// `result` is the job's, or empty if there was no job. Fills in all timings but total_us.
+// `result` is the job's, or empty if there was no job. Fills in all timings but encode_us and total_us, which
+// RerankCall::Finish sets.
 v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result);
 
 }  // namespace maxsim::service

@@ -44,13 +44,13 @@ std::shared_ptr<const engine::CandidateSet> NarrowCandidates(
     const engine::CandidateSet& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching);
 
-// Checks listed ids as ResolveCandidates does, but not whether the collection holds them: checks that they are of the
-// kind `held`, their number, and the length of each. Returns OK for candidates that are not listed ids.
+// Checks listed ids as ResolveCandidates does, except whether the collection holds them: that they are of the kind
+// `held`, how many there are, and how long each string is. Returns OK for candidates that are not listed ids.
 absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,
                             const RequestLimits& limits, FieldPath path);
 
-// Returns NOT_FOUND for a list with unknown ids under MISSING_POLICY_FAIL; `first` is the first unknown id as the
-// message shows it.
+// Returns the error NOT_FOUND for a list of which `num_missing` ids are unknown, under MISSING_POLICY_FAIL. `first`
+// is the first unknown id as the message shows it.
 absl::Status UnknownIds(size_t num_missing, size_t num_ids, std::string_view first, FieldPath path);
 
 }  // namespace maxsim::service

@@ -13,8 +13,8 @@
 namespace maxsim::service {
 
 // Checks the options as far as possible without the collection. INVALID_ARGUMENT for `documents` below `num_ranked`;
-// for a budget below `documents`, above kMaxScanResults, or without require_proof. `num_ranked` is Page::num_ranked of
-// the request's page.
+// for a budget below `documents`, above kMaxScanResults, or without require_proof. `num_ranked` is the number of best
+// documents that the request needs: Page::num_ranked x GroupSizeOf.
 absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_ranked);
 
 // Estimates the bytes of this many documents' embeddings, from the collection's mean length. Nullopt if any shard is

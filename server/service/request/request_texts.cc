@@ -64,8 +64,8 @@ int64_t NumBlankTexts(const v1::InlineDocuments& list) {
   return std::count_if(list.texts().begin(), list.texts().end(), [](const std::string& text) { return IsBlank(text); });
 }
 
-// A blank document becomes a vector. Its dimension is `dim` or, if the encoder is not needed for the request, that of
-// the first query. Returns INVALID_ARGUMENT if these vectors take more than kMaxBlankBytes.
+// Returns INVALID_ARGUMENT if the vectors of the request's blank documents would take more than kMaxBlankBytes. They
+// have `dim` dimensions or, if the encoder gets no text, those of the first query. Counts the larger of the two.
 absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
   int64_t num_blank = NumBlankTexts(request.candidates().inline_documents());
   for (const v1::Query& query : request.queries()) num_blank += NumBlankTexts(query.candidates().inline_documents());

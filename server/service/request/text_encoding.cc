@@ -33,7 +33,8 @@ using encoder::TextKind;
 // The number of threads that validate and convert requests after their texts have been encoded.
 constexpr size_t kNumThreads = 2;
 
-// This is longer than an encoder may take, and short enough that adding it to a time does not overflow.
+// The longest time that Stop waits. It is longer than an encoder may take, and short enough that adding it to a time
+// does not overflow.
 constexpr absl::Duration kMaxStopTime = absl::Hours(24);
 
 // The retry delay for a request that was refused because too many requests wait for the encoder.
@@ -61,7 +62,7 @@ struct TextEncoding::Pending {
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
-  // Each of these two is written by one thread of the encoder. Both are read only after num_parts has become 0.
+  // Each of these two is written by one thread. Both are read only after num_parts has become 0.
   absl::StatusOr<std::vector<EncodedText>> queries = NoMemory();
   absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
 };

@@ -41,7 +41,7 @@ struct EncodedTexts {
   std::vector<encoder::EncodedText> documents;
 };
 
-// The facts about a collection that the encoding of texts needs, when texts are to be scored against it.
+// The facts about a collection that say whether the vectors of an encoder may be scored against it.
 struct TextTarget {
   std::string name;
   int32_t dim = 0;
