@@ -198,8 +198,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return absl::CancelledError("the client cancelled the stream");
   }
 
-  // Writes the records of answers. `is_sent` says whether the client got these answers. Runs on gRPC's threads, so it
-  // must not throw.
+  // Writes the records of answers. `is_sent` says whether the client got these answers. Runs on threads of gRPC and
+  // of the scheduler, so it must not throw.
   void WriteRecords(const Answers& answers, bool is_sent) const {
     const absl::Status status = is_sent ? absl::OkStatus() : Guarded([&] { return WhyEnded(); });
     for (const WaitingAnswer& answer : answers) {

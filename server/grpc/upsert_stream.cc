@@ -169,8 +169,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         });
   }
 
-  // Called when the request in message_ was handed over, and when it was acknowledged, in either order. Only the
-  // first of these calls has an effect: at the second, message_ may already hold the next request.
+  // Called when the request in message_ was handed over, acknowledged or refused. Only the first call for an attempt
+  // has an effect and returns true: at a later call, message_ may already hold the next request.
   bool EndHandling(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(attempt.is_over, true)) return false;
     handling_ = false;

@@ -126,8 +126,8 @@ class HttpServer::Impl final : private Application {
   }
 
  private:
-  // Returns the name that the metrics give to a call. A call is a request that has a body, needs a token, and counts
-  // towards http.max_concurrent_requests. Returns null for any other request.
+  // Returns the name that the metrics give to a call: a rerank, explain or document call, or a change of a
+  // collection. Calls count towards http.max_concurrent_requests. Returns null for any other request.
   const char* CallOf(const Request& request) const {
     if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return MethodOf(*call);
     if (const std::optional<CollectionCall> call = collection_calls_.CallOf(request)) return MethodOf(*call);

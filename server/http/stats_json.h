@@ -4,11 +4,12 @@
 //   {"version": ..., "commit": ..., "interval_s": 5, "age_s": A, "seconds": [...],
 //    "requests": {"OK": [...], CODE: [...]}, "rejections": {REASON: [...]}, "p50_us": [...], "p99_us": [...],
 //    "batch_queries": [...], "queue_jobs": [...], "encoder_calls": [...], "encoder_cache_hit_ratio": [...],
+//    "writes": {OUTCOME: [...]}, "write_p50_us": [...], "write_p99_us": [...],
 //    "devices": [{"number": N, "backend": ..., "name": ..., "up": true, "memory_bytes": B, "free_bytes": B,
 //                 "collection_bytes": B, "budget_bytes": B, "busy": [...]}, ...]}
 //
-// Requests, rejections and calls are numbers per second. "age_s" is the time since the newest sample ended. Codes and
-// reasons that did not occur are left out, and so is "budget_bytes" if no budget is set.
+// Requests, rejections, writes and calls are numbers per second. "age_s" is the time since the newest sample ended.
+// Codes, reasons and outcomes that did not occur are left out, and so is "budget_bytes" if no budget is set.
 #pragma once
 
 #include <string>

@@ -10,8 +10,8 @@
 
 namespace maxsim::http {
 
-// Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}. For an upsert with texts, add
-// "usage": {"total_tokens": N}, the number of token vectors that the encoder made.
+// Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}. For an upsert, add "usage":
+// {"total_tokens": N}, the number of token vectors that the encoder made.
 std::string FormatWrites(const v1::UpsertResponse& response);
 std::string FormatWrites(const v1::DeleteResponse& response);
 

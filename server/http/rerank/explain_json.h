@@ -4,7 +4,8 @@
 //   {"model": COLLECTION, "query": as in /v1/rerank, "id": ID, "query_weights": [...], "request_id": "..."}
 //
 //   {"id": ID, "model": COLLECTION, "generation": G, "score": S, "query_tokens": ["...", ...],
-//    "document_tokens": ["...", ...], "similarities": [[...], ...]}
+//    "query_truncated": true (if the encoder cut the query), "document_tokens": ["...", ...],
+//    "similarities": [[...], ...]}
 //
 // "similarities" has a row for each token of the query and a column for each of the document. Each list of tokens is
 // present only if the tokens' texts are known.

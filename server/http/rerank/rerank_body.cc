@@ -32,7 +32,8 @@ bool RerankEvents::Key(std::string& key) {
   return Wrong(Cat("query.", Printable(key, kLongestQuote)), "is not a member beside the text before it");
 }
 
-// Returns false if this member appears twice, or if the body has no member of this name.
+// Notes which member the next value belongs to. Refuses a member that appears twice, and a name that is not of a
+// member.
 bool RerankEvents::SelectMember(const std::string& key) {
   const auto* const known = std::find_if(kMemberNames.begin(), kMemberNames.end(),
                                          [&](const MemberName& candidate) { return candidate.name == key; });

@@ -1,16 +1,16 @@
-// Reads the body of a rerank call into the wire contract's message.
+// Reads the body of a rerank call into a RerankRequest.
 //
 //   {"model": COLLECTION, "query": TEXT | MATRIX, "documents": [DOCUMENT, ...] | "*", "top_n": N,
 //    "return_documents": true, "return_alignments": true, "payload_fields": [NAME, ...], "normalize": true,
 //    "query_weights": [...], "offset": N, "min_score": S, "group_by": FIELD, "group_size": N,
-//    "request_id": "...",
+//    "filter": TEXT | {...}, "min_sequence": N, "request_id": "...",
 //    "refinement": {"documents": N, "budget": N, "require_proof": true}}
 //
-// A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is the
-// id of a stored one (a text or an integer), a text (under the paths that say so), or an object: {"id": ID}, {"text":
-// TEXT} or {"tokens": MATRIX}. An object with a text or tokens may have any other members. Clients of other services
-// may use those services' names for members; some of these are ignored (rerank_members.h). A member that is null counts
-// as absent.
+// A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is
+// the id of a stored one (a text or an integer), a text (under the paths that say so), or an object: {"id": ID},
+// {"text": TEXT} or {"tokens": MATRIX}. An object with a text or tokens may have any other members. Clients of other
+// services may use those services' names for members; some of these are ignored (rerank_members.h). A member that is
+// null counts as absent.
 #pragma once
 
 #include <string>

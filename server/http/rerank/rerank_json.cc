@@ -89,7 +89,7 @@ std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, in
   return text;
 }
 
-// The text of an answer. After `stop` has reported an end, nothing more is added to it.
+// The text of an answer. After `stop` has returned an error, Add does nothing, and Finish returns the error.
 class AnswerText {
  public:
   explicit AnswerText(const StopCheck& stop) : stop_(stop) {}

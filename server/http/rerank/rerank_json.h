@@ -1,12 +1,12 @@
 // Writes the answers of the HTTP port, in the forms that clients of other services expect. The functions are pure.
 //
-//   {"id": REQUEST_ID, "model": MODEL, "generation": G,
+//   {"id": REQUEST_ID, "model": MODEL, "generation": G, "sequence": N (of a live collection),
 //    "results": [{"index": I, "id": ID, "relevance_score": S, "group": VALUE, "document": {...}, "alignment": {...}},
 //    ...], "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}, "tokens": {...}}, "missing":
-//    [ID, ...], "unavailable_documents": N (where a device is lost), "query_tokens": [TEXT, ...], "query_truncated":
-//    true (where the encoder cut the query; the result of a document that it cut has "truncated"), "usage":
-//    {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
-//    "kernel_us": ..., "total_us": ...}}
+//    [ID, ...], "unavailable_documents": N (if a device is lost), "query_tokens": [TEXT, ...], "query_truncated":
+//    true (if the encoder cut the query; the result of a document that it cut has "truncated"), "refinement": {...}
+//    (after a scan of codes), "usage": {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ...,
+//    "queue_us": ..., "copy_us": ..., "kernel_us": ..., "total_us": ...}}
 //
 // "index" is the position in `documents` as sent; for "*", the position in the whole collection, in the collection's
 // order.
