@@ -1,6 +1,6 @@
 // The HTTP dialects of encoders: the path and body of a request, and the message of an error. Pure.
 //
-//   vllm    POST /pooling        {"model", "task": "token_embed", "input": [...]}
+//   vllm    POST /pooling        {"model", "task": "token_embed", "input": [...], "truncate_prompt_tokens": N}
 //           {"data": [{"index": I, "data": [[...], ...]}, ...]}
 //   openai  POST /v1/embeddings  {"model", "input": [...], "encoding_format": "float", "input_type", "is_query"}
 //           {"data": [{"index": I, "embedding": [[...], ...]}, ...]}, as PyLate's server answers

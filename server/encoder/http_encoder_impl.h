@@ -128,7 +128,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   void AskWho();
 
   // Learns the identity from the answer of GET /info. Returns FAILED_PRECONDITION if this is not the encoder that the
-  // configuration names.
+  // configuration names, UNAVAILABLE if the answer cannot be read.
   absl::Status LearnWho(const std::string& body);
 
   // Returns UNAVAILABLE if an answer comes from another encoder than before, INTERNAL if its vectors have another

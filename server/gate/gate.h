@@ -40,8 +40,8 @@ struct GateOptions {
   int max_connections = 8192;
   int max_connections_per_peer = 0;   // bound on the open connections of one IP address; 0: no bound
   int max_concurrent_streams = 4096;  // announced in the gate's SETTINGS frame; the same as in gRPC's
-  // A connection that is neither handed over to gRPC nor relayed within this time is closed, with GOAWAY if calls need
-  // tokens. gRPC clients connect again when they have a call to make.
+  // A connection that is neither handed over to gRPC nor relayed within this time is closed, with GOAWAY if it is in
+  // plain text and calls need tokens. gRPC clients connect again when they have a call to make.
   absl::Duration first_call_timeout = absl::Seconds(30);
 };
 

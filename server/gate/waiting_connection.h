@@ -52,7 +52,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   OwnedFd ReleaseSocket();
   void HandOver();
   void Relay();
-  // Counts the end of the connection, and ends it: with SendGoawayAndClose if calls need tokens, immediately otherwise.
+  // Counts the end of the connection, and ends it: with SendGoawayAndClose if it is in plain text and calls need
+  // tokens, immediately otherwise.
   void End(CloseReason reason, ErrorCode code);
   // Sends GOAWAY, and closes the connection when the client hangs up, or after a moment.
   void SendGoawayAndClose(ErrorCode code);
