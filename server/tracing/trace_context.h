@@ -31,9 +31,10 @@ struct TraceContext {
   friend bool operator==(const TraceContext&, const TraceContext&) = default;
 };
 
-// Reads a value of `traceparent`. Returns nullopt if the standard says that it must be ignored: a length other than 55,
-// characters that are not lower-case hexadecimal digits, an id of zeros, or version ff. A version later than 00 may
-// have more fields after another '-'; they are not read. Of the flags only `sampled` is used.
+// Reads a value of `traceparent`. Returns nullopt if the standard says that it must be ignored: fewer than 55
+// characters (or more, in version 00), characters that are not lower-case hexadecimal digits, an id of zeros, or
+// version ff. A value of a later version may have more fields after another '-'; they are not read. Of the flags only
+// `sampled` is used.
 std::optional<TraceContext> ParseTraceparent(std::string_view value);
 
 // Returns the value of `traceparent` for a valid context: 55 characters, version 00.
