@@ -20,7 +20,8 @@ inline constexpr int64_t kMaxQuestionsBytes = int64_t{16} << 20;
 // is not such a question.
 absl::StatusOr<std::string> QuestionsJson(std::string_view lines);
 
-// Reads the file at `path`, at most kMaxQuestionsBytes of it, and converts it. Errors name the path.
+// Reads the file at `path` and converts it. Returns INVALID_ARGUMENT if it is larger than kMaxQuestionsBytes. Errors
+// name the path.
 absl::StatusOr<std::string> ReadQuestions(const std::string& path);
 
 }  // namespace maxsim::console

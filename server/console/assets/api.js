@@ -71,12 +71,12 @@ async function callWithToken(path, options, is_own) {
   }
 }
 
-// Makes a call that the page makes by itself, again and again.
+// Makes a call that the page makes by itself.
 export function get(path) {
   return callWithToken(path, { method: "GET" }, true);
 }
 
-// For what a person asks.
+// Makes a call that a person causes.
 export function post(path, body) {
   const headers = { "Content-Type": "application/json" };
   return callWithToken(path, { method: "POST", headers, body: JSON.stringify(body) }, false);

@@ -15,7 +15,8 @@ function selected() {
   return collections.find((collection) => collection.name === byId("collection").value);
 }
 
-// A text can be asked where the server's encoder makes vectors of the collection's dimension.
+// Returns whether a text can be asked: the server has an encoder, which makes vectors of the collection's dimension or
+// of an unknown one.
 function takesTexts(collection) {
   return encoder !== null && (!encoder.dim || encoder.dim === collection?.dim);
 }

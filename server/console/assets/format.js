@@ -1,4 +1,4 @@
-// Writes numbers for people: three significant digits, a unit that fits.
+// Writes numbers for people. Rates, durations and sizes have about three digits and a unit that fits.
 
 const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 

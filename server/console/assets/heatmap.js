@@ -6,7 +6,7 @@ import { plural, score as scoreText, similarity } from "./format.js";
 // The maximum numbers of columns and rows. A larger map is shown only in part, because it would make the page slow.
 const MAX_COLUMNS = 512;
 const MAX_ROWS = 128;
-// Longer names of query tokens are cut.
+// The maximum number of letters of a query token's name. The style cuts longer names.
 const MAX_NAME = 16;
 
 // Similarities below the median say little: the scale runs from there to the largest.
@@ -181,7 +181,7 @@ class HeatMap {
     return paragraph;
   }
 
-  // Shows the numbers of a cell. Without a cell, says what the picture shows.
+  // Shows the numbers of a cell. Without a cell, says how to choose one, and what the lines below the text mean.
   describe(cell) {
     this.cells.forEach((cells, i) => cells[0].parentElement.classList.toggle("on", cell !== null && cell[0] === i));
     this.columnHeads?.forEach((head, j) => head.classList.toggle("on", cell !== null && cell[1] === j));
