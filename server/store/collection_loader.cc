@@ -150,8 +150,8 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   return shared;
 }
 
-// The part of a generation that must be loaded: the shards that are not shared with the served generation. They are
-// replicated if the shared shards are.
+// The shards that must be loaded, because they are not shared with the served generation. They are replicated if the
+// shared shards are.
 struct Remainder {
   collection::Manifest manifest;  // only the shards for which no part is shared
   LoadRequest request;
@@ -171,8 +171,8 @@ Remainder RemainderOf(const LoadRequest& request, const collection::Manifest& ma
   return remainder;
 }
 
-// Returns the largest number of planes of codes that is worth loading. A scan uses only as many planes as each part
-// has.
+// Returns how many planes of codes are worth loading. A scan reads only as many planes as every part has, so more
+// planes than a shared part has would be of no use.
 int MaxCodePlanes(const StoreOptions& options, const std::vector<const Part*>& shared) {
   int planes = options.max_code_planes;
   for (const Part* const part : shared) {

@@ -37,8 +37,8 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
       files_(std::make_unique<FileLedger>()) {}
 
-// Without StopLive, a publishing thread could hold the last reference to an entry. It would then destroy the
-// collection while it writes to it.
+// Without StopLive, a publishing thread could hold the last reference to an entry, and would then destroy the
+// collection to which it is writing.
 CollectionStore::~CollectionStore() { StopLive(); }
 
 void CollectionStore::StopLive() {

@@ -48,7 +48,7 @@ absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, cons
     folder->emplace(*std::move(beneath));
   }
   absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(**folder);
-  // This is not the request's fault, because the file is damaged.
+  // The file is damaged, which is not the caller's mistake, so the error must not be INVALID_ARGUMENT.
   if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
   return manifest;
 }
@@ -154,7 +154,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
                 {"error", loaded.status().ToString()}});
   }
   std::shared_ptr<const Collection> replaced;  // freed outside the lock: unmapping and freeing take time
-  std::shared_ptr<LiveDocuments> closed;       // as is the log of a collection that is not served after all
+  std::shared_ptr<LiveDocuments> closed;       // log of a collection that failed to load; also freed outside the lock
   const MutexLock lock(&mutex_);
   if (loaded.ok()) {
     // A live collection has already published its snapshot, and perhaps later ones, so its entry is not replaced.

@@ -67,7 +67,7 @@ struct WriteCaller {
 // The state of the stream that a live collection follows, for people.
 struct StreamState {
   bool connected = false;      // messages of the stream arrive
-  uint64_t last_sequence = 0;  // of the stream, as far as it is known
+  uint64_t last_sequence = 0;  // sequence of the stream's last message, as far as it is known
 };
 
 // The state of a live collection, for people.
@@ -137,8 +137,9 @@ class LiveDocuments {
   virtual absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const = 0;
 
   // Serves `generation`: applies the log's writes after its log_sequence, and passes the result and every later
-  // snapshot to `publish`. This object then holds no lock that Find could wait for. Requests on the previous generation
-  // finish on it. Returns RESOURCE_EXHAUSTED if there is no memory for segments; in this case nothing has changed.
+  // snapshot to `publish`. While it calls `publish`, this object holds no lock that Find could wait for. Requests on
+  // the previous generation finish on it. Returns RESOURCE_EXHAUSTED if there is no memory for segments; in this case
+  // nothing has changed.
   using Publish = std::function<void(std::shared_ptr<const Collection>)>;
   virtual absl::Status Serve(std::shared_ptr<const Generation> generation, Publish publish, const StopSignal* stop) = 0;
 

@@ -181,7 +181,8 @@ class PartLoader {
     }
     if (devices_.is_gpu()) demand.host_bytes = SaturatingAdd(demand.host_bytes, FieldIndexBytes(manifest_, entry));
     const std::shared_ptr<Reservation> reservation = memory_->Split(demand);
-    // The file of the fields is closed before another file is opened.
+    // LoadFields closes its file before the shard's file is opened, because a thread has reserved descriptors for one
+    // file at a time (FilesToLoad).
     if (absl::Status status = LoadFields(entry, part); !status.ok()) return status;
     const Residency tier = placement.tier.tier;
     // GPUs copy the tokens out of the mapping, except on tier kDisk. The other sections are copied in any case.

@@ -68,9 +68,10 @@ class Changes : public std::enable_shared_from_this<Changes> {
   // Returns the part's documents that have a tombstone as of that sequence, as ordinals in the part, ordered by the age
   // of their tombstones (oldest first). Leaves out the `begin` oldest.
   std::vector<uint32_t> Tombstones(size_t part_idx, uint64_t sequence, size_t begin) const;
-  // Returns how a scan of the part leaves out the documents that have a tombstone. `part` must be the part as of that
-  // sequence. The scan itself must drop at most `max_extra` (and ScanFilter::kMaxExtraResults) documents from its
-  // results; a list of ordinals excludes the rest.
+  // Returns what a scan of the part needs to leave out the documents that have a tombstone. `part` must be the part
+  // as of that sequence. The scan itself drops the documents of up to `max_extra` tombstones (and up to
+  // ScanFilter::kMaxExtraResults) from its results. If there are more tombstones, the result has a list of ordinals
+  // that leaves out the documents of the rest.
   ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;
   // Returns how a scan of the part's codes leaves out the documents that have a tombstone.
   ScanMask Mask(size_t part_idx, const Part& part, uint64_t sequence) const;
@@ -83,18 +84,19 @@ class Changes : public std::enable_shared_from_this<Changes> {
   struct Entry;
   struct Table;
   struct Tombstone {
-    uint64_t sequence = 0;  // of the write that made it; 0 if the generation has it
+    uint64_t sequence = 0;  // sequence of the write that made it; 0 if the generation already had it
     uint32_t ordinal = 0;   // in the part
   };
-  // The ordinals of those of a part's first `num_documents` documents that have none of its first `num_tombstones`
-  // tombstones.
+  // The ordinals of a part's first `num_documents` documents, without those to which the part's first
+  // `num_tombstones` tombstones belong.
   struct FilteredList {
     std::vector<uint32_t> ordinals;
     uint64_t num_tokens = 0;
     size_t num_tombstones = 0;
     int64_t num_documents = 0;
   };
-  // A bit for each of a part's first documents: 1 unless one of the part's first `num_tombstones` tombstones is for it.
+  // One bit per document that the part had when the mask was made. The bit is 0 if one of the part's first
+  // `num_tombstones` tombstones belongs to the document, else 1.
   struct PartMask {
     std::vector<uint64_t> words;
     uint64_t masked_tokens = 0;  // of the documents whose bits are 0

@@ -30,7 +30,8 @@ namespace maxsim::store {
 class Changes;
 class MatchingDocuments;
 
-// Says whether the cache of filters keeps the documents that a filter matches.
+// Whether a filter is likely to be used again. If so (kRepeated), the cache of filters keeps the documents that it
+// matches.
 enum class FilterUse : uint8_t { kRepeated, kOnce };
 
 // A snapshot of a collection: immutable and thread-safe. Requests hold it by shared_ptr, so a reload or an unload frees
@@ -104,7 +105,8 @@ class Collection {
   // Count the documents that are alive, and the tokens of these documents.
   uint64_t num_documents() const { return num_documents_; }
   uint64_t num_tokens() const { return num_tokens_; }
-  // Returns the number of ordinals: every ordinal is below it. Documents with a tombstone count.
+  // Returns the number of ordinals, including those of documents with a tombstone. Every ordinal is below this
+  // number.
   uint64_t num_ordinals() const { return num_ordinals_; }
   // Counts the documents of a part that have a tombstone. A scan of the part must leave them out.
   size_t num_tombstones(size_t part_idx) const;

@@ -14,8 +14,8 @@
 namespace maxsim::store {
 namespace {
 
-// The number of values between two calls of `check`. If few documents have each value, this many values take about 10
-// us. Otherwise most of the time goes into reading their bitmaps.
+// `check` is called each time this many values have been counted. They take about 10 us if few documents have each
+// value. Otherwise most of the time goes into reading the bitmaps of the values' documents.
 constexpr uint64_t kValuesPerCheck = 256;
 
 // Returns a bit for each document of a part. The bit is set if the document must be counted.

@@ -58,7 +58,7 @@ class FilterCache {
   mutable Mutex mutex_;
   uint64_t num_generations_ ABSL_GUARDED_BY(mutex_) = 0;
   Entries entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
-  // The keys are those of the entries, which do not move.
+  // The keys view the strings of the entries, which stay valid because entries of a list do not move.
   std::unordered_map<std::string_view, Entries::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

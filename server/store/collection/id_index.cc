@@ -219,7 +219,8 @@ struct IdIndex::State {
         most = std::max(most, id);
       }
     }
-    // If consecutive ids went beyond the largest integer, they would wrap around to the smallest.
+    // Checks `most` and `least`, because `sequential` is also true for ids that wrap around from the largest integer
+    // to the smallest.
     if (sequential && most >= first_id && least == first_id) {
       kind = Kind::kSequential;
       return;

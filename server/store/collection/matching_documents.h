@@ -24,7 +24,7 @@ struct Part;
 // of a segment, whose new documents would have no bits in a mask.
 class MatchingDocuments {
  public:
-  // A list of one document in this many takes as much memory as a mask.
+  // If one document in this many matches, a list of their ordinals takes as much memory as a mask.
   static constexpr uint64_t kSparseShare = 32;
 
   // Finds the documents that match and are alive. `filter` is in its canonical form for the fields of the collection;
@@ -41,13 +41,13 @@ class MatchingDocuments {
   uint64_t sequence() const { return sequence_; }
   uint64_t num_documents() const { return num_documents_; }
   uint64_t num_tokens() const { return num_tokens_; }
-  // Count the matches in a part; 0 for a part that was added after that snapshot.
+  // Count the matches in a part. They return 0 for a part that was added after the documents were found.
   uint64_t num_documents(size_t part) const { return part < parts_.size() ? parts_[part].num_documents : 0; }
   uint64_t num_tokens(size_t part) const { return part < parts_.size() ? parts_[part].num_tokens : 0; }
   bool Contains(Location location) const { return Contains(parts_[location.part], location.ordinal); }
 
-  // List and mask take the index of a part of the snapshot in which the documents were found. Returns the documents of
-  // a part that match, as ordinals in the part, ascending.
+  // Returns the documents of a part that match, as ordinals in the part, ascending. List and mask take the index of a
+  // part that the collection had when the documents were found.
   std::shared_ptr<const std::vector<uint32_t>> List(size_t part) const;
   // Returns the mask of a part (ScanMask), or null if it only has a list.
   const std::shared_ptr<const std::vector<uint64_t>>& mask(size_t part) const { return parts_[part].mask; }

@@ -13,7 +13,7 @@
 namespace maxsim::store {
 namespace {
 
-// The number of documents between two calls of `check`, which take about a millisecond.
+// `check` is called each time this many documents have been looked at, which takes about a millisecond.
 constexpr uint32_t kDocumentsPerCheck = 65'536;
 
 // Calls `take` with the ordinal (within the part) of each document that matches. If `matching` is null, does so for

@@ -13,7 +13,7 @@
 
 namespace maxsim::store {
 
-// Id is std::string_view for collections with string ids, which come in the order of their bytes, or int64_t.
+// Id is the type of the collection's ids: std::string_view, in the order of the bytes, or int64_t.
 template <typename Id>
 struct PageOfIds {
   struct Document {

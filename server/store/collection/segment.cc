@@ -119,7 +119,7 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
   }
   absl::StatusOr<std::shared_ptr<const PartFields>> fields = FieldsWith(upserts);
   if (!fields.ok()) return fields.status();
-  // Until this function ends successfully, devices may hold different documents.
+  // If AppendTo fails on a device, the devices may hold different documents, and the segment stays broken.
   broken_ = true;
   for (const Memory& one : memory_) {
     absl::Status status = AppendTo(one, view, codes);

@@ -29,7 +29,8 @@ uint64_t SubtractOrZero(uint64_t from, uint64_t amount) { return from > amount ?
 MemoryLedger::Availability ComputeAvailability(const Account& account, const MemoryBudget& budget,
                                                const absl::StatusOr<uint64_t>& free_bytes,
                                                uint64_t allocated_scan_bytes = 0) {
-  // Lanes keep the memory that they have allocated, even after the collection that needed it was unloaded.
+  // Lanes keep the memory that they have allocated for scans, even after the collection that needed it was unloaded.
+  // So the bytes for scans are the largest claim or the allocated bytes, whichever is more.
   const uint64_t claimed_scan_bytes = account.scan_claims.empty() ? 0 : *account.scan_claims.rbegin();
   MemoryLedger::Availability result;
   result.budget_bytes = budget.budget_bytes;
