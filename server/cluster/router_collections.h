@@ -25,7 +25,7 @@ class RouterCollections : public service::CollectionApi {
   RouterCollections(Membership* membership, const StopSignal* shutdown)
       : membership_(membership), shutdown_(shutdown) {}
 
-  // Load, create and unload on every replica, one after the other. A path is one on each server's own machine.
+  // Load, create and unload on every replica, one after the other. The path is used on each server's own machine.
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
                                                    const service::ChangeContext& context) override;
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
@@ -46,7 +46,8 @@ class RouterCollections : public service::CollectionApi {
   // Reloads every collection in this way, and logs the outcomes.
   void ReloadAll();
 
-  // Copies on one replica of each group, the first that answers. Returns the smallest of the copies' sequences.
+  // Copies the collection on one replica of each group: the first replica that answers. Returns the smallest of the
+  // copies' sequences.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const service::ChangeContext& context) override;
 

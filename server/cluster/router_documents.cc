@@ -64,7 +64,8 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
     absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
   absl::Status status = client::WithAddition(WithClientsItem(*first, positions[failed]), addition);
-  // If several groups were asked, an error that says that nothing was written is true only of its own group.
+  // The error's ErrorInfo may say that nothing was written. If several groups were asked, this is true only of the
+  // group that returned the error. So drop the ErrorInfo.
   if (answers.size() > 1 && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
   return status;
 }

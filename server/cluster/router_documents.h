@@ -16,8 +16,8 @@
 
 namespace maxsim::cluster {
 
-// Calls of Facets and Scroll in progress. Of each group, a call of Facets holds up to 34 MB of values
-// (service::kMaxFacetValues), and one of Scroll a page of up to limits.max_answer_bytes.
+// The maximum number of calls of Facets and Scroll in progress. A call of Facets holds up to 34 MB of values per
+// group (service::kMaxFacetValues), and a call of Scroll holds a page of up to limits.max_answer_bytes per group.
 inline constexpr int kMaxRouterPasses = 8;
 
 // The class is thread-safe. If a call concerns several groups, each group carries out its part independently. If a

@@ -15,7 +15,7 @@
 namespace maxsim::cluster {
 
 struct AnswerFault {
-  const char* field = "";  // field of the answer; a label of maxsim_group_bad_answers_total, so one of a few constants
+  const char* field = "";  // name of a field; also a metric's label, so one of a few constants
   std::string message;     // names the place, the value and the limit: "results[0].scores[3] is nan, and ..."
 };
 

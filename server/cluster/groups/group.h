@@ -40,7 +40,8 @@ class Group {
   int calls_in_flight() const { return calls_in_flight_.load(std::memory_order_relaxed); }
   int max_calls_in_flight() const { return max_calls_; }
 
-  // The durations of answered calls. A call asks a second replica after their percentile.
+  // The durations of answered calls. A call asks a second replica once it has taken longer than the percentile
+  // cluster.hedge_at of these durations.
   LatencyWindow& latencies() { return latencies_; }
   const LatencyWindow& latencies() const { return latencies_; }
 

@@ -372,7 +372,7 @@ bool MayAskAnother(const absl::Status& status) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kCancelled:  // by the replica; a client that cancels is seen in GroupCallOptions::cancelled
+    case absl::StatusCode::kCancelled:  // The replica cancelled, not the client (GroupCallOptions::cancelled).
       return true;
     case absl::StatusCode::kResourceExhausted:
       return client::RetryAfter(status).has_value();

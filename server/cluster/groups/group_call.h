@@ -48,11 +48,11 @@ struct GroupCallOptions {
   bool may_hedge = false;                        // ask a second replica while the first has not answered
   // If true, asks another replica after every error that another replica might not return (MayAskAnother). False for
   // writes: a write whose answer is lost may have been carried out, so it is repeated only after an error that shows
-  // that it was not (IsSafeToRepeat).
+  // that nothing was written (IsSafeToRepeat).
   bool may_repeat = true;
-  // If a replica refuses this call because it is full, it gets no calls of any kind for a while. True for Rerank alone.
-  // Other calls do not wait in the replica's queue: they have limits of their own, and one that is reached does not
-  // mean that the replica is full for others.
+  // If true, a replica that refuses this call because it is full gets no calls of any kind for a while. True only for
+  // Rerank. Other calls do not wait in the replica's queue but have limits of their own, so a replica that refuses
+  // one of them may still have room for the rest.
   bool full_for_all = false;
   std::shared_ptr<const std::atomic<bool>> cancelled = {};  // set when the client has gone; may be null
   tracing::SpanParent span = {};                            // of the call; each attempt has a span within it

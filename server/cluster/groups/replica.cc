@@ -28,7 +28,7 @@ void ReplicaHealth::CountSuccess(absl::Time now) {
 
 void ReplicaHealth::CountFailure(absl::Time now) {
   if (num_failures_.fetch_add(1, std::memory_order_relaxed) + 1 < kMaxFailures) return;
-  if (is_ejected(now)) return;  // a failure of a call that began before the ejection
+  if (is_ejected(now)) return;  // ignores a failure of a call that began before the ejection
   const int64_t last_us = ejection_us_.load(std::memory_order_relaxed);
   const int64_t next_us =
       std::clamp(2 * last_us, absl::ToInt64Microseconds(kMinEjection), absl::ToInt64Microseconds(kMaxEjection));

@@ -37,7 +37,7 @@ struct CollectionView {
   // Counts are sums over the groups. The groups agree on the shape. The encoder and the fields are those that one group
   // reports. `partition` is unset.
   v1::CollectionInfo info;
-  uint64_t generation = 0;  // named by requests; 0 if live, since each server compacts on its own
+  uint64_t generation = 0;  // the generation that requests name; 0 if live, because each server compacts on its own
   std::vector<Part> parts;
   std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
   // OK, or why the collection cannot be served: groups contradict each other, or no group holds some slot.

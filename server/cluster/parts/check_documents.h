@@ -9,8 +9,9 @@
 
 namespace maxsim::cluster {
 
-// Checks that an acknowledgement has one result per write with an outcome that this kind of write can have, that
-// applied writes have a sequence no later than the collection's, and that only texts were encoded.
+// Checks that the answer has one result per write, with an outcome that this kind of write can have; that applied
+// writes have a sequence no later than the collection's; and that the number of encoded tokens fits the number of
+// texts.
 std::optional<AnswerFault> CheckUpsertAnswer(const v1::UpsertRequest& request, const v1::UpsertResponse& answer);
 std::optional<AnswerFault> CheckDeleteAnswer(const v1::DeleteRequest& request, const v1::DeleteResponse& answer);
 
@@ -25,8 +26,9 @@ struct StoredShape {
 std::optional<AnswerFault> CheckStoredDocument(bool has_tokens, const StoredShape& shape,
                                                const v1::StoredDocument& document, int idx);
 
-// Checks that an answer has every requested id, as often as it was requested and in that order, either with its
-// document or as missing; that requested token vectors are there, with the right size and type; and the sequence.
+// Checks that the answer lists every requested id, as often and in the order in which the ids were requested, either
+// with its document or as missing. Also checks that requested token vectors are there with the right size and type,
+// and checks the sequence.
 std::optional<AnswerFault> CheckGetAnswer(const v1::GetRequest& request, const StoredShape& shape,
                                           const v1::GetResponse& answer);
 

@@ -256,7 +256,7 @@ class ResultCheck {
                    ", and both are finite");
     }
     if (refinement.certificate() == v1::CERTIFICATE_NOT_PROVEN) return std::nullopt;
-    // With group_by, several scans choose the result. So outside_score may be as high as the last score.
+    // With group_by, several scans choose the result. In this case outside_score may be as high as the last score.
     const bool is_proof =
         !refinement.has_outside_score() ||
         (refinement.outside_is_bound() &&

@@ -13,16 +13,17 @@
 
 namespace maxsim::cluster {
 
-// Checks one group's page against its request: the generation and the sequence, that documents have ids of the
-// collection's type after request.after, ascending, that they are no more than the limit, have what was asked for, and
-// are at least one if the answer says that there are more.
+// Checks one group's page against its request: generation and sequence; ids of the collection's type, ascending and
+// after request.after; documents in the requested form, no more than the limit, and at least one if the answer says
+// that there are more.
 std::optional<AnswerFault> CheckScrollAnswer(const v1::ScrollRequest& request, bool has_int_ids,
                                              const StoredShape& shape, const v1::ScrollResponse& answer);
 
-// Merges one answer for each part of the collection, each OK and accepted by its check, by id. A group whose page ends
-// early may have documents after its last one that it did not send, so that the merged page ends there as well. It also
-// ends where it would have more documents than the limit, or more than `max_bytes`, but has one document in any case if
-// a group has one. Sequence and generation are those of MergeSnapshot.
+// Merges the groups' pages by id. `answers` has one answer for each part of the collection, each OK and accepted by
+// its check. If a group has documents after the end of its page, the merged page ends where that group's page ends,
+// because the group's next ids are unknown. The merged page also ends before it would exceed the limit or
+// `max_bytes`, but it has at least one document if a group has one. Sequence and generation are those of
+// MergeSnapshot.
 v1::ScrollResponse MergeScrolls(const v1::ScrollRequest& request, const CollectionView& collection,
                                 std::vector<absl::StatusOr<v1::ScrollResponse>> answers, uint64_t max_bytes);
 

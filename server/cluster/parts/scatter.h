@@ -21,7 +21,8 @@ namespace maxsim::cluster {
 absl::Time DeadlineOfGroups(absl::Time deadline, absl::Time now, absl::Duration default_timeout);
 
 // Calls `rpc` on every target with its own request and, when all have answered, calls `done` once with the answers in
-// order. checks[i] checks the answers of targets[i]; an answer in `answers` has passed. `targets` must not be empty.
+// order. checks[i] checks the answers of targets[i], so each answer that is OK has passed its check. `targets` must
+// not be empty.
 template <typename Request, typename Response>
 void Scatter(const CallEnvironment& environment, std::vector<CallTarget> targets,
              std::vector<std::shared_ptr<const Request>> requests, std::vector<AnswerCheck<Response>> checks,

@@ -27,8 +27,8 @@ struct PartRequest {
   size_t part = kAnyGroup;  // index in CollectionView::parts; kAnyGroup for inline documents without a collection
   std::shared_ptr<const v1::RerankRequest> request;
   // [queries of `request`]
-  std::vector<int> queries;                                 // for each: the query's index in the client's request
-  std::vector<std::shared_ptr<const Positions>> positions;  // for each: of its candidates; null unless listed ids
+  std::vector<int> queries;                                 // per query: its index in the client's request
+  std::vector<std::shared_ptr<const Positions>> positions;  // per query: those of its ids; null if it lists no ids
 };
 
 // A client's request split into one per part, with everything that merging the answers needs.
