@@ -21,8 +21,8 @@ namespace {
 // How often a thread that waits for Maintenance checks its stop signal.
 constexpr std::chrono::milliseconds kStopPoll{20};
 
-// A compaction may leave tombstones in kept shards: at most half of the share that makes a compaction due. So the next
-// one is not due immediately.
+// A compaction may keep shards that have tombstones. It leaves at most half of the tombstone share that makes a
+// compaction due, so that the next compaction is not due immediately.
 constexpr double kTombstonesLeft = 0.5;
 
 CompactionResult ResultOf(const absl::Status& status) {
@@ -184,7 +184,7 @@ void LiveCollection::Stop() {
   writing_task_.Stop();
   compactor_->Stop();
   std::shared_ptr<collection::CollectionLog> closed;
-  Publish publish;  // Freed when Stop ends, because it refers to the store's entry of this collection.
+  Publish publish;  // Freed at the end of Stop, after the pause (LiveWriter::Close). It refers to the store's entry.
   {
     MutexLock lock(&mutex_);
     while (maintained_ || paused_ || waiting_pauses_ > 0) changed_.Wait(lock);
@@ -285,7 +285,7 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
   compaction_failed_ = !status.ok();
   if (!status.ok()) {
     const WriterPause pause(this);
-    writer_.changes()->Unseal();  // after a reload this is a new writer, which has taken over the seal
+    writer_.changes()->Unseal();  // After a reload, changes() is a new writer, which has taken over the seal.
   }
   SetCompacting(false);
   *changed = result.ok() && result->changed;

@@ -118,7 +118,8 @@ std::vector<LiveSegment> ChangesWriter::HeldWhenDone() const {
   std::vector<LiveSegment> present = Held();
   for (const Open& open : open_) {
     if (open.is_new) present.push_back(open.segment);
-    // All segments in open_ are new, except for the growing one.
+    // The last of `present` is this segment: either it was just added, or it is the growing segment, which Held
+    // returns last.
     const store::Segment& segment = *present.back().segment;
     present.back().used_bytes = allocator_->UsedBytes(segment.num_documents() + open.need.num_documents,
                                                       segment.num_tokens() + open.need.num_tokens);
@@ -211,7 +212,8 @@ absl::Status ChangesWriter::Commit() {
     status = AppendTo(open);
     if (!status.ok()) break;
     if (!open.is_new) {
-      // The next generation shares these documents even if this generation's Changes never gets them.
+      // Sets the sequences now, because the next generation shares these documents even if this generation's Changes
+      // never gets them.
       if (segments_.back().first_sequence == 0) segments_.back().first_sequence = open.upserts.front().sequence;
       segments_.back().last_sequence = open.upserts.back().sequence;
     }

@@ -111,7 +111,7 @@ class ChangesWriter {
   uint64_t sequence_;
   std::vector<LiveSegment> segments_;  // [Changes::num_segments()]
   bool growing_ = false;               // the last of them may be appended to
-  bool sealed_ = false;                // the last one was sealed; without Seal it could still grow
+  bool sealed_ = false;                // Seal closed the last one to later documents, although it may have room
   bool last_is_shared_ = false;        // the last one is shared, and `before` may append to it until TakeSegments
 
   SegmentAllocator::Bound bound_ = SegmentAllocator::Bound::kConfigured;

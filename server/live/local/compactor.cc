@@ -16,7 +16,7 @@ constexpr absl::Duration kMaxWait = absl::Minutes(2);
 // How often the age of writes is checked. The other reasons for a compaction are checked whenever they change.
 constexpr absl::Duration kPoll = absl::Seconds(1);
 
-// The maximum number of marks, for any value of LiveOptions::compact_after.
+// At most this many marks are made per LiveOptions::compact_after, which limits the error of oldest_write().
 constexpr int kMarksPerPeriod = 64;
 
 }  // namespace

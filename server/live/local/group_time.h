@@ -23,7 +23,7 @@ class GroupTime {
       fixed_seconds_ = fixed_seconds_ == 0 ? seconds : fixed_seconds_ + kFixedWeight * (seconds - fixed_seconds_);
       return;
     }
-    // At least half of a large group's time belongs to its work, even if recent syncs were slow.
+    // At least half of a large group's time is counted as the time of its work, even if recent syncs were slow.
     AddToFit(work, std::max(seconds - fixed_seconds_, seconds / 2), seconds);
   }
 

@@ -155,9 +155,9 @@ class LiveCollection final : public store::LiveDocuments {
   bool is_compacting_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t served_generation_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  LiveWriter writer_;  // belongs to the thread that writes and to pauses
+  LiveWriter writer_;  // used by the thread that writes or, during a pause, by the holder of the WriterPause
 
-  bool compaction_failed_ = false;  // the last one; belongs to the holder of Maintenance
+  bool compaction_failed_ = false;  // whether the last compaction failed; only for the holder of Maintenance
 
   SharedTask writing_task_;  // last, because its steps use the other members
 };

@@ -26,7 +26,7 @@ absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   return status;
 }
 
-// Runs `work`, which is optional, and ignores it if memory runs out.
+// Runs optional work. If memory runs out in it, goes on without an error.
 template <typename Work>
 void TryTo(Work work) {
   Guarded([&] {
@@ -129,16 +129,16 @@ absl::StatusOr<LiveWriter::Planned> LiveWriter::PlanGroup(const std::vector<Writ
   return planned;
 }
 
-// Decides about a call, and finds room for all of its writes. If they do not all fit, none of them is written, but
-// later calls are still planned.
+// Decides which writes of a call take place, and plans room for them in segments. If they do not all fit, none of
+// them is written, but later calls are still planned.
 LiveWriter::Answer LiveWriter::PlanCall(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   absl::StatusOr<std::vector<store::WriteResult>> results = PlanWrites(call.writes, group, records);
   if (!results.ok()) return results.status();
   return store::WriteResults{.results = *std::move(results), .sequence = 0};
 }
 
-// Decides about each message separately. If there is no room for a message, this message and all later ones are left
-// for another call.
+// Decides about each message separately whether it takes place. If segments have no room for a message, this message
+// and all later ones are left for another call.
 LiveWriter::Answer LiveWriter::PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   if (call.first_sequence != group.last_sequence() + 1) {
     return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the stream up to sequence ",

@@ -23,8 +23,8 @@ class SharedThreads;
 // Work done in steps on the shared threads. Two steps of one task never run at the same time. Thread-safe.
 class SharedTask {
  public:
-  // Does the work that is due, and returns the time (MonotonicNow) of the next step. InfinitePast means: after the
-  // other tasks that are ready. InfiniteFuture means: when Wake is called.
+  // Does the work that is due, and returns the time (MonotonicNow) of the next step. InfinitePast means that the next
+  // step runs after the other tasks that are ready now. InfiniteFuture means that it runs when Wake is called.
   using Step = std::function<absl::Time()>;
 
   // `threads` must outlive it.

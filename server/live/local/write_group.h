@@ -60,7 +60,7 @@ class WriteGroup {
   struct State {
     bool exists = false;
     uint64_t version = 0;
-    uint64_t deleted_at = 0;  // if it was deleted: the group's deleted bytes right after that delete
+    uint64_t deleted_at = 0;  // if it was deleted: call_deleted_bytes_ right after that delete
   };
   using States = std::unordered_map<std::string_view, State>;  // int64 ids by their bytes
 
@@ -78,7 +78,7 @@ class WriteGroup {
   uint64_t last_sequence_;           // of the kept calls
   uint64_t call_last_sequence_ = 0;  // of the call that was decided about
   uint64_t deleted_bytes_ = 0;       // of the records of the kept calls
-  uint64_t call_deleted_bytes_ = 0;  // with those of the call that was decided about
+  uint64_t call_deleted_bytes_ = 0;  // deleted_bytes_ and those of the call that was decided about
   States states_;                    // after the kept calls
   States call_states_;               // changes of the call that was decided about
 };

@@ -35,7 +35,7 @@ void LiveCollection::ApplyMessages(uint64_t first_sequence, std::vector<store::W
 void LiveCollection::Accept(WriteCall call, bool is_bounded) {
   for (const store::Write& write : call.writes) call.num_bytes += write.num_bytes();
   absl::Status refused;
-  bool is_served = true;  // if not, its metrics are removed, or will be
+  bool is_served = true;  // If false, the call is not counted: the collection's metrics are or will be removed.
   {
     const MutexLock lock(&mutex_);
     is_served = !stopping_ && served_generation_ != 0;

@@ -198,7 +198,8 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
               ": the messages between are gone; start this server from a newer snapshot of "
               "another one (maxsimctl snapshot)"));
     }
-    // The collection requires messages without gaps. So messages after a gap must wait for the check above.
+    // Apply takes only messages without gaps. So apply the messages before the first gap; the check above reports the
+    // gap in the next round.
     size_t num_consecutive = 1;
     while (num_consecutive < rest.size() && rest[num_consecutive].sequence == next + num_consecutive) ++num_consecutive;
     std::vector<StreamOutcome> outcomes;

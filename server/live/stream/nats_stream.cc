@@ -153,7 +153,8 @@ absl::Status NatsStream::ListenForAnswers() {
   const std::string prefix = Cat(std::string(inbox), ".");
   natsInbox_Destroy(inbox);
   {
-    // An answer to a message of the previous connection may still arrive.
+    // Takes the lock, because an answer to a message of the previous connection may still arrive on the library's
+    // thread.
     const std::lock_guard lock(acknowledgements_->mutex);
     acknowledgements_->prefix_bytes = prefix.size();
   }
