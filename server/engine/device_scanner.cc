@@ -162,7 +162,8 @@ void DeviceScanner::ScanPending() {
   if (absl::IsUnavailable(status)) {
     lost_ = std::move(status);
   } else if (!status.ok()) {
-    // Only the query that the backend refuses may fail. So repeat the call once per query.
+    // The backend refused one of several queries, and the others must not fail with it. So call it for each query
+    // separately.
     for (const size_t task : members_) {
       if (!Alive(tasks_[task])) continue;
       const absl::Status alone = members_.size() > 1 ? Call(absl::MakeConstSpan(&task, 1)) : status;

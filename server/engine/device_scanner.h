@@ -42,8 +42,9 @@ class DeviceScanner {
   // The maximum number of parts per call. A GPU spends at least about 50 us on each part (kernels/codes/scan_cost.cc).
   static constexpr size_t kMaxCallParts = 256;
 
-  // `max_call_work` bounds the token pairs of one call (more only for one document and one query), `max_call_results`
-  // its results (more only for one query in one part). `devices` must outlive this object.
+  // `max_call_work` limits the token pairs of one call; only a call for one document and one query may have more.
+  // `max_call_results` limits its results; only a call for one query in one part may have more. `devices` must
+  // outlive this object.
   DeviceScanner(uint32_t device, store::DeviceSet* devices, uint64_t max_call_work,
                 int64_t max_call_results = kMaxScanCallResults)
       : device_(device), devices_(*devices), max_call_work_(max_call_work), max_call_results_(max_call_results) {}
@@ -77,7 +78,7 @@ class DeviceScanner {
     // Indices into the list of candidates; null for candidates of the whole collection or of a filter.
     const uint32_t* indices = nullptr;
     int64_t count = 0;
-    uint64_t num_tokens = 0;  // of these, without those that the mask leaves out
+    uint64_t num_tokens = 0;  // of the candidates, without those that the mask leaves out
     // Leaves out documents of the part that have a tombstone or do not match a filter.
     std::optional<store::ScanMask> mask = {};
     std::shared_ptr<const std::vector<uint32_t>> kept_list = {};  // owns `ordinals` if a filter made them

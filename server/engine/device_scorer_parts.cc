@@ -35,7 +35,7 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
   } else if (collection.num_tombstones(part_idx) != 0) {
     int32_t top_k = 1;
     for (const BatchQuery& query : queries_->QueriesOf(group)) top_k = std::max(top_k, query.job_query->top_k);
-    // A call must not ask for more than kMaxTopK results.
+    // The call asks for one extra result per tombstone. Together with top_k these must not exceed kMaxTopK.
     filter = &filters_.emplace_back(collection.scan_filter(part_idx, static_cast<size_t>(kMaxTopK - top_k)));
   }
   if (filter != nullptr) {
@@ -205,7 +205,8 @@ void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> ta
       FailCall(tasks.front().query->job_idx, status);
       return;
     }
-    // Only the query that the backend refuses may fail. So repeat the call once per query.
+    // The backend refused one of several queries, and the others must not fail with it. So call it for each query
+    // separately.
     for (const Task& task : tasks) {
       if (Alive(*task.query)) RunCall(documents, absl::MakeConstSpan(&task, 1));
     }

@@ -10,8 +10,8 @@
 namespace maxsim::engine {
 namespace {
 
-// With this many planes a scan always orders candidates by upper bounds. These bounds prove most answers, so proofs
-// cost nothing.
+// With this many planes a scan always orders candidates by upper bounds, whether or not the request asks for a proof.
+// These bounds prove most answers, so proofs cost nothing.
 constexpr int kProvingPlanes = 4;
 
 // Returns the codes of any part on any device. All have the same shape.

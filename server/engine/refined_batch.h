@@ -63,7 +63,7 @@ class Lane::RefinedBatch {
 
   // refined_scores.cc:
   std::shared_ptr<const CandidateSet> SetOf(const ScanTask& task, absl::Span<const ScannedCandidate> chosen) const;
-  // Scores copies of the batch's jobs that have the given queries instead. Leaves out queries of jobs that failed.
+  // Scores copies of the batch's jobs in which `queries` replace the queries. Leaves out queries of jobs that failed.
   std::vector<absl::StatusOr<JobResult>> Execute(std::vector<std::vector<JobQuery>> queries);
   std::vector<absl::StatusOr<JobResult>> ScoreChosen();
   // Returns whether a chosen candidate is on a device that was lost since the scan.
