@@ -72,7 +72,7 @@ void Dispatcher::CountRejection(const absl::Status& status) const {
       if (!mark.has_value()) return metrics_->CountRejection(Rejection::kInvalid);  // returned by the engine
       return metrics_->CountRejection(*mark == kQueueTimeMark ? Rejection::kQueueTime : Rejection::kDisplaced);
     }
-    default:  // INTERNAL above all: a backend call that failed is no fault of the request
+    default:  // mostly INTERNAL: a backend call failed, which is not the request's fault
       return metrics_->CountRejection(Rejection::kDevice);
   }
 }
@@ -248,8 +248,8 @@ uint64_t Dispatcher::MaxBatchWork() const {
 }
 
 // Moves the jobs to score next into `batch`; they count as running from now on. `batch` stays empty if each waiting
-// job is expired or cancelled, or must wait until a stream of its collection, or the pause after such a stream, has
-// ended (LimitsOfBatch). A lane must be free.
+// job is expired or cancelled, or must wait until another batch has ended that streams its collection to the GPU, or
+// until the pause after such a batch has ended (LimitsOfBatch). A lane must be free.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
   batch->jobs = queue_.TakeBatch(now, LimitsOfBatch(now), &dropped_);
   if (!batch->jobs.empty()) {

@@ -152,12 +152,12 @@ class Dispatcher {
   struct LaneLoad {
     uint64_t work = 0;  // 0 while the lane is free
     absl::Time since;
-    const store::Generation* streamed = nullptr;  // streamed by the batch; null for a batch that streams none
+    const store::Generation* streamed = nullptr;  // the generation that the batch streams to the GPU; or null
   };
   std::vector<LaneLoad> lane_loads_;
-  // The last stream of a generation. `generation` is only compared, never read, because it may have been destroyed.
-  // Further jobs that stream this generation wait until `until`, so that the clients that were just answered can ask
-  // again and share the next stream.
+  // The last batch that streamed a generation to the GPU. `generation` is only compared, never read, because it may
+  // have been destroyed. Further jobs that stream this generation wait until `until`, so that the clients that were
+  // just answered can ask again and share the next stream.
   struct Stream {
     const store::Generation* generation = nullptr;
     absl::Duration took;

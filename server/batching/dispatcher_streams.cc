@@ -1,4 +1,5 @@
-// Makes jobs that stream a collection wait for each other.
+// Makes jobs that stream a collection (copy all of its documents to the GPU) wait for each other, so that they share
+// one stream.
 #include <algorithm>
 
 #include "server/batching/dispatcher.h"
@@ -6,8 +7,8 @@
 namespace maxsim::batching {
 namespace {
 
-// A pause follows a stream of a collection if the stream answered several jobs or if jobs waited for it to end. The
-// pause lasts this share of the stream's time, and the collection's next stream begins after it. During the pause the
+// A pause follows a batch that streamed a collection if it answered several jobs or if jobs waited for it to end. The
+// pause lasts this share of the batch's time, and the collection's next stream begins after it. During the pause the
 // clients that were just answered can send their next requests, which join the next stream.
 constexpr double kPauseShare = 1.0 / 32;
 // The number of generations whose last stream is remembered.
@@ -31,7 +32,7 @@ BatchLimits Dispatcher::LimitsOfBatch(absl::Time now) const {
   return limits;
 }
 
-// Returns the time until the first of the pauses that last now ends, or zero if there is none.
+// Returns how long it takes until one of the current pauses ends, or zero if there is no pause.
 absl::Duration Dispatcher::PauseLeft(absl::Time now) const {
   absl::Duration left = absl::InfiniteDuration();
   for (const Stream& stream : streams_) {

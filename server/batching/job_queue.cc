@@ -24,7 +24,8 @@ uint64_t Bytes(const QueueSize& size) { return size.bytes; }
 using Resource = uint64_t (*)(const QueueSize&);
 constexpr std::array<Resource, 3> kResources = {Jobs, Work, Bytes};
 
-// The price of a streaming job assumes that this many jobs share its stream.
+// Jobs that stream the same collection share one stream. The price of each is its work divided by this number of
+// jobs.
 constexpr uint64_t kPricedSharers = 16;
 
 QueueSize SizeOfJob(const engine::Job& job) { return {1, PriceOf(job), job.bytes}; }
@@ -185,7 +186,7 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
     const QueuedJob& queued = *order.Current();
     const engine::Job& job = *queued.job;
     if (WaitsForStream(queued, limits) && CheckMayWait(queued, now).ok()) {
-      order.Skip();  // not counted: jobs after any number of these may be ready to be scored
+      order.Skip();  // not counted, because jobs that can be scored may come after many of these
       continue;
     }
     ++scanned;

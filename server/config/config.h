@@ -98,14 +98,14 @@ struct Config {
 
   struct {
     std::string port_file;                             // "": none
-    absl::Duration shutdown_delay = absl::Seconds(5);  // time in which it is not ready but still serves
+    absl::Duration shutdown_delay = absl::Seconds(5);  // how long it still serves after it reports not ready
     absl::Duration shutdown_grace = absl::Seconds(30);
   } server;
 
   struct {
     std::string tokens_file;        // "": everyone may search
-    std::string write_tokens_file;  // "": admin tokens may write; without admin_tokens_file, search tokens may
-    std::string admin_tokens_file;  // "": write tokens may administer; without write_tokens_file, search tokens may
+    std::string write_tokens_file;  // "": admin tokens may write or, without admin_tokens_file, search tokens
+    std::string admin_tokens_file;  // "": write tokens may administer or, without write_tokens_file, search tokens
   } auth;
 
   struct {

@@ -23,7 +23,8 @@ namespace maxsim::config::key_kinds {
 inline constexpr uint64_t kKi = uint64_t{1} << 10;
 inline constexpr uint64_t kMi = uint64_t{1} << 20;
 inline constexpr uint64_t kGi = uint64_t{1} << 30;
-// This value is no bound but the sign bit of the 64-bit numbers these become.
+// The maximum of keys that need no limit. It keeps values within the signed 64-bit numbers to which they are
+// converted.
 inline constexpr uint64_t kHuge = uint64_t{1} << 62;
 
 // A field of Config, as a function, so that a key can both read and write it.

@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kMaxPrefixBytes = 32;
 
-// Only odd numbers: a majority must acknowledge a write, so an even number is no safer than the odd one below it.
+// The number of replicas must be odd: a majority must acknowledge a write, so an even number is no safer than the odd
+// number below it.
 constexpr int kMaxReplicas = 5;
 
 constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
