@@ -23,7 +23,7 @@ struct CodesComparisonOptions {
   std::function<absl::Status(int64_t done, int64_t total)> observer{};
 };
 
-// The search by codes of one number of planes, compared with the exact one.
+// How the answers of searches by this many planes of codes agree with the exact answers.
 struct PlanesAgreement {
   int planes = 0;
   double mean_recall = 0;  // share of the exact top k that the search also returns, averaged over the queries

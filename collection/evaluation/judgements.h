@@ -26,7 +26,7 @@ struct QueryText {
 absl::StatusOr<std::vector<QueryText>> ParseQueryTexts(std::string_view jsonl, const std::string& origin);
 
 // Judgements are grades by query id, then document id. Lines are "query document grade" or TREC's "query 0 document
-// grade", between blanks or tabs; a first line of column names (BEIR's "query-id corpus-id score") is skipped.
+// grade", separated by blanks or tabs. A first line of column names (BEIR's "query-id corpus-id score") is skipped.
 using Judgements = std::map<std::string, std::map<std::string, double>>;
 absl::StatusOr<Judgements> ParseJudgements(std::string_view text, const std::string& origin);
 

@@ -14,7 +14,7 @@ namespace {
 
 using collection::NpyFile;
 
-// Returns the elements in a type that messages can have, and this type.
+// Returns the file's elements, converted to a type that requests can have if necessary, and this type.
 std::pair<ScalarType, std::string> WireElements(const NpyFile& file) {
   const std::optional<ScalarType> same = collection::ToScalarType(file.type());
   const auto count = static_cast<size_t>(file.num_elements());

@@ -21,7 +21,8 @@ bool IsFloat(collection::ElementType type);
 class QuerySet {
  public:
   // `tokens_path` is a .npy file of float16, float32 or float64 (rounded to float32):
-  //   [tokens, dim]           one query; or with `lengths_path`, an integer array, as many as that has, packed
+  //   [tokens, dim]           one query; or, with `lengths_path`, several queries one after another. `lengths_path`
+  //                           is then a file with an integer array of their lengths
   //   [queries, tokens, dim]  queries of one length
   static absl::StatusOr<QuerySet> Read(const std::string& tokens_path, const std::string& lengths_path);
 
@@ -40,7 +41,7 @@ class QuerySet {
   // Returns the query's elements rounded to `type`, as the server rounds them to QueryType of the collection's storage.
   std::string Rounded(int64_t query, ScalarType type) const;
 
-  // OUT_OF_RANGE, with the option's name and the number there are, unless `index` is a query.
+  // Returns OUT_OF_RANGE, with the option's name and the number of queries, if there is no query with this index.
   absl::Status CheckIndex(int64_t index) const;
 
  private:

@@ -12,7 +12,8 @@ namespace maxsim::evaluation {
 // if only one does. The spans have the same size; scores are finite.
 double Spearman(absl::Span<const float> a, absl::Span<const float> b);
 
-// Elements that two sets of distinct documents share, over the larger size; 1 for two empty ones.
+// Returns how many documents two sets of distinct documents share, divided by the size of the larger set; 1 if both
+// are empty.
 double Overlap(absl::Span<const uint64_t> a, absl::Span<const uint64_t> b);
 
 }  // namespace maxsim::evaluation

@@ -14,14 +14,14 @@ namespace maxsim::evaluation {
 using Grades = std::map<std::string, double>;
 
 // Returns the normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), ranks from 1,
-// over that of the best possible order of all judged documents. Grades below 0 gain nothing. 0 when nothing is
-// relevant.
+// divided by the same sum for the best possible order of all judged documents. Grades below 0 gain nothing. Returns 0
+// if no document is relevant.
 double NdcgAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
 // Returns 1 / rank of the first relevant document among the first k, or 0.
 double ReciprocalRankAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
-// Returns relevant documents among the first k, over all relevant ones. 0 when nothing is relevant.
+// Returns the share of all relevant documents that are among the first k; 0 if no document is relevant.
 double RecallAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
 bool HasRelevant(const Grades& grades);

@@ -21,8 +21,9 @@ struct RunDocument {
 // floats, then descending ids, compared by their bytes. Ranks in a file are ignored.
 using Run = std::map<std::string, std::vector<RunDocument>>;
 
-// Reads a run. Fields stand between blanks or tabs, and lines in any order. INVALID_ARGUMENT for a line without exactly
-// six fields, a rank that is no integer, a score that is no finite number, and a document that a query has twice.
+// Reads a run. Fields are separated by blanks or tabs, and lines may be in any order. Returns INVALID_ARGUMENT for a
+// line without exactly six fields, a rank that is not an integer, a score that is not a finite number, or a document
+// that a query has twice.
 absl::StatusOr<Run> ParseRun(std::string_view text, const std::string& origin);
 
 // Returns the ids of a ranking, in its order.

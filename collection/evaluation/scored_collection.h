@@ -21,7 +21,7 @@ struct ScoredDocument {
   float score = 0;
 };
 
-// The class is not thread-safe. The files are mapped: memory is the page cache's, for the CPU backend.
+// The class is not thread-safe. The files are mapped. So with the CPU backend, tokens are only in the page cache.
 class ScoredCollection {
  public:
   // `backend` must outlive the object. Does not verify checksums.
@@ -33,14 +33,15 @@ class ScoredCollection {
   // rounds them, in rank order.
   absl::StatusOr<std::vector<ScoredDocument>> TopK(const QuerySet& queries, int64_t query, int32_t k);
 
-  // Scores of these documents, at most kMaxTopK, distinct and ascending: [ordinals.size()].
+  // Returns the scores of the documents `ordinals`: [ordinals.size()]. They must be distinct and ascending, and at
+  // most kMaxTopK.
   absl::StatusOr<std::vector<float>> Scores(const QuerySet& queries, int64_t query,
                                             absl::Span<const uint64_t> ordinals);
 
   std::string IdText(uint64_t ordinal) const;
 
-  // Returns the first `max_tokens` token vectors of a document, in FP32: [.., dim]. Not of i8 documents, which are
-  // rotated.
+  // Returns the first `max_tokens` token vectors of a document, in FP32: [.., dim]. Must not be called for i8
+  // collections, whose vectors are rotated.
   std::vector<float> Rows(uint64_t ordinal, int64_t max_tokens) const;
 
  private:

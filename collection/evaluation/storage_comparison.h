@@ -14,7 +14,7 @@
 
 namespace maxsim::evaluation {
 
-// Documents that a comparison of the heads of two rankings looks at, and depth of nDCG.
+// How many of the first documents of two rankings are compared, and the depth of nDCG.
 inline constexpr int32_t kOverlapDepth = 100;
 inline constexpr int kNdcgDepth = 10;
 
