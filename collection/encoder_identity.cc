@@ -113,7 +113,7 @@ class IdentityEvents : public JsonEvents {
   }
 
   EncoderIdentity* const identity_;
-  size_t key_ = 0;  // in kKeys: that of the value that comes next
+  size_t key_ = 0;  // index in kKeys of the key whose value comes next
   std::array<bool, 8> seen_{};
   int64_t dim_ = 0;
   int64_t query_length_ = 0;

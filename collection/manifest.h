@@ -41,7 +41,8 @@ inline constexpr int64_t kMaxShards = 100'000;
 // The largest seed: beyond it, some JSON readers do not represent integers exactly.
 inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
 
-// The largest sequence of a log, for the same reason. A million writes per second reach it after 285 years.
+// The largest sequence of a log: beyond it, some JSON readers do not represent integers exactly. A million writes per
+// second reach it after 285 years.
 inline constexpr int64_t kMaxLogSequence = (int64_t{1} << 53) - 1;
 
 // Describes the codes (kernels/codes/codes.h) that every document of a collection has.

@@ -40,7 +40,7 @@ class ManifestEvents : public JsonEvents {
     bool seen = false;
   };
 
-  // Holds an object of known keys that is the value of one of the manifest's.
+  // Holds the object of known keys that is the value of one of the manifest's keys.
   struct Section {
     std::string_view key;
     bool needs_all_fields = false;

@@ -67,7 +67,8 @@ bool AreTokens(const ByteRange& mapped, const FileBytes& bytes, const ShardConte
 }
 
 // Maps the tokens and copies everything else, as the header describes them. The parser checks the structure later,
-// but this function checks the number of tokens: memory was planned for the bytes that the entry has besides them.
+// but this function already checks the number of tokens: if it were too small, more bytes would be copied into memory
+// than were planned.
 absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manifest, const ShardEntry& entry,
                                     const StopSignal* stop, ByteRange* mapped) {
   absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);

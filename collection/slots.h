@@ -12,8 +12,8 @@
 
 namespace maxsim::collection {
 
-// Number of slots. With 4,096 slots, up to 40 partitions differ in size by at most one slot, 1 %, and the text of a
-// range is short.
+// Number of slots. With 4,096 slots, each of up to 40 partitions has at least 102, so a difference of one slot is at
+// most 1 % of a partition. The text of a range is short.
 inline constexpr int32_t kNumSlots = 4096;
 
 // Returns the slot of an id, 0 .. kNumSlots - 1: the 64-bit XXH3 (seed 0) of the id's bytes, modulo kNumSlots. An

@@ -33,7 +33,7 @@ class ArrayTokens : public TokenSource {
   std::vector<char> block_;
 };
 
-// Reads payloads from a payload_bytes array, and divides it by their sizes.
+// Reads payloads from a payload_bytes array, in which they follow one another. `sizes` has the size of each.
 class ArrayPayloads : public PayloadSource {
  public:
   ArrayPayloads(ArrayInput array, std::vector<int32_t> sizes) : array_(std::move(array)), sizes_(std::move(sizes)) {}

@@ -81,8 +81,7 @@ class ShardTokens : public TokenSource {
       const DocumentsView& documents = walk_.shard()->documents();
       const int64_t count = std::min(num_rows - done, documents.num_tokens() - row_);
       Copy(documents, count, block_.data() + static_cast<size_t>(done * dim()) * SizeOf(type()));
-      // Fails if the mapped file was changed or could not be read. So every row that is copied on is one that was
-      // hashed.
+      // Check fails if the mapped file was changed or could not be read. So only rows that were hashed are passed on.
       if (absl::Status status = walk_.shard()->Check(); !status.ok()) return status;
       row_ += count;
       done += count;
@@ -124,7 +123,7 @@ class ShardTokens : public TokenSource {
 
 class ShardPayloads : public PayloadSource {
  public:
-  // The checksums need not be verified here: the tokens, which are read before the payloads, are hashed.
+  // The checksums need not be verified here, because the tokens are read before the payloads and are hashed.
   ShardPayloads(std::string folder, std::shared_ptr<const Manifest> manifest)
       : walk_(std::move(folder), std::move(manifest), /*check_checksums=*/false) {}
 

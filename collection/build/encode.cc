@@ -45,7 +45,7 @@ class Encoding {
 
 absl::Status Encoding::Open() {
   absl::StatusOr<Manifest> manifest = ReadManifest(options_.folder);
-  if (!manifest.ok()) return manifest.status();  // before a lock file comes into a folder that holds no collection
+  if (!manifest.ok()) return manifest.status();  // a folder without a collection gets no lock file
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(options_.folder);
   if (!lock.ok()) return lock.status();
   lock_.emplace(*std::move(lock));

@@ -24,7 +24,8 @@ namespace {
 // little compared with the machine's memory.
 constexpr int64_t kBatchRowBytes = int64_t{64} << 20;
 
-// The number of documents that a thread takes at a time. Encoding a range of documents begins with a few allocations.
+// The number of documents that a thread takes at a time. It takes several, because encoding a range of documents
+// begins with a few allocations.
 constexpr int64_t kDocumentsAtATime = 16;
 
 // Returns a view of the documents begin .. end - 1, and stores their offsets in `offsets`.
@@ -217,7 +218,7 @@ absl::StatusOr<bool> NeedFactors(const std::vector<StoredShards>& collections) {
   double deviations = 0;
   int64_t num_tokens = 0;
   int64_t sampled = 0;
-  int64_t first = 0;  // number of the shard's first document among those of all
+  int64_t first = 0;  // number of the shard's first document, counted over all collections
   std::vector<int64_t> offsets;
   for (const StoredShards& stored : collections) {
     for (const ShardEntry& entry : stored.manifest->shards) {

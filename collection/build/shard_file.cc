@@ -103,7 +103,7 @@ absl::Status ShardFile::WriteMiddle() {
     status = WriteOffsets([&](int64_t document) { return catalog_.ids.num_bytes(document); });
   }
   if (status.ok() && layout_.has_payloads) {
-    // The collection has payloads, but the documents of this shard may have none.
+    // The manifest may say that there are payloads although no document of the catalog has one (BuildOptions).
     status = WriteOffsets([&](int64_t document) {
       return catalog_.has_payloads() ? int64_t{catalog_.payload_sizes[static_cast<size_t>(document)]} : 0;
     });

@@ -13,8 +13,8 @@
 namespace maxsim::collection {
 namespace {
 
-// The size of the buffers of all files together (two buffers per file), and the minimum size of one buffer. With the
-// minimum, a write is still much larger than what a system call costs.
+// The size of the buffers of all files together (two buffers per file), and the minimum size of one buffer. Even a
+// write of the minimum size takes much longer than the system call itself.
 constexpr size_t kAllBufferBytes = size_t{256} << 20;
 constexpr size_t kLeastBufferBytes = size_t{64} << 10;
 

@@ -24,10 +24,10 @@ namespace maxsim::collection {
 // The codes of a shard's documents: the first 1, 2 or 4 of the stored planes. Files of other planes are not opened.
 // Open checks every scale and bound. The class is thread-safe.
 //
-// Files must not be changed while they are mapped, as for Shard. If one is changed anyway, bits and factors may change,
-// and estimates become wrong, but no other harm is done: scales and bounds are copies, a truncated or unreadable file
-// becomes zeros, and Check() reports the change. If Check() fails, do not trust bounds on estimates from bits that were
-// read before.
+// Files must not be changed while they are mapped. If one is changed anyway, bits and factors may change, and
+// estimates become wrong, but no other harm is done: scales and bounds are copies, a truncated or unreadable file
+// becomes zeros, and Check() reports the change. If Check() fails, do not trust bounds on estimates from bits that
+// were read before.
 class ShardCodes final : public MemorySource {
  public:
   // Opens the files of `planes` planes of a shard and checks them against the manifest: sizes, counts, type, rotation.

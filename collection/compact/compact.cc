@@ -69,9 +69,9 @@ class Compaction {
   Pace pace_;
 
   Manifest before_;
-  Tombstones tombstones_;  // of the generation before, with those that the log's records make
+  Tombstones tombstones_;  // of the previous generation, and those that the log's records add
   std::vector<LiveUpsert> upserts_;
-  bool adds_payloads_ = false;  // no shard has some, and a write has
+  bool adds_payloads_ = false;  // the collection had no payloads, but a write has one
   // The members of groups are the shards with a live document, followed by the log's writes. This vector has the
   // shards' indices.
   std::vector<size_t> shards_of_members_;

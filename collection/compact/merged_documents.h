@@ -54,7 +54,7 @@ class DocumentWalk {
   // Partitions: returns the document's position in the order of the whole collection.
   int64_t position() const { return position_; }
 
-  // Returns OK if the rows came from the file that was opened, unchanged.
+  // Returns OK if the rows came from an unchanged file.
   absl::Status Check() const { return shard_ == nullptr ? absl::OkStatus() : shard_->Check(); }
 
  private:
@@ -84,7 +84,7 @@ class DocumentWalk {
 };
 
 // Reads the catalog of the run's documents for a builder, and checks the checksums of the shards. With `has_payloads`
-// it has a size for each document, 0 for none.
+// the catalog has a payload size for each document, 0 for none.
 absl::StatusOr<std::unique_ptr<Catalog>> ReadCatalog(const DocumentRun& run, bool has_payloads);
 
 // Rows as they are stored, with their scales.

@@ -48,8 +48,8 @@ struct FieldColumn {
   Int64Array list_offsets;  // [N + 1] of keywords: the list of document n is terms[list_offsets[n] ...]
 
   Int64Array integers;               // [N] of integer and time; 0 if the document has no value
-  FileArray<double> numbers;         // [N] of number; likewise
-  const uint8_t* bits = nullptr;     // [N bits] of boolean; likewise
+  FileArray<double> numbers;         // [N] of number; 0 if the document has no value
+  const uint8_t* bits = nullptr;     // [N bits] of boolean; 0 if the document has no value
   const uint8_t* present = nullptr;  // [N bits] of integer, number, boolean and time: whether there is a value
 
   std::string_view term(int64_t idx) const {

@@ -44,7 +44,7 @@ class ValueEvents : public JsonEvents {
 
   // A container that has not ended yet.
   struct Open {
-    size_t node = kNone;   // whose value it is; kNone where no path leads here
+    size_t node = kNone;   // the node whose value it is; kNone if no field's path leads here
     bool is_list = false;  // a list that is the value of a field
   };
 

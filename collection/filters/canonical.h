@@ -9,18 +9,21 @@
 
 namespace maxsim::collection {
 
-// Returns a filter that matches the same documents. INVALID_ARGUMENT: the filter fails CheckFilter, names a field that
-// is not declared, or compares one with a value that it cannot have.
+// Returns a filter that matches the same documents. Returns INVALID_ARGUMENT if the filter fails CheckFilter, names a
+// field that is not declared, or compares a field with a value that it cannot have.
 //
-// - Values have the type of their field: int64_t of integer, double of number, bool of boolean, and strings of others.
-//   Times are written as FormatTime does. A number without a fraction is accepted for an integer.
-// - No "and" is a child of an "and", no "or" of an "or", no "not" of a "not", and none of the first two has one child.
-// - The ranges of one field in an "and" are one range. What an "or" has of equals and in of one field is one in.
-// - The values of an in ascend, and none repeats; one value is an equals.
+// - Values have the type of their field: int64_t for integer, double for number, bool for boolean, and strings for
+//   others. Times are written as FormatTime does. A number without a fraction is accepted for an integer.
+// - An "and" has no "and" as a child, an "or" no "or", and a "not" no "not". An "and" or "or" has at least two
+//   children.
+// - In an "and", the ranges of one field are merged into one range. In an "or", all "equals" and
+//   "in" of one field are merged into one "in".
+// - The values of an "in" ascend, and none repeats. An "in" with one value becomes an "equals".
 // - Children are in the order of their text (FormatFilter), and none repeats.
 //
-// So the text of the result is a key for caches. Filters that match the same documents for other reasons may differ in
-// it. The canonical form of the result, and of what is parsed of its text, is the result.
+// So the text of the result is a key for caches. Filters that match the same documents for other reasons may have
+// different texts. The canonical form of the result is the result itself, and so is the canonical form of the filter
+// that is parsed from its text.
 absl::StatusOr<Filter> CanonicalFilter(const Filter& filter, const std::vector<Field>& fields);
 
 }  // namespace maxsim::collection

@@ -46,7 +46,7 @@ class SortedValues {
   int64_t memory_bytes() const;
 
  private:
-  // Changes the bits of the documents at the places before this one.
+  // Flips the bits of the documents at the places before `place`.
   void FlipBefore(size_t place, absl::Span<uint64_t> mask) const;
 
   std::vector<T> values_;
@@ -69,8 +69,8 @@ class TermLists {
   size_t size() const { return term_offsets_.empty() ? 0 : term_offsets_.size() - 1; }
   // Returns the term at a place in the order. It is valid as long as the object is.
   std::string_view term(size_t idx) const;
-  // Counts the documents that have this term and whose bit is set in `mask`: for a document, the bit of `first` plus
-  // its ordinal.
+  // Counts the documents that have this term and whose bit is set in `mask`. A document's bit is bit `first` +
+  // ordinal.
   uint64_t CountIn(size_t idx, absl::Span<const uint64_t> mask, uint32_t first) const;
 
   int64_t memory_bytes() const;

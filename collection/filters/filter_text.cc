@@ -119,7 +119,7 @@ class Parser {
     std::vector<Filter> members;
     members.push_back(*std::move(first));
     while (TakeWord(word)) {
-      // Two lists that are one inside the other make three nodes of two members.
+      // Each member adds at least one node. So a filter with too many nodes is refused before it takes much memory.
       if (++num_members_ > kMaxFilterNodes) return Invalid("the filter has more than ", kMaxFilterNodes, " nodes");
       absl::StatusOr<Filter> next = parse(depth);
       if (!next.ok()) return next;

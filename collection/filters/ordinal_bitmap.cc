@@ -22,7 +22,7 @@ constexpr int64_t kContainerBytes = 64;
 constexpr uint32_t kCookieWithoutRuns = 12346;
 constexpr size_t kContainerWords = 1024;
 constexpr int kMaxArray = 4096;                 // values of a container that is an array of 16-bit numbers
-constexpr size_t kMinContainersForOffsets = 4;  // where a container is a list of runs
+constexpr size_t kMinContainersForOffsets = 4;  // a file with runs has no offsets if it has fewer containers
 
 // Sets the bits begin .. end - 1. There must be at least one.
 void SetBits(size_t begin, size_t end, std::vector<uint64_t>& mask) {

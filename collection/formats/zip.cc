@@ -84,8 +84,8 @@ absl::StatusOr<Directory> FindDirectory(std::string_view bytes) {
   return directory;
 }
 
-// If a value in `values` says that the extra field has the real one, takes the 64-bit value from there. The order is
-// that of the format.
+// Replaces each of the three values that is kIn64 by its 64-bit value from the extra field, which has them in this
+// order.
 absl::Status ReadExtra64(std::string_view extra, uint64_t* size, uint64_t* compressed, uint64_t* local) {
   while (extra.size() >= 4) {
     const auto id = LoadAt<uint16_t>(extra, 0);

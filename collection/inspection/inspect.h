@@ -28,7 +28,7 @@ struct CollectionSummary {
   int64_t token_bytes = 0;                    // of the token matrices among them
   int64_t code_bytes = 0;                     // of the files of codes
   int64_t field_bytes = 0;                    // of the files of fields
-  std::vector<int64_t> field_documents = {};  // that have a value of each field of the manifest
+  std::vector<int64_t> field_documents = {};  // per field of the manifest: documents that have a value
   LengthDistribution lengths = {};
 
   // The loss of i8 storage, measured on documents spread over the collection, or on all documents of a small one.

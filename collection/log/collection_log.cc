@@ -123,8 +123,8 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   const std::string end = BigEndian(first);
   const rocksdb::Slice begin_key(begin);
   const rocksdb::Slice end_key(end);
-  // Tries every step, even if earlier ones failed. Records come first: this only rewrites their small files of keys,
-  // and deletes the blob files to which no key points. Dropping versions rewrites all versions that are kept.
+  // Tries every step, even if an earlier one failed. The first step only rewrites the records' small files of keys,
+  // and deletes the blob files to which no key points. DropForgottenVersions rewrites all versions that are kept.
   status.Update(
       FromRocksDb(db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key), "records: "));
   status.Update(DropForgottenVersions());

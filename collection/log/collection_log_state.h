@@ -45,7 +45,7 @@ struct CollectionLog::State {
   std::atomic<bool> has_old_format{false};
   std::atomic<uint64_t> deleted_bytes{0};  // of the writes on the disk (version_memory.h)
   uint64_t remembered_bytes = 0;           // written while `mutex` is held alone
-  // Compaction has removed versions that were deleted below this count.
+  // Compactions have dropped the versions of deletes below this count of deleted bytes.
   mutable std::atomic<uint64_t> compacted_below{0};
   std::atomic<uint64_t> first{0};
   std::atomic<uint64_t> last{0};

@@ -125,7 +125,7 @@ absl::Status CollectionLog::State::Append(absl::Span<const LogRecord> records) {
   if (needs_upgrade) {
     return absl::FailedPreconditionError(Cat(Where(), "has an earlier version, and was not upgraded"));
   }
-  constexpr size_t kBytesBeside = 64 + 1024;  // of a record: two keys with an id, the head, the batch's own
+  constexpr size_t kBytesBeside = 64 + 1024;  // per record besides rows and payload: two keys, head, batch
   size_t num_bytes = kBytesBeside;
   for (const LogRecord& record : records) num_bytes += record.rows.size() + record.payload.size() + kBytesBeside;
   rocksdb::WriteBatch batch(num_bytes);
@@ -141,7 +141,8 @@ absl::Status CollectionLog::State::Append(absl::Span<const LogRecord> records) {
   rocksdb::Status put = batch.Put(meta, AsSlice(kLastKey), Cat(new_last));
   if (put.ok() && gets_versions && !has_versions) put = batch.Put(meta, AsSlice(kHasVersionsKey), "");
   if (!put.ok()) return FromRocksDb(put, Where());
-  // A batch may give a version to an id and remove it again.
+  // Sets has_versions before AddRecord is called, because a record may remove a version that an earlier record of the
+  // same batch gives to its id.
   const bool had_versions = has_versions.exchange(gets_versions);
   uint64_t new_deleted_bytes = deleted_bytes;
   absl::Status added;

@@ -106,7 +106,7 @@ void LogMark::NoteWrite(uint64_t sequence, uint64_t wal_number, uint64_t wal_byt
 
 void LogMark::NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash) {
   const MutexLock lock(&mutex_);
-  // Two of RocksDB's threads may call this in the wrong order.
+  // RocksDB's threads may call this in the wrong order, so ignore a length that is older than the known one.
   const bool is_older =
       number < files_.manifest_number || (number == files_.manifest_number && num_bytes < files_.manifest_bytes);
   if (is_older) return;

@@ -100,7 +100,7 @@ class BlockChecksums {
     return state;
   }
 
-  std::vector<uint32_t> states_;  // [number of bytes before]: of a CRC that begins with 0
+  std::vector<uint32_t> states_;  // [n]: the CRC state after the block's first n bytes, starting from 0
 };
 
 uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }

@@ -16,9 +16,9 @@
 
 namespace maxsim::collection {
 
-// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit. So a server refuses
-// to follow a stream if its log has a different limit, and a change of this constant needs a new version of the
-// stream's messages. It is enough for 1.8 million versions of 8-byte ids, or 230,000 of the longest ids.
+// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit. So a server
+// refuses to follow a stream if its log has a different limit, and a change of this constant needs a new version of
+// the stream's messages. This limit is enough for 1.8 million versions of 8-byte ids, or 230,000 of the longest ids.
 inline constexpr uint64_t kRememberedBytes = uint64_t{128} << 20;
 
 // Each version counts as the bytes of its id plus this number of bytes, which is roughly its space on the disk, rounded

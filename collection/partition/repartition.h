@@ -18,9 +18,9 @@ struct RepartitionOptions {
   std::string created_by = "maxsim-shard";
 };
 
-// Returns the folder in `output` of partition `index` of `count` that a build or SplitCollection makes of `slots`:
-// "partition-0-of-3" where these are all slots, and else, since a part of a part is another part of the whole, the
-// range of its own slots, "slots-0-682".
+// Returns the folder in `output` of partition `index` of `count`, when a build or SplitCollection divides `slots`. If
+// these are all slots, the folder is named like "partition-0-of-3". Otherwise its name has the partition's own slots,
+// like "slots-0-682", because the index does not say which part of the whole collection it is.
 std::string PartitionFolderName(const std::string& output, const SlotRange& slots, int32_t index, int32_t count);
 
 // Returns the folders and slots of `count` partitions. 1 <= count <= slots.size().

@@ -1,4 +1,4 @@
-// Reads a file of documents line by line: JSON Lines, or plain text with an id a line.
+// Reads a file of documents line by line: JSON Lines, or plain text with one id per line.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class LineReader {
   int64_t line_number_ = 0;
 };
 
-// Converts a document's id to another type, if nothing is lost. INVALID_ARGUMENT otherwise, and without `convert` for
-// every id of another type.
+// Converts a document's id to `type`, if nothing is lost. Otherwise returns INVALID_ARGUMENT. Without `convert`,
+// returns INVALID_ARGUMENT for every id of another type.
 absl::Status ConvertId(DocumentLine& document, IdType type, bool convert);
 
 // Reads documents of a file of lines. A name that ends in .jsonl, .ndjson or .json, or a first line that begins with

@@ -34,7 +34,7 @@ void DocumentQuantizer::Quantize(absl::Span<const int32_t> lengths, absl::Span<f
     try {
       threads.emplace_back(work);
     } catch (const std::system_error&) {
-      break;  // a machine out of threads quantises all the same
+      break;  // if no more threads can be started, the existing ones do the work
     }
   }
   work();

@@ -26,7 +26,7 @@ struct TokenEncoding {
 // For one thread.
 class RowReader {
  public:
-  // The source stands at the catalog's first document. All must outlive the reader.
+  // `tokens` must be at the catalog's first document. All arguments must outlive the reader.
   RowReader(const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens);
 
   // Consecutive rows, [num_rows, dim] in the storage type, packed. They begin at row `first_row` of `document`, and may
