@@ -43,7 +43,7 @@ class RouterCollections : public service::CollectionApi {
   // UNAVAILABLE between the first and the last reload.)
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
                                             const service::ChangeContext& context) override;
-  // Reloads every collection in this way, and logs the outcomes.
+  // Reloads every collection, each like Reload does, and logs the outcomes.
   void ReloadAll();
 
   // Copies the collection on one replica of each group: the first replica that answers. Returns the smallest of the

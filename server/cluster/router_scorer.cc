@@ -123,7 +123,7 @@ bool RouterScorer::OthersMayAnswer(const Scoring& scoring,
 
 void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
                           std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
-  // The groups have changed to another generation, or a replica that was not asked may answer.
+  // Asks again if the groups have changed to another generation, or if a replica that was not asked may answer.
   const bool others_may_answer = scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers);
   if ((NameOtherGeneration(answers) || others_may_answer) && AskAgain(scoring)) return;
   if (!AskForMembers(scoring, answers)) Finish(*scoring, std::move(answers));

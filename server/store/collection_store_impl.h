@@ -30,7 +30,8 @@ struct CollectionStore::Entry {
   bool removed = false;                 // no longer in entries_
 };
 
-// The exclusive right to load, reload or unload an entry. It is held while that runs. Find and List do not wait for it.
+// The exclusive right to load, reload or unload an entry. A load, reload or unload holds it until it ends. Find and
+// List do not wait for it.
 class CollectionStore::EntryLock {
  public:
   explicit EntryLock(CollectionStore* store) : store_(store) {}

@@ -185,7 +185,8 @@ class PartLoader {
     // file at a time (FilesToLoad).
     if (absl::Status status = LoadFields(entry, part); !status.ok()) return status;
     const Residency tier = placement.tier.tier;
-    // GPUs copy the tokens out of the mapping, except on tier kDisk. The other sections are copied in any case.
+    // Only the CPU backend on tier kHost needs the whole file in memory. GPUs copy the tokens out of the mapping,
+    // except on tier kDisk. The other sections are copied in any case.
     const bool reads_whole_file = !devices_.is_gpu() && tier == Residency::kHost;
     absl::StatusOr<std::shared_ptr<collection::Shard>> shard = collection::Shard::Open(
         folder_, manifest_, entry, reads_whole_file ? collection::Access::kCopied : collection::Access::kMapped,

@@ -12,8 +12,8 @@
 
 namespace maxsim::cluster {
 
-// The maximum size of an answer to GetInfo. A router requests one from every replica every second, and keeps the last.
-// A collection takes about 500 bytes.
+// The maximum size of an answer to GetInfo. By default a router requests one from every replica every second, and
+// keeps the last. A collection takes about 500 bytes.
 inline constexpr size_t kMaxInfoBytes = size_t{16} << 20;
 
 // Checks names and slots and, for loaded collections, dimension, storage type and kind of ids.

@@ -31,7 +31,7 @@ constexpr absl::Duration kMaxSilence = absl::Seconds(5);
 // How often a slow call is checked (GroupCall::Look).
 constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
-// A check may be late by this fraction of its delay, so that the timer can wake once for many calls.
+// A check may be late by 1 / kLookSlack of its delay, so that the timer can wake once for many calls.
 constexpr int kLookSlack = 16;
 
 // Returns whether an error counts against the replica. Errors that the request or its sender caused do not count.

@@ -198,7 +198,7 @@ class ResultCheck {
       }
       if (!seen.Insert(id)) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
     }
-    // Without a generation the collection is live, and its number of documents is not known.
+    // If the request names no generation, the collection is live, and its number of documents is not known.
     if (request_.generation() != 0) return CheckCount(part_.num_documents);
     if (static_cast<uint64_t>(ids.size()) <= max_results()) return std::nullopt;
     return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, and at most ", max_results(),

@@ -12,8 +12,8 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns the values of all groups up to the end of the page. The groups before the page are included because they
-// determine where it begins.
+// Returns the group_by values of all groups up to the end of the page. The groups before the page are included
+// because they determine where the page begins.
 std::vector<std::string> ChosenValues(const SplitRequest& split, const std::vector<PartResult>& results) {
   const std::vector<HitGroup> groups = GroupsOf(results);
   const size_t end = std::min(groups.size(), static_cast<size_t>(split.page.num_ranked()));

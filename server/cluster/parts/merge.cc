@@ -48,7 +48,8 @@ struct MissingId {
   int32_t idx = 0;
 };
 
-// Finds the positions of a part's missing ids, which come in the order of its list.
+// Finds the positions of a part's missing ids in the client's list. `missing` has the same order as `sent`, the ids
+// that the part was asked for.
 template <typename Ids>
 void FindMissing(const Ids& missing, const Ids& sent, const Positions& positions, uint32_t from,
                  std::vector<MissingId>& found) {
@@ -194,9 +195,9 @@ class Merger {
     }
   }
 
-  // Merges the groups' scans. The last merged hit scores at least as high as the last hit of each group, so a group's
-  // proof stays valid. A group's bound may be too large to prove that group's own hits, and may still prove the
-  // merged hits.
+  // Merges the refinements of the groups. A group's proof stays valid for the merged hits, because the last of these
+  // scores at least as high as the group's own last hit. For the same reason, a bound that is too high to prove the
+  // group's own hits may still prove the merged hits.
   void MergeRefinements(size_t query, const std::vector<PartHit>& hits, v1::QueryResult& to) const {
     v1::Refinement merged;
     bool all_are_bounds = true;
@@ -323,7 +324,7 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
                                   ? std::string("the cluster")
                                   : absl::StrCat("group ", collection->parts[part].target.group->name());
     const std::string text = absl::StrCat(group, " does not answer: ", status.message());
-    // Keeps the details only if the code stays the same, because those of another code would not fit.
+    // Keeps the error's details only if its code stays the same, because they would not fit another code.
     lost.Update(absl::IsUnavailable(status) ? WithMessage(status, text) : absl::UnavailableError(text));
   }
   if (num_lost == 0 || (num_lost < answers.size() && !split.fail_on_missing)) return absl::OkStatus();

@@ -37,8 +37,8 @@ struct PartHit {
   int32_t idx = 0;    // index in that result
 };
 
-// The rank order, with one more rule: documents of live partitions that have separate logs may have equal positions.
-// The order of their groups then decides, so that the ranking is the same for every top_k.
+// Orders hits by rank. Documents of live partitions that have separate logs may have equal positions. Then the order
+// of their groups decides, so that the ranking is the same for every top_k.
 inline bool MergesBefore(const PartHit& a, const PartHit& b) {
   return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from);
 }

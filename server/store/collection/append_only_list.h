@@ -33,7 +33,8 @@ class AppendOnlyList {
     return elements[offset];
   }
 
-  // Allocates the memory that the next Append needs. Only for the appending thread.
+  // Allocates the memory that the next Append needs, so that this Append cannot run out of memory. Only for the
+  // appending thread.
   void Reserve() {
     const auto [chunk, offset] = Locate(size_.load(std::memory_order_relaxed));
     if (chunks_[chunk].load(std::memory_order_relaxed) != nullptr) return;

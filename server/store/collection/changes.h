@@ -144,7 +144,7 @@ class Changes : public std::enable_shared_from_this<Changes> {
 
   const std::shared_ptr<const Generation> generation_;
   std::vector<std::unique_ptr<PartTombstones>> shard_tombstones_;  // [shards]
-  // One bit per document of the shards: its id was written or deleted.
+  // One bit per document of the shards. The bit is set once the document's id was written or deleted.
   std::unique_ptr<std::atomic<uint64_t>[]> touched_;
   AppendOnlyList<SegmentEntry> segments_;
   AppendOnlyList<Entry> entries_;

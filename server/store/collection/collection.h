@@ -45,7 +45,7 @@ enum class FilterUse : uint8_t { kRepeated, kOnce };
 // earlier one.
 class Collection {
  public:
-  // The part of the collection that is in one tier on one device.
+  // How much memory the collection takes in one tier on one device.
   struct TierUsage {
     Residency tier = Residency::kHost;
     uint32_t device = 0;
@@ -102,7 +102,7 @@ class Collection {
     return idx < num_shards ? generation_->parts()[idx] : change_.segments[idx - num_shards];
   }
 
-  // Count the documents that are alive, and the tokens of these documents.
+  // Count the documents that are alive (have no tombstone), and their tokens.
   uint64_t num_documents() const { return num_documents_; }
   uint64_t num_tokens() const { return num_tokens_; }
   // Returns the number of ordinals, including those of documents with a tombstone. Every ordinal is below this

@@ -12,13 +12,13 @@ namespace {
 
 using collection::ShardIndex;
 
-// A segment merges blocks up to this many documents. Indexing a block of this size takes the writing thread about 10
-// ms.
+// A segment merges blocks only if they have at most this many documents together. Indexing a block of this size takes
+// the writing thread about 10 ms.
 constexpr int64_t kMaxBlockDocuments = 4096;
 
-// After merging, a segment has at most kSmallBlocks small blocks, and one further block per kDocumentsPerBlock
-// documents. The reason: of two neighbouring blocks, either the first is more than twice as large as the second, or
-// the two together have more than kMaxBlockDocuments.
+// After merging, a segment has at most kSmallBlocks blocks, plus one per kDocumentsPerBlock documents. The reason: of
+// two neighbouring blocks, either the first is more than twice as large as the second, or the two together have more
+// than kMaxBlockDocuments.
 constexpr int64_t kSmallBlocks = 14;
 constexpr int64_t kDocumentsPerBlock = 256;
 
