@@ -31,7 +31,7 @@ struct DocumentList {
   int64_t operator[](int64_t idx) const { return numbers == nullptr ? idx : numbers[idx]; }
 };
 
-// Which documents of a list go into which shard.
+// The documents of a list that go into one shard, and their counts.
 struct ShardPlan {
   int64_t first_document = 0;  // in the list
   int64_t num_documents = 0;

@@ -43,7 +43,7 @@ struct StorageComparison {
   double least_spearman = 0;
   int32_t overlap_depth = 0;  // kOverlapDepth, or all documents where there are fewer
   double mean_overlap = 0;    // of the first overlap_depth documents, over the queries
-  int64_t num_judged = 0;     // queries with a relevant document; 0: the next two mean nothing
+  int64_t num_judged = 0;     // queries with a relevant document; if 0, the next two members mean nothing
   double ndcg_before = 0;     // at kNdcgDepth, over these queries
   double ndcg_after = 0;
 };

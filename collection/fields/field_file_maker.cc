@@ -88,7 +88,7 @@ void FieldFileMaker::Column::AddTermsTo(Parts& parts, const Field& field) const 
   sorted.reserve(numbers_of_terms.size());
   for (const auto& term : numbers_of_terms) sorted.push_back(&term);
   std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
-  std::vector<uint32_t> sorted_numbers(sorted.size());  // of a term, by the number that it came with
+  std::vector<uint32_t> sorted_numbers(sorted.size());  // [number when added]: number in ascending order
   std::vector<int64_t> offsets = {0};
   std::string bytes;
   for (size_t idx = 0; idx < sorted.size(); ++idx) {
@@ -102,7 +102,7 @@ void FieldFileMaker::Column::AddTermsTo(Parts& parts, const Field& field) const 
   } else {
     for (uint32_t& value : values) value = sorted_numbers[value];
   }
-  // Each document's list was already in the order of the terms.
+  // The lists need not be sorted again, because each was added in the order of its terms.
   parts.Add(field, kTermOffsets, "I64", offsets.size(), BytesOf(offsets));
   if (field.kind == FieldKind::kKeywords) {
     parts.Add(field, kListOffsets, "I64", list_offsets.size(), BytesOf(list_offsets));

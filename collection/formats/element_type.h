@@ -27,8 +27,8 @@ std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype);
 // Returns the element `idx` of an integer array (which need not be aligned); nullopt when it passes 2^63 - 1.
 std::optional<int64_t> LoadInteger(ElementType type, const void* data, size_t idx);
 
-// The conversion is exact; the two NaN encodings give NaN. (OCP 8-bit floating point, E4M3: no infinity, largest
-// magnitude 448.)
+// Converts OCP 8-bit floating point (E4M3: no infinity, largest magnitude 448) exactly. The two encodings of NaN give
+// NaN.
 float F8E4M3ToF32(uint8_t bits);
 
 // Returns the element `idx` of a floating-point array.

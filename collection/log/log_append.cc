@@ -64,7 +64,8 @@ absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequen
   return absl::OkStatus();
 }
 
-// Reserves disk space. A start after this write needs it to copy the write-ahead log to files.
+// Reserves the disk space that the next start needs to copy the write-ahead log to files. `num_bytes` are about to be
+// written to that log.
 absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
   constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that every start creates
   unflushed_bytes += num_bytes;
