@@ -261,8 +261,8 @@ absl::StatusOr<std::unique_ptr<TokenSource>> ArrayDocuments::MakeTokens() {
   const bool has_scales = archive_ == nullptr ? !scales_.empty() : Has(kScales);
   const std::string rotation = archive_ == nullptr ? "" : archive_->FindMetadata(kRotationKey).value_or("");
   if (!IsQuantized(tokens_.type)) {
-    // Refuse float values that have scales or a rotation: they are not the token vectors, and this code cannot
-    // convert them.
+    // Refuses float values that have scales or a rotation: such values are not yet the token vectors, and this code
+    // cannot convert them.
     if (has_scales || !rotation.empty()) {
       return Invalid(tokens_.origin, ": ", Name(tokens_.type), " values with ", has_scales ? "scales" : "a rotation",
                      "; only i8 and f8_e4m3 ones can have them");

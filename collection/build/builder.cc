@@ -155,7 +155,7 @@ absl::Status Build::DealOut() {
     sets_.sets.front().documents = {.size = num_documents};
     return absl::OkStatus();
   }
-  // Sort the documents by their sets. Documents of one set keep their order.
+  // Sorts the documents by the set that has their slots. Documents of one set keep their order.
   std::vector<int64_t> ends(targets_.size());
   for (int64_t document = 0; document < num_documents; ++document) {
     const int32_t slot = catalog_.slot(document);
@@ -336,8 +336,8 @@ absl::StatusOr<std::vector<Manifest>> Build::Run() {
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
   std::vector<Manifest> manifests;
   for (const TargetFolder* const target : target_pointers_) {
-    // If the folder was not synced, the removal of files may reach the disk before the rename does. After a power
-    // failure the previous generation would then lack its files.
+    // If the folder was not synced, a power failure may undo the rename of the manifest but not the removal of files.
+    // The previous generation would then lack its files.
     if (progress_.synchronised.ok()) target->RemoveOld();
     manifests.push_back(target->manifest());
   }

@@ -44,7 +44,7 @@ struct BuildOptions {
   std::optional<EncoderIdentity> encoder = {};
   bool refuse_lossy = false;  // i8: fail with INVALID_ARGUMENT on a lossy token (QuantizationLoss)
   bool has_payloads = false;  // the manifest says that there are payloads, even if no document has one
-  // The last write of the folder's log that the documents include. Must be set if the log has writes.
+  // The sequence of the last write in the folder's log that the documents include. Must be set if the log has writes.
   std::optional<uint64_t> log_sequence = {};
   CodesRequest codes = {};  // of every document, computed from the stored vectors
   // Requests can filter by these fields. Their values are read from the payloads. Must pass CheckFields.

@@ -14,7 +14,8 @@ namespace maxsim::collection {
 struct CodesRequest {
   int planes = 0;              // 1, 2 or 4; 0: no codes
   uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; ignored for i8 vectors, whose codes have the vectors' rotation
-  // Whether tokens have factors. nullopt: they do if the norms of tokens differ (NeedFactors).
+  // Whether each token has a factor: its length relative to the longest token of its document. nullopt: only if the
+  // norms of tokens differ (NeedFactors).
   std::optional<bool> factors = {};
 
   // Returns a request for the codes that a collection has.

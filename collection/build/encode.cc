@@ -33,7 +33,7 @@ class Encoding {
 
   const EncodeOptions& options_;
   const BuildObserver& observer_;
-  std::optional<FolderLock> lock_;      // outlives the files, which are removed while it is held
+  std::optional<FolderLock> lock_;      // declared before the files, which are removed while the lock is held
   std::unique_ptr<CollectionLog> log_;  // of a live collection
   Tombstones tombstones_;
   UnpublishedFiles files_;
@@ -125,8 +125,8 @@ absl::Status Encoding::Publish() {
   if (!status.ok()) return status;
   progress_.synchronised = result_.synchronised;
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
-  // If the folder was not synced, the removal of files may reach the disk before the rename does. After a power
-  // failure the previous generation would then lack its files.
+  // If the folder was not synced, a power failure may undo the rename of the manifest but not the removal of files.
+  // The previous generation would then lack its files.
   if (result_.synchronised.ok()) RemoveOldGenerations(options_.folder, next_, before_);
   return absl::OkStatus();
 }

@@ -44,7 +44,7 @@ struct Import {
   std::unique_ptr<Catalog> catalog;
   std::unique_ptr<TokenSource> tokens;
   std::unique_ptr<PayloadSource> payloads;  // null when no document has a payload
-  // Each is set only if all inputs are collections that agree on it.
+  // The storage type and the encoder of the inputs. Each is set only if all inputs are collections that agree on it.
   std::optional<ScalarType> storage = {};
   std::optional<EncoderIdentity> encoder = {};
   // FAILED_PRECONDITION if two inputs are collections of different encoders.

@@ -56,7 +56,7 @@ int64_t CodeFileSize(const CodeFileLayout& layout);
 // Returns the header: the plane's rows come first, then factors, scales and bounds.
 std::string FormatCodeFileHeader(const CodeFileLayout& layout);
 
-// Everything points into the bytes that were parsed, which must outlive it.
+// All pointers are into the parsed bytes, which must outlive this object.
 struct CodeFileContents {
   const uint8_t* plane = nullptr;    // [num_tokens, PlaneFileRowBytes], aligned to kPlaneAlignment
   const uint8_t* factors = nullptr;  // [num_tokens], or null

@@ -122,8 +122,8 @@ absl::StatusOr<std::shared_ptr<ShardCodes>> ShardCodes::Open(const Folder& folde
     state->files.push_back(*std::move(file));
   }
   auto codes = std::shared_ptr<ShardCodes>(new ShardCodes(std::move(state)));
-  // The file of each code was read several times: to hash, to copy and to check it. Check that none of them was
-  // changed in the meantime.
+  // Each code file was read several times: to hash, to copy and to check it. Checks that none of them was changed in
+  // the meantime.
   if (absl::Status status = codes->Check(); !status.ok()) return status;
   return codes;
 }

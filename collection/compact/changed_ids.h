@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// A document that the log writes, and does not replace or delete later.
+// An upsert in the log whose document no later write replaces or deletes.
 struct LiveUpsert {
   uint64_t sequence = 0;
   int32_t num_tokens = 0;
@@ -44,7 +44,7 @@ class ChangedIds {
 
   void Take(const LogRecord& record, size_t* place);
 
-  // For each id, the place of its last write in upserts_ (right during Read only), or kDeleted.
+  // For each id, the index of its last write in upserts_, or kDeleted. The indices are valid only while Read runs.
   std::unordered_map<std::string, size_t, Hash, std::equal_to<>> strings_;
   std::unordered_map<int64_t, size_t> ints_;
   std::vector<LiveUpsert> upserts_;

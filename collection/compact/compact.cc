@@ -64,7 +64,7 @@ class Compaction {
   CollectionLog& log_;
   const uint64_t through_;
   const CompactOptions& options_;
-  std::optional<FolderLock> lock_;  // outlives the files, which are removed while it is held
+  std::optional<FolderLock> lock_;  // declared before the files, which are removed while the lock is held
   UnpublishedFiles files_;
   Pace pace_;
 
@@ -72,8 +72,8 @@ class Compaction {
   Tombstones tombstones_;  // of the previous generation, and those that the log's records add
   std::vector<LiveUpsert> upserts_;
   bool adds_payloads_ = false;  // the collection had no payloads, but a write has one
-  // The members of groups are the shards with a live document, followed by the log's writes. This vector has the
-  // shards' indices.
+  // The members of groups are the shards with a live document, followed by the log's writes. For each member that is
+  // a shard, this vector has the shard's index.
   std::vector<size_t> shards_of_members_;
   std::vector<ShardGroup> groups_;
   Manifest next_;
@@ -148,8 +148,8 @@ void Compaction::PlanGroups() {
     if (NumLive(shard) == 0) continue;
     const ShardEntry& entry = before_.shards[shard];
     const bool is_written = MustWrite(shard);
-    // The size of a shard that is kept includes its documents with tombstones. Otherwise tombstones could be enough
-    // to cause it to be joined.
+    // If a shard need not be rewritten, its size includes documents with tombstones. Without these it could be small
+    // enough to be joined with a neighbour, and would be rewritten after all.
     const double share = static_cast<double>(NumLive(shard)) / static_cast<double>(entry.num_documents);
     const double num_bytes = static_cast<double>(entry.num_bytes) * (is_written ? share : 1);
     members.push_back({static_cast<int64_t>(num_bytes), is_written});
@@ -299,8 +299,8 @@ absl::Status Compaction::Publish() {
   absl::Status synchronised;
   if (absl::Status s = PublishGeneration(next_, folder_, files_, &synchronised); !s.ok()) return s;
   Report(CompactStep::kPublished).IgnoreError();
-  // If the folder was not synced, the removal of files may reach the disk before the rename does. After a power
-  // failure the previous generation would then lack its files.
+  // If the folder was not synced, a power failure may undo the rename of the manifest but not the removal of files.
+  // The previous generation would then lack its files.
   if (synchronised.ok()) RemoveOldGenerations(folder_, next_, before_);
   return absl::OkStatus();
 }

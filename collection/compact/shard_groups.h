@@ -9,7 +9,7 @@
 
 namespace maxsim::collection {
 
-// A shard of the previous generation. The last member may be the documents from the log.
+// A shard of the previous generation or, as the last member, the documents from the log.
 struct GroupMember {
   int64_t num_bytes = 0;    // of its live documents
   bool is_written = false;  // it must be written, because it is new or has too many tombstones

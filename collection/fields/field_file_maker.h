@@ -12,8 +12,8 @@
 
 namespace maxsim::collection {
 
-// Collects the values of documents, and makes the file of them. The bytes are a function of the fields and the values.
-// For one thread.
+// Collects the values of documents, and makes the file of them. The file's bytes depend only on the fields and the
+// values. For one thread.
 class FieldFileMaker {
  public:
   // The fields have been checked, and must outlive the object.

@@ -13,7 +13,7 @@ struct Row {
   std::string_view safetensors;
   size_t size;
 };
-// The rows are in the order of the enumeration.
+// The rows are in the order of the values of ElementType.
 constexpr std::array<Row, 13> kRows = {{{"f16", "F16", 2},
                                         {"bf16", "BF16", 2},
                                         {"f32", "F32", 4},

@@ -19,8 +19,8 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the smallest length that is at least the length of `share` of the documents. `counts[n]` is the number of
-// documents with n tokens.
+// Returns the smallest length such that at least `share` of the documents have this length or a smaller one.
+// `counts[n]` is the number of documents with n tokens.
 int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, double share) {
   const auto wanted = std::max<int64_t>(1, std::llround(share * static_cast<double>(num_documents)));
   int64_t seen = 0;

@@ -125,7 +125,7 @@ void Verifier::CheckIds(const Shard& shard, const std::vector<uint32_t>* tombsto
   }
 }
 
-// Documents with a tombstone belong to the partition, too.
+// Checks documents with a tombstone, too, because their slots must also be in the partition.
 void Verifier::CheckSlots(const Shard& shard) {
   if (!manifest_.partition.has_value()) return;
   for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
@@ -168,7 +168,8 @@ Opened Verifier::OpenChecked(const std::function<Opened(bool check_checksum)>& o
   if (opened.ok()) return opened;
   const std::string first = std::string(opened.status().message());
   Problem(first);
-  // A wrong checksum or an unreadable sector says that the file is damaged, but not where.
+  // A wrong checksum or an unreadable sector says that the file is damaged, but not where. So go on without the
+  // checksum.
   if (!absl::IsDataLoss(opened.status()) && !absl::IsUnavailable(opened.status())) return opened;
   opened = open(false);
   if (!opened.ok() && std::string(opened.status().message()) != first) Problem(std::string(opened.status().message()));

@@ -38,7 +38,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   if (!reserve.has_value()) reserve.emplace(JoinPath(LogFolder(folder), kReserveName));
   reserve->Release();
   unflushed_bytes = 0;
-  mark->NoteWal(0, 0);  // opening the database moves the write-ahead log's contents to files and deletes it
+  mark->NoteWal(0, 0);  // forgets the length: opening the database empties the write-ahead log and deletes it
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
       LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite, mark.get(), contents->torn_tails);
   if (!opened.ok()) {
@@ -99,7 +99,8 @@ absl::Status CollectionLog::State::Follow(const LogStream& named) {
   }
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
   rocksdb::WriteBatch batch;
-  // If an upgrade of a log was cut off, the log keeps the new format's number, which earlier programs refuse.
+  // Once an upgrade has begun, even if it was cut off, the log must keep the new format's number, which earlier
+  // programs refuse.
   const uint64_t version = has_old_format ? kOldStreamedLogFormatVersion : kStreamedLogFormatVersion;
   rocksdb::Status status = batch.Put(meta, AsSlice(kFormatVersionKey), Cat(version));
   if (status.ok()) status = batch.Put(meta, AsSlice(kStreamNameKey), named.name);
@@ -114,7 +115,8 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   rocksdb::DB& db = database->db();
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   for (size_t idx = 0; idx < kNumLogFamilies; ++idx) families.push_back(database->family(static_cast<LogFamily>(idx)));
-  // RocksDB deletes the write-ahead log after every column family has written its data from it to files.
+  // Flushes all column families, because RocksDB deletes a write-ahead log only after every family has written its
+  // data from it to files.
   absl::Status status = FromRocksDb(db.Flush(rocksdb::FlushOptions(), families), "");
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;

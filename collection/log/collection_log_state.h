@@ -36,7 +36,7 @@ struct CollectionLog::State {
   std::mutex write_mutex;
   std::optional<LogReserve> reserve;  // this and the next: guarded by `write_mutex`, or by `mutex` held exclusively
   uint64_t unflushed_bytes = 0;       // upper limit of the bytes that only the write-ahead log holds
-  // Read-only after a Recover that failed; null if it could not even read.
+  // After a Recover that failed, the database is open for reading only, or null if it cannot even be read.
   std::unique_ptr<LogDatabase> database;
   std::atomic<bool> failed{false};  // a write has failed, and no other may follow
   std::atomic<bool> has_versions{false};

@@ -33,7 +33,7 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   return number;
 }
 
-// Turns the error of a missing file into DATA_LOSS, because RocksDB does not delete any of these files.
+// Turns the error of a missing file into DATA_LOSS: RocksDB never deletes these files, so a missing one was lost.
 absl::Status Lost(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }

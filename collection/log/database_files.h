@@ -24,10 +24,10 @@ absl::Status CheckManifestFile(const std::string& database_path, const WrittenFi
 // and the last one must hold what the mark records. Returns DATA_LOSS with the name of the file.
 absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles& written, uint64_t min_needed);
 
-// Finds out whether the MANIFEST or the last write-ahead log ends with data that a power cut tore before it was synced.
-// Returns the length of the undamaged beginning of each such file. Only data after the length that the mark records can
-// be torn. In the write-ahead log, for which the mark may be too old, no undamaged record may follow the torn one
-// either: each record is synced before the next one is written.
+// Finds out whether the MANIFEST or the last write-ahead log ends with data that a power cut tore before it was
+// synced. Returns the length of the undamaged beginning of each such file. Only data after the length that the mark
+// records can be torn. For the write-ahead log the mark may be too old. So a damaged record of it counts as torn only
+// if no undamaged record follows: each record is synced before the next one is written.
 absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const WrittenFiles& written);
 
 // Records the lengths of the files of a closed database in the mark.

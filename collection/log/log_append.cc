@@ -70,7 +70,7 @@ absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
   constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that every start creates
   unflushed_bytes += num_bytes;
   if (kMinReserveBytes + unflushed_bytes <= reserve->num_bytes()) return absl::OkStatus();
-  uint64_t in_memory = 0;  // data that has been flushed since needs no reserve
+  uint64_t in_memory = 0;  // what is not in files yet; data that has been flushed needs no reserve
   if (database->db().GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory)) {
     unflushed_bytes = std::min(unflushed_bytes, in_memory + num_bytes);
   }

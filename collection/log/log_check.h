@@ -20,7 +20,8 @@ namespace maxsim::collection {
 inline constexpr std::string_view kLogDatabaseName = "records";
 
 inline constexpr uint64_t kLogFormatVersion = 3;
-// The version of a log that follows a stream. It differs, so that program versions without streams do not append to it.
+// The version of a log that follows a stream. It differs from that of other logs, so that programs that do not know
+// streams do not append to it.
 inline constexpr uint64_t kStreamedLogFormatVersion = 4;
 // Earlier formats, which do not distinguish the versions of deleted ids from those of documents
 // (CollectionLog::UpgradeVersions).

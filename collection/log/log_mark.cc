@@ -118,7 +118,7 @@ void LogMark::NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash) {
 
 void LogMark::Write() {
   const MarkBytes bytes{sequence_, ChecksumOf(sequence_), ::getpid(), files_, ChecksumOf(files_)};
-  // A failure is ignored, because the mark then has an older write, which is still a valid lower limit.
+  // A failure is ignored, because the mark then names an older write, which is still a valid lower limit.
   if (::pwrite(fd_, &bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) return;
 }
 

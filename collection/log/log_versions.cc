@@ -81,7 +81,8 @@ void VersionCheck::Add(const LogRecord& record) {
 
 std::string VersionCheck::ProblemOf(const std::optional<StoredVersion>& stored, const Last& last,
                                     const LogContents& contents) const {
-  // Deletes that were made before the upgrade to the present format have a count of 0.
+  // The count at the id's last write is the log's count without the deletes that came later. It is 0 for a delete
+  // from before the upgrade to the present format, because the log's count does not include that delete.
   const uint64_t deleted_since = deleted_bytes_ - last.deleted_bytes;
   const uint64_t deleted_at = contents.deleted_bytes > deleted_since ? contents.deleted_bytes - deleted_since : 0;
   if (!stored.has_value()) {

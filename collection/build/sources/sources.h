@@ -14,7 +14,7 @@ namespace maxsim::collection {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  // A floating-point type, or i8 if the rows are already rotated and quantised in the way of the collection.
+  // A floating-point type, or i8 if the rows are already rotated and quantised as the collection stores them.
   virtual ElementType type() const = 0;
   virtual int64_t dim() const = 0;
   virtual int64_t num_tokens() const = 0;
