@@ -22,8 +22,8 @@ constexpr uint64_t kOfLiveCollection = collection::kMaxLogDescriptors;
 // the gate closes other connections.
 constexpr uint64_t kFewestConnections = 8;
 constexpr uint64_t kFewestHttpConnections = 4;
-// If there are too few descriptors, connections of HTTP that have a request get an eighth of them, and connections
-// without a request get another eighth.
+// If there are too few descriptors, HTTP connections that have a request get at most an eighth of the limit, and
+// those without a request get at most another eighth.
 constexpr uint64_t kShareOfHttp = 8;
 
 }  // namespace

@@ -137,7 +137,7 @@ Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::uni
 
 Server::~Server() {
   Shutdown(absl::ZeroDuration(), absl::ZeroDuration());
-  worker_.reset();  // waits for a reload by RequestReload, for which no call is waiting
+  worker_.reset();  // waits for a reload that RequestReload began; no call waits for it
 }
 
 absl::Status Server::OpenPorts() {

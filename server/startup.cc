@@ -166,7 +166,7 @@ absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port
   const std::string text =
       absl::StrCat("{\"grpc_port\":", grpc_port, ",\"http_port\":", http_port, ",\"pid\":", getpid(), "}\n");
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  unlink(temporary.c_str());  // of a killed server that had the same number
+  unlink(temporary.c_str());  // left by a killed server that had the same process id
   const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   bool written = file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (file >= 0) written = close(file) == 0 && written;

@@ -24,7 +24,7 @@ namespace maxsim::batching {
 // Jobs on their way from the queue to their answers.
 struct Batch {
   int lane = -1;
-  std::vector<QueuedJob> jobs;  // on one generation of a collection; never empty
+  std::vector<QueuedJob> jobs;  // on one generation of a collection; empty if there is nothing to score
   // The thread that scores the batch fills these.
   std::vector<absl::StatusOr<engine::JobResult>> results;  // [jobs]
   uint64_t token_pairs = 0;                                // that were scored

@@ -64,7 +64,7 @@ struct Config {
     std::string address = "0.0.0.0:7071";  // "" switches HTTP off
     HttpTls tls = HttpTls::kAuto;
     int threads = 8;                   // number of threads that read and write JSON
-    int max_concurrent_requests = 64;  // /v1/rerank calls at a time, those still being received too
+    int max_concurrent_requests = 64;  // /v1/rerank calls at a time, including those still being received
     uint64_t max_body_bytes = uint64_t{16} << 20;
     uint64_t max_body_memory = 0;                        // for all bodies together; 0: 16 times max_body_bytes
     absl::Duration request_timeout = absl::Seconds(30);  // deadline of a /v1/rerank call; zero: none

@@ -56,8 +56,8 @@ struct RefinementOptions {
   // How many candidates are scored: those that the scan ranks highest. If a query has at most this many candidates, all
   // are scored without a scan. 0 means no scan. Otherwise the value is top_k .. kMaxScanResults.
   int32_t documents = 0;
-  // If more candidates must be scored to prove that no other candidate is among the best top_k, scores more, up to
-  // `budget` (`documents` .. kMaxScanResults).
+  // If true, scores more candidates, up to `budget` (`documents` .. kMaxScanResults), if that is necessary to prove
+  // that no other candidate is among the best top_k.
   bool require_proof = false;
   int32_t budget = 0;
 };

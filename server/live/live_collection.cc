@@ -349,8 +349,8 @@ absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   }
   std::optional<FolderLock> build_lock;
   if (through > log.first_sequence()) {
-    // A build holds this lock from when it checks that the log still has the writes that its generation lacks until
-    // it has published the generation.
+    // Drops nothing while a build runs: a build holds this lock from when it checks that the log still has the writes
+    // that its generation lacks until it has published the generation.
     absl::StatusOr<FolderLock> acquired = FolderLock::Acquire(request_.path);
     if (absl::IsFailedPrecondition(acquired.status())) return absl::OkStatus();  // a build runs: next time
     if (!acquired.ok()) return acquired.status();

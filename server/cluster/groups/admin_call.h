@@ -27,8 +27,8 @@ namespace maxsim::cluster {
 inline constexpr absl::Duration kAdminTimeout = absl::Hours(2);
 
 // Calls a method of a server and blocks until it answers. If the context's `stop` (must not be null) is stopped,
-// cancels the call and returns soon, with the status of `stop`. The call has its own span, a child of the context's,
-// and sends its ids to the server.
+// cancels the call and returns soon, with the status of `stop`. The call has its own span, a child of the context's
+// span. The span's ids go to the server.
 template <typename Request, typename Response>
 absl::StatusOr<Response> CallAdmin(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,
                                    const Request& request, const service::ChangeContext& change) {

@@ -216,8 +216,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     LookIn(kLookInterval, now);
   }
 
-  // Sends the call to one more replica if the group has budget for a hedge, or if each replica that has the call and
-  // has not answered is ejected or fails its polls.
+  // Sends the call to one more replica in two cases: the group has budget for a hedge, or each replica that has the
+  // call and has not answered is ejected or fails its polls.
   void Hedge(absl::Time now) {
     bool all_asked = false;
     bool nobody_answers = true;

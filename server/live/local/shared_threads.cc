@@ -82,7 +82,8 @@ void SharedThreads::SetTimer(SharedTask* task, absl::Time at) {
   if (at == absl::InfiniteFuture()) return;
   task->at_ = at;
   const auto entry = timers_.emplace(at, task);
-  // A thread that sleeps until a later time must recompute its wait.
+  // If this timer is now the first one, wakes a thread that sleeps until a later time, so that it computes its wait
+  // again.
   if (entry == timers_.begin() && num_idle_ > 0) ready_changed_.NotifyOne();
 }
 

@@ -215,7 +215,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
     NoteBlocked(results.status());
     WaitUnlessLeaving(wait);
     wait = std::min(2 * wait, kMaxApplyWait);
-    // Even if the log failed, it may have some of the messages.
+    // Even if Apply failed, the log may have some of the messages. These count as applied.
     const uint64_t applied = position();
     size_t num_applied = 0;
     while (num_applied < rest.size() && rest[num_applied].sequence <= applied) ++num_applied;

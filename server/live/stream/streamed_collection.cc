@@ -28,8 +28,8 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       options_(options),
       metrics_(metrics),
       collection_(std::move(collection)),
-      // Calls whose messages were sent to the stream have left this queue. nats.timeout limits how long they wait for
-      // the stream's answers.
+      // max_queue_time only limits the wait in this queue. Once a call's messages are sent to the stream,
+      // nats.timeout limits how long the call waits for the stream's answers.
       queue_(name_, {.max_bytes = options.max_queued_bytes, .max_queue_time = options.max_queue_time}),
       pending_(MakeNonce()),
       lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),

@@ -39,7 +39,7 @@ struct Changes::Entry {
   uint64_t hash = 0;
   const Entry* older = nullptr;
   int64_t int_id = 0;               // collections with int64 ids
-  std::string_view string_id = {};  // collections with string ids; bytes of an element of ids_
+  std::string_view string_id = {};  // the id in a collection with string ids; views an element of ids_
 
   template <typename Id>
   Id id() const {

@@ -48,8 +48,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombsto
   return list;
 }
 
-// Returns a copy of the list that also has the documents which were added to the part after the list was made. The
-// list's tombstones are older than these documents, so none of them excludes one.
+// Returns a copy of the list that also has the documents which were added to the part after the list was made. These
+// documents are newer than the list's tombstones, so none of these tombstones is for one of them.
 std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredList& list, const Part& part) {
   auto longer = std::make_shared<FilteredList>();
   longer->num_tombstones = list.num_tombstones;

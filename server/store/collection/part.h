@@ -33,7 +33,7 @@ struct Part {
   // The files of codes that are scanned in place; null if the part has no codes, or if each device has a copy of them.
   std::shared_ptr<const collection::ShardCodes> codes;
   std::shared_ptr<const PartFields> fields;  // null if the collection has no fields
-  std::shared_ptr<const void> reservation;   // holds the memory that the replicas take; may be null
+  std::shared_ptr<const void> reservation;   // keeps the replicas' memory reserved; may be null
   Residency tier = Residency::kHost;         // never kAuto
   std::vector<Replica> replicas;             // by device, at least one
   uint64_t first_ordinal = 0;

@@ -83,7 +83,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   const Shape& shape() const { return shape_; }
   uint64_t reserved_bytes() const { return reserved_bytes_; }  // on each device
   size_t num_devices() const { return memory_.size(); }
-  uint64_t host_bytes() const;  // of ids, payloads, offsets and the index of fields, about
+  uint64_t host_bytes() const;  // about how much ids, payloads, offsets and the index of fields take
 
  private:
   // A text in a block. Unlike std::string_view it has no default constructor that writes to memory: making an array of
@@ -105,8 +105,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   const uint64_t reserved_bytes_;
 
   int64_t num_documents_ = 0;
-  std::vector<Replica> replicas_;             // of these documents; empty while the segment is empty
-  std::shared_ptr<const PartFields> fields_;  // of these documents; null if the shape has no fields
+  std::vector<Replica> replicas_;             // of the segment's documents; empty while there are none
+  std::shared_ptr<const PartFields> fields_;  // of the segment's documents; null if the shape has no fields
   int64_t field_bytes_ = 0;
   bool broken_ = false;  // Append failed: devices may hold different documents
   // Arrays of the largest size that they may need. The system provides their memory when it is first touched.

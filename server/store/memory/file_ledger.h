@@ -23,8 +23,8 @@ class FileLedger {
   class Reservation {
    public:
     virtual ~Reservation() = default;
-    // Records that `opened` of them are now open and mapped, and will stay so. The ledger no longer counts these as
-    // reserved, because the system reports them as used by the process.
+    // Records that `opened` of the reserved descriptors and mappings are now open, and will stay so. The ledger no
+    // longer counts these as reserved, because the system reports them as used by the process.
     virtual void Commit(const FileDemand& opened) = 0;
   };
 
