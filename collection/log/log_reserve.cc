@@ -50,7 +50,7 @@ absl::Status LogReserve::Grow(uint64_t num_bytes) {
 
 void LogReserve::Release() {
   if (fd_ < 0) fd_ = OpenRetrying(path_, O_RDWR);
-  // If this fails, a later start may find too little disk space. It will report that.
+  // If this fails, opening the database may find too little disk space, and then reports that.
   if (fd_ >= 0 && ::ftruncate(fd_, 0) == 0) num_bytes_ = 0;
 }
 
