@@ -34,7 +34,7 @@ constexpr int kExitOverdue = 4;
 
 // A shutdown takes at most this long in addition to server.shutdown_delay and server.shutdown_grace. Its last steps
 // have their own limits: two seconds for refusals, two for HTTP, and two for the scoring call that is running. The
-// units and manifests allow more time than this before they kill the process.
+// systemd units and Kubernetes manifests allow more time than this before they kill the process.
 constexpr std::chrono::seconds kShutdownSlack(8);
 
 // Waits for signals on its own thread, so that handling a signal may lock and log. The signals must be blocked in

@@ -351,7 +351,8 @@ void Server::RequestReload() {
     log::Write(spdlog::level::info, "certificates_reloaded", {});
   }
   if (!has_served()) return;  // the first loads are not done yet
-  // The key "" is no collection's name. So loads that clients ask for can run at the same time.
+  // The worker runs tasks of one key one after another. The key "" is not a collection's name, so loads that clients
+  // ask for can run at the same time as this task.
   worker_->Post("", service::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
     if (turn.ok()) role_->ReloadAll();
   });

@@ -93,7 +93,7 @@ int64_t MaxCodesBytes(const BuildOptions& options, int64_t dim, const ShardPlan&
                                .checksum = ""});
 }
 
-// Does the steps that BuildPartitions promises, one after another.
+// Carries out one call of BuildPartitions, step by step.
 class Build {
  public:
   Build(const BuildOptions& options, absl::Span<const PartitionFolder> partitions, const Catalog& catalog,

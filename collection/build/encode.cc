@@ -17,7 +17,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Does the steps that EncodeCollection promises, one after another.
+// Carries out one call of EncodeCollection, step by step.
 class Encoding {
  public:
   Encoding(const EncodeOptions& options, const BuildObserver& observer)

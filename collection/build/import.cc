@@ -33,7 +33,7 @@ absl::Status CheckFieldValues(const DocumentLine& line, FieldReader& fields) {
   return Prefix(Cat("id ", line.id_type == IdType::kInt64 ? Cat(line.int_id) : Quote(line.string_id), ": "), status);
 }
 
-// Does the steps that OpenImport promises, one after another.
+// Carries out one call of OpenImport, step by step.
 class Importer {
  public:
   Importer(const ImportOptions& options, const BuildObserver& observer) : options_(options), observer_(observer) {}

@@ -26,7 +26,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Does the steps that Compact promises, one after another.
+// Carries out one call of Compact, step by step.
 class Compaction {
  public:
   Compaction(const std::string& folder, CollectionLog& log, uint64_t through, const CompactOptions& options)

@@ -20,7 +20,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Does the steps that CompareCodes promises, one after another.
+// Carries out one call of CompareCodes, step by step.
 class CodesComparer {
  public:
   CodesComparer(const std::string& folder, ScoredCollection& exact, const CodesComparisonOptions& options)

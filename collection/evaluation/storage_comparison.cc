@@ -30,7 +30,7 @@ struct Ranked {
   std::vector<float> scores;         // of the correlated documents
 };
 
-// Does the steps that CompareStorage promises, one after another.
+// Carries out one call of CompareStorage, step by step.
 class Comparer {
  public:
   Comparer(ScoredCollection& before, ScoredCollection& after, const StorageComparisonOptions& options)

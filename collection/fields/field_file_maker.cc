@@ -41,7 +41,7 @@ struct Parts {
 struct FieldFileMaker::Column {
   // The terms that were added so far, numbered in the order in which they were added.
   absl::flat_hash_map<std::string, uint32_t> numbers_of_terms;
-  std::vector<uint32_t> terms;  // of keyword: 0 if there is none, else 1 + number; of keywords: numbers
+  std::vector<uint32_t> terms;  // keyword: 0 for no value, else 1 + the term's number; keywords: the terms' numbers
   std::vector<int64_t> list_offsets = {0};
   std::vector<int64_t> integers;
   std::vector<double> numbers;

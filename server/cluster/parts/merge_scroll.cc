@@ -14,7 +14,6 @@ namespace {
 // Bytes that a document's field takes in the message in addition to the document, rounded up.
 constexpr uint64_t kFieldBytes = 6;
 
-// Compares the ids of two documents of one collection.
 bool IsBefore(const v1::StoredDocument& a, const v1::StoredDocument& b) {
   if (a.has_int_id()) return a.int_id() < b.int_id();
   return std::string_view(a.string_id()) < std::string_view(b.string_id());

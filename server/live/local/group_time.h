@@ -45,8 +45,8 @@ class GroupTime {
   // A group with at least this much work is used to estimate the rate. A disk that writes 400 MB per second takes 2.6
   // ms for it, about as long as a sync.
   static constexpr uint64_t kMinLargeWork = uint64_t{1} << 20;
-  // The weight of the newest small group. With this value a slow disk shows after a few groups, but a single slow sync
-  // has little effect.
+  // The weight of the newest small group in the average of the fixed part. With this value a slow disk shows after a
+  // few groups, but a single slow sync has little effect.
   static constexpr double kFixedWeight = 0.2;
   // After this much time of writing, an observation of the rate has 1/e of its original weight.
   static constexpr double kTimeConstantSeconds = 10;
