@@ -25,7 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A shard in memory: the file of its fields, and their index.
+// The field file of one shard, and the index that is made from it, in memory.
 struct IndexedPayloads {
   IndexedPayloads(const std::vector<Field>& declared, const std::vector<std::string>& payloads) : fields(declared) {
     FieldFileMaker maker(fields);
@@ -55,7 +55,8 @@ struct IndexedPayloads {
   std::unique_ptr<ShardIndex> index;
 };
 
-// Random trees over random columns. Sizes lie around those at which bitmaps and lists change their form.
+// Evaluates random filter trees and compares the matches with those that FilterMeaning finds by reading the JSON
+// payloads. The numbers of documents lie around those at which the index changes between bitmaps and lists.
 TEST(EvaluateTest, RandomFiltersMatchWhatTheirMeaningOverTheJsonMatches) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -81,7 +82,8 @@ TEST(EvaluateTest, RandomFiltersMatchWhatTheirMeaningOverTheJsonMatches) {
   }
 }
 
-// One term that many documents have, which gets a bitmap, and many terms that one document each has.
+// One keyword is in every third document, so the index stores a bitmap for it. Each other keyword is in one document
+// only.
 TEST(EvaluateTest, FrequentAndRareKeywordsAreFound) {
   constexpr int kDocuments = 70'000;  // more than the 65,536 of one container
   std::vector<std::string> payloads;
@@ -102,7 +104,8 @@ TEST(EvaluateTest, FrequentAndRareKeywordsAreFound) {
   EXPECT_THAT(shard.Matches("n > 3 and n < 3"), ElementsAre());
 }
 
-// Long ranges are the difference of two masks that are kept every 1,024 values or more.
+// The index keeps a prefix mask (the documents of the smallest values) for every 1,024 values or more. For a long
+// range it subtracts two of these masks, and an error there would give wrong matches.
 TEST(EvaluateTest, RangesOfEveryLengthAreFound) {
   for (const int num_documents : {1'000, 1'024, 2'047, 20'011}) {
     std::vector<std::string> payloads;

@@ -1,4 +1,4 @@
-// The memory that fields take, and counts of the documents that have a term.
+// Tests the memory that a field index takes, and the counts of documents that have a term.
 #include "collection/filters/field_index.h"
 
 #include <memory>
@@ -16,7 +16,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the payload of a document in one of several collections whose indexes are hard to bound in size.
+// Returns the payload of one document. Each `shape` is a kind of collection whose index size is hard to bound.
 std::string PayloadOf(int shape, int document, RandomFilters& random) {
   switch (shape) {
     case 0:
@@ -80,11 +80,11 @@ TEST(FieldIndexTest, PrefixesAreWithinTheBoundOfTheDocuments) {
             kMaxIndexBytesPerField + kDocuments / 16 * MaxIndexBytes({FieldValue(int64_t{2020})}));
 }
 
-// The index stores a term of few documents as a list, and a term of many as a bitmap.
+// The index stores a rare term as a list and a frequent term as a bitmap. Both must be counted correctly.
 TEST(FieldIndexTest, DocumentsOfATermAreCountedInAMask) {
   const std::vector<Field> fields = {{"tags", FieldKind::kKeywords, "tags"}};
   constexpr uint32_t kDocuments = 3'000;
-  constexpr uint32_t kFirst = 77;  // the index begins within a word of the mask
+  constexpr uint32_t kFirst = 77;  // not a multiple of 64, so that the index begins inside a word of the mask
   const auto has_tag = [](const std::string& tag, uint32_t document) {
     if (tag == "all") return true;
     if (tag == "half") return document % 2 == 0;

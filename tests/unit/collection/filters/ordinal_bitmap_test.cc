@@ -32,7 +32,8 @@ TEST(OrdinalBitmapTest, EmptyAndWholeSets) {
   EXPECT_EQ(OrdinalBitmap::All(kEvery - 1).size(), kEvery - 1);
 }
 
-// Containers hold 65,536 ordinals, as arrays of up to 4,096, as bits or as runs.
+// A container holds 65,536 ordinals: as an array of up to 4,096 ordinals, as bits, or as runs. The random sets need
+// all three forms.
 TEST(OrdinalBitmapTest, OperationsAreThoseOfSets) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

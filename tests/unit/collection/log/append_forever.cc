@@ -1,5 +1,5 @@
-// Appends records to the log of a folder until it is killed: append_forever FOLDER NUM_TOKENS BATCH. Prints each
-// sequence that was acknowledged.
+// Appends records to the log in FOLDER until the process is killed. Usage: append_forever FOLDER NUM_TOKENS BATCH.
+// After each batch of BATCH records, prints the last sequence that the log has acknowledged.
 #include <cstdio>
 #include <cstdlib>
 

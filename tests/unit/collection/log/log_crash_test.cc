@@ -1,4 +1,5 @@
-// Kills a process while it appends: every write that it was told of is there afterwards.
+// Kills a process while it appends to a log. Every write that the log had acknowledged to the process must be in the
+// log.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -43,8 +44,8 @@ Appender StartAppender(const std::string& folder, int num_tokens, int batch) {
   return {pid, ends[0]};
 }
 
-// Waits for the first acknowledgement, and then for `time`. Kills the process. Returns the last sequence that the
-// process has written to the pipe.
+// Waits for the first acknowledged sequence on the pipe and then for `time`, and kills the process. Returns the last
+// sequence that the process has written to the pipe.
 uint64_t KillAfter(const Appender& appender, std::chrono::microseconds time) {
   pollfd ready{appender.fd, POLLIN, 0};
   poll(&ready, 1, static_cast<int>(std::chrono::milliseconds(test::kTestLimit).count()));
@@ -75,7 +76,8 @@ TEST(LogCrash, LosesNoAcknowledgedWriteWhenTheProcessIsKilled) {
       ASSERT_GT(appender.pid, 0);
       const uint64_t acknowledged = KillAfter(appender, std::chrono::microseconds(random() % 40'000));
       EXPECT_GT(acknowledged, before);
-      // The next process finds the log, as this one does every third time.
+      // Every third round, this process checks the log itself. In the other rounds the next appender must open the log
+      // that the killed one left.
       if (round % 3 != 0) continue;
       const auto log = CollectionLog::Open(folder.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
       ASSERT_TRUE(log.ok()) << log.status();

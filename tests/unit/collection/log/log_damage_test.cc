@@ -1,5 +1,5 @@
-// Changes bytes of a log's files. If writes are lost, the error names the first lost sequence, and no write is
-// invented.
+// Changes bytes of a log's files. If writes are lost, the error must name the first lost sequence. The log must never
+// return a write that was not appended.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int32_t kTokens = 130;  // of 16 bytes: a value of two kilobytes, which goes to a blob file
+constexpr int32_t kTokens = 130;  // 130 tokens of 16 bytes: 2 KB, enough for RocksDB to store the value in a blob file
 constexpr uint64_t kRecords = 60;
 
 class LogDamageTest : public ::testing::Test {
@@ -48,7 +48,7 @@ class LogDamageTest : public ::testing::Test {
     return files;
   }
 
-  // Returns the largest file with an ending, where it is.
+  // Returns the path of the largest database file whose name has this ending.
   std::string FindFile(std::string_view ending) {
     std::string found;
     size_t size = 0;
@@ -60,7 +60,7 @@ class LogDamageTest : public ::testing::Test {
     return found;
   }
 
-  // Opens the log and reads all of it. If it cannot be opened, no file may have changed.
+  // Opens the log and reads all of it. Checks that a failed open has not changed any file.
   absl::StatusOr<uint64_t> OpenAndRead() {
     const auto before = Files();
     auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
@@ -100,7 +100,8 @@ TEST_F(LogDamageTest, TakesNoDamagedLengthForAWriteThatACrashCutOff) {
   int lost = 0;
   for (int round = 0; round < 150; ++round) {
     std::string bytes = whole;
-    // In the last pages, a length that is too large looks like the end of the file.
+    // Every second round flips a bit in the last 30,000 bytes. There a damaged length field can point past the end of
+    // the file, and so look like a write that a crash cut off. The log must report it as damage all the same.
     const size_t from = round % 2 == 0 ? 0 : bytes.size() - std::min<size_t>(bytes.size(), 30'000);
     bytes[from + random() % (bytes.size() - from)] ^= static_cast<char>(1 << random() % 8);
     WriteBytes(path, bytes);
@@ -127,7 +128,9 @@ TEST_F(LogDamageTest, DropsAWriteThatACrashCutOff) {
   EXPECT_EQ(*read, kRecords);
 }
 
-// A power cut may leave some sectors of the last record and zeros for the others. An older record is never dropped.
+// A power cut may leave some sectors of the last record and zeros for the others. That record is dropped: it was never
+// acknowledged. If an intact record follows the torn one, the torn one is older damage, and the log must report data
+// loss.
 TEST_F(LogDamageTest, DropsAWriteThatAPowerCutHasTornUnlessAnotherFollows) {
   Make(/*flushed=*/false);
   const std::string path = FindFile(".log");

@@ -1,5 +1,5 @@
-// Damages each file of a log in turn: the log must open with everything in it, or fail with an error that names the
-// folder. RocksDB itself aborts the process over some of these files, and takes others for an older state.
+// Damages each file of a log in turn. The log must open with all its records, or fail with an error that names the
+// folder. RocksDB alone would abort the process over some damaged files, and open others as an older state of the log.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -23,7 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int32_t kFileTokens = 70;  // of 16 bytes each, so that the value goes to a blob file
+constexpr int32_t kFileTokens = 70;  // 16 bytes each, enough for RocksDB to store the value in a blob file
 constexpr uint64_t kDropped = 8;
 
 // Each record has a different version.
@@ -31,8 +31,8 @@ uint64_t VersionOfSequence(uint64_t sequence) { return 1000 + sequence; }
 
 class LogFilesTest : public ::testing::Test {
  protected:
-  // Makes a log that has been opened three times. It has records and versions in tables, blob files and the write-ahead
-  // log, and versions of ids whose records were truncated.
+  // Makes a log that was opened several times. It has records and versions in tables, blob files and the write-ahead
+  // log, and also versions of ids whose records were truncated.
   void MakeTruncated() {
     Append(kDropped + 4);
     {
@@ -45,7 +45,8 @@ class LogFilesTest : public ::testing::Test {
     Keep(kDropped);
   }
 
-  // Makes a log with only those tables that the second start made from the write-ahead log of the first start.
+  // Makes a log that was opened twice. Its only tables are those that the second open made from the first one's
+  // write-ahead log.
   void MakeNew() {
     Append(30);
     Append(1);
@@ -88,7 +89,7 @@ class LogFilesTest : public ::testing::Test {
     }
   }
 
-  // Restores all files, except that `name` gets other bytes.
+  // Restores all files, and then replaces the contents of the file `name` by `bytes`.
   void Damage(const std::string& name, const std::string& bytes) {
     if (was_opened_) {
       std::filesystem::remove_all(folder_.Path("log"));

@@ -21,7 +21,7 @@ inline LogFormat SmallLogFormat() {
   return {.id_type = IdType::kString, .storage = ScalarType::kF16, .dim = 8, .rotation_seed = 0};
 }
 
-// Returns rows of 16 bytes that name their sequence.
+// Returns `num_tokens` rows of 16 bytes. Each row contains the sequence as text, so that a test can find it in a file.
 inline std::string MarkedRows(uint64_t sequence, int32_t num_tokens) {
   std::string rows;
   std::string row = Cat("<", sequence, ">");
@@ -30,7 +30,7 @@ inline std::string MarkedRows(uint64_t sequence, int32_t num_tokens) {
   return rows;
 }
 
-// Holds a record whose contents follow from its sequence, and the memory to which its views point.
+// Holds a record that is derived from its sequence. View() returns a record whose views point into this object.
 struct MarkedRecord {
   MarkedRecord(uint64_t sequence, int32_t num_tokens)
       : id(Cat("id", sequence)), payload(Cat("{\"n\":", sequence, "}")) {
@@ -75,7 +75,8 @@ inline bool SameRecord(const LogRecord& a, const LogRecord& b) {
          a.payload == b.payload;
 }
 
-// Reads all records after `after`, and compares each with the appended record. Returns the sequence of the last record.
+// Reads all records after `after` and compares each with what AppendMarked appended. Returns the last record's
+// sequence.
 inline absl::StatusOr<uint64_t> ReadMarked(const CollectionLog& log, uint64_t after, int32_t num_tokens) {
   uint64_t last = after;
   absl::Status status = log.Read(after, log.last_sequence(), [&](const LogRecord& record) {
@@ -88,7 +89,7 @@ inline absl::StatusOr<uint64_t> ReadMarked(const CollectionLog& log, uint64_t af
   return last;
 }
 
-// While the object lives, no file of this process can grow beyond a size, as on a full disk.
+// While this object lives, no file of this process can grow beyond `num_bytes`, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t num_bytes) {

@@ -26,8 +26,8 @@ TEST_F(LogSpaceTest, GivesDiskSpaceBackWhenItIsTruncated) {
   EXPECT_GT(before, 140'000'000);
   ASSERT_TRUE(log_->Truncate(195, 0).ok());
   ASSERT_TRUE(log_->ReclaimSpace().ok());
-  // The remaining writes are in one blob file, which is as large as a write buffer. RocksDB deletes the other files in
-  // the background.
+  // Writes 196 to 200 remain, in a blob file as large as one write buffer. RocksDB deletes the other files in the
+  // background, so the test waits for that.
   EXPECT_TRUE(test::Eventually([&] { return log_->num_bytes() < 80'000'000; })) << log_->num_bytes();
   EXPECT_EQ(log_->first_sequence(), 195);
   EXPECT_EQ(ReadMarked(*log_, 195, kTokensPerDocument).value_or(0), 200);
@@ -105,7 +105,8 @@ TEST_F(LogSpaceTest, IsReadAndNotWrittenWhileItCannotBeRecovered) {
   EXPECT_GE(ReadMarked(*log_, 0, 1000).value_or(0), 10);
 }
 
-// Each start writes the records of the write-ahead log to a file.
+// Each start writes the records of the write-ahead log to a new file, so this log has more files than it may open at
+// once.
 TEST_F(LogSpaceTest, OpensNoMoreFilesThanItSays) {
   Create();
   constexpr int kFiles = 70;

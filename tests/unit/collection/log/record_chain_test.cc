@@ -1,4 +1,5 @@
-// Records of a write-ahead log, written by hand as RocksDB's format says, and bytes that only look like records.
+// Tests the search for records in a write-ahead log. The records are written by hand in RocksDB's format, between
+// bytes that only look like records.
 #include "collection/log/record_chain.h"
 
 #include <cstdint>
@@ -24,7 +25,7 @@ uint32_t MaskedCrc32c(std::string_view bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8;
 }
 
-// Returns a fragment; type 1 is a whole record, 2 the first part of one.
+// Returns a fragment of RocksDB's log format. Type 1 is a whole record, type 2 the first part of a record.
 std::string Fragment(char type, const std::string& data) {
   const uint32_t crc = MaskedCrc32c(type + data);
   std::string bytes;
@@ -48,7 +49,9 @@ TEST(RecordChainTest, FollowsWholeRecordsUpToTheFirstDamagedOne) {
   EXPECT_TRUE(HasRecordBehind(bytes + one, chain.torn_at));
 }
 
-// Every length of a record, and places before, at and after the border of a block.
+// Puts one record between random bytes, with lengths and places around the border of a block. HasRecordBehind must
+// find the record, except if it crosses the border (RocksDB writes none that does) or if one of its bytes is wrong or
+// missing.
 TEST(RecordChainTest, FindsARecordWhereverItBeginsBehindADamagedOne) {
   std::mt19937 random(1);
   const auto noise = [&](size_t count) {
@@ -75,8 +78,8 @@ TEST(RecordChainTest, FindsARecordWhereverItBeginsBehindADamagedOne) {
   EXPECT_FALSE(HasRecordBehind(Fragment(1, "x"), 0)) << "it begins at `at`, not behind it";
 }
 
-// A client chooses the bytes of its documents. In these a header of 16,129 bytes begins at every second one: to check
-// each checksum byte by byte would take several minutes.
+// In these bytes, every second byte looks like the beginning of a record of 16,129 bytes. A client could send a
+// document like this. The search must not compute each checksum from the start, which would take several minutes.
 TEST(RecordChainTest, BytesThatAllLookLikeHeadersAreReadInTimePerByte) {
   std::string bytes(size_t{test::kSanitized ? 4 : 64} << 20, '\1');
   for (size_t at = 1; at < bytes.size(); at += 2) bytes[at] = 0x3f;

@@ -1,4 +1,5 @@
-// A log for which a test chooses the limit for versions of deleted ids, and whose database the test can change.
+// A log with a limit that the test chooses for the versions of deleted ids. The test can also change the log's
+// database directly.
 #pragma once
 
 #include <rocksdb/write_batch.h>
@@ -89,7 +90,7 @@ class VersionMemoryTest : public ::testing::Test {
     }
     Open();
   }
-  // Converts the log to format 1, which did not distinguish versions of deleted ids from versions of documents.
+  // Converts the log to format 1, which stored versions of deleted ids and versions of documents alike.
   void MakeOld(const std::vector<std::pair<std::string, uint64_t>>& versions) {
     Change([&](LogDatabase& database, rocksdb::WriteBatch& batch) {
       rocksdb::ColumnFamilyHandle* const meta = database.family(LogFamily::kMeta);

@@ -1,4 +1,4 @@
-// How long a log remembers the versions of deleted ids.
+// Tests when a log forgets the versions of deleted ids.
 #include "collection/log/version_memory.h"
 
 #include <rocksdb/write_batch.h>
@@ -157,8 +157,8 @@ TEST_F(VersionMemoryTest, IsVerified) {
   expect_problem("id39", StoredVersion{5, 1'000'000}, "was deleted at 1000000 deleted bytes, and the log counts");
 }
 
-// The replicas of a server may be other builds. All must forget the same versions, so this must not depend on the
-// build.
+// All servers that follow a stream must forget the same versions, even if they run different builds. So the limit
+// belongs to the format of the stream's messages: whoever changes it must also add a message version.
 TEST(VersionMemoryRuleTest, TheLimitIsOfTheFormatOfAStreamsMessages) {
   EXPECT_EQ(kRememberedBytes, uint64_t{128} << 20) << "another one needs a new version of the messages";
 }

@@ -1,4 +1,4 @@
-// The upgrade of logs of earlier formats, which did not distinguish the versions of deleted ids.
+// Tests the upgrade of logs of earlier formats, which stored versions of deleted ids and versions of documents alike.
 #include <string>
 #include <vector>
 
@@ -94,7 +94,8 @@ TEST_F(VersionUpgradeTest, StopsSoonAndBeginsAgain) {
   EXPECT_EQ(VersionOf("id10007"), 8);
 }
 
-// Earlier programs would append to a log of format 2, and know nothing of the versions that are marked already.
+// An upgrade is interrupted after it has marked some versions, and then the log follows a stream. The log must not go
+// back to format 2: an earlier program would append to it without knowing the marked versions.
 TEST_F(VersionUpgradeTest, AStreamThatIsFollowedAfterOneThatWasCutOffKeepsTheNewFormat) {
   Create(kRememberedBytes);
   MakeOld({{"deleted", 9}});

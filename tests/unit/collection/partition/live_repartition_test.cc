@@ -1,4 +1,4 @@
-// Partitions that are written to: positions through compactions, and live collections that are cut and put together.
+// Tests live partitions: the positions of documents after compactions, and live collections that are split and merged.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ std::unique_ptr<CollectionLog> OpenLog(const std::string& folder,
   return log.ok() ? *std::move(log) : nullptr;
 }
 
-// Writes a document of two tokens of F16, or deletes it.
+// Appends a write of a document with two F16 tokens, or a delete of `id`, to the log.
 void WriteTo(CollectionLog& log, const std::string& id, bool deletes = false) {
   const std::string rows(2 * 16, '\1');
   LogRecord record{.sequence = log.last_sequence() + 1, .string_id = id};
@@ -42,7 +42,7 @@ Manifest CompactAll(const std::string& folder, CollectionLog& log) {
   return result.ok() ? result->manifest : Manifest();
 }
 
-// Returns the first `count` ids of a numbered list whose slots are in a range.
+// Returns the first `count` ids of "written-0", "written-1", ... whose slots are in a range.
 std::vector<std::string> IdsOf(const SlotRange& slots, size_t count) {
   std::vector<std::string> ids;
   for (int n = 0; ids.size() < count; ++n) {
@@ -96,7 +96,7 @@ TEST(PartitionCompactionTest, DocumentsKeepTheirPositionsAndWritesGetTheirsBehin
 
 class LiveRepartitionTest : public ::testing::Test {
  protected:
-  // Makes two live halves of an empty collection, and writes `count` documents to each.
+  // Makes the two halves of a live collection, and writes `count` documents to each.
   void MakeHalves(size_t count) {
     for (int32_t index = 0; index < 2; ++index) {
       const auto made =
@@ -179,7 +179,8 @@ TEST_F(LiveRepartitionTest, PartitionsWrittenApartBecomeTheWholeInTheOrderOfPosi
     WriteTo(*log, IdsOf(PartitionOf(1, 2), 3).back());
     CompactAll(Half(1), *log);  // The generations differ now.
   }
-  // Each log counts its own writes, so that documents of the two logs have the same position.
+  // Each log numbers its own writes, so documents of the two logs have equal positions. The merge orders those by
+  // slot.
   const auto whole = MergeCollections({Half(1), Half(0)}, {.output = folder_.Path("whole")});
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ(whole->partition, std::nullopt);

@@ -74,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(Types, PartitionBuildTest,
                                                               ScalarType::kI8),
                                             ::testing::Values(IdType::kString, IdType::kInt64), ::testing::Bool(),
                                             ::testing::Values(3), ::testing::Values(int64_t{1} << 30)));
-// Some shards end while those of other partitions are half full.
+// The limits of the shard size are small, so that a shard of one partition is complete while shards of others are half
+// full.
 INSTANTIATE_TEST_SUITE_P(Shapes, PartitionBuildTest,
                          ::testing::Combine(::testing::Values(ScalarType::kF32), ::testing::Values(IdType::kString),
                                             ::testing::Values(true), ::testing::Values(2, 7, 64),
@@ -234,7 +235,8 @@ class PartitionDamageTest : public PartitionFoldersTest {
     ASSERT_GE(manifest_.shards.size(), 2);
   }
 
-  // Overwrites an ordinal of a shard and has the manifest agree.
+  // Overwrites an ordinal in a shard and corrects the checksum in the manifest, so that the verifier finds a wrong
+  // ordinal and not a wrong checksum.
   void SetOrdinal(size_t shard, int64_t idx, int64_t value) {
     const std::string path = JoinPath(Part(0, 2), manifest_.shards[shard].file);
     std::string file = ReadBytes(path);

@@ -1,4 +1,4 @@
-// Makes collections for the tests of partitions, and reads the partitions that are made from them.
+// Makes collections for the tests of partitions, and reads back the partitions that were made from them.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ inline absl::StatusOr<std::vector<Manifest>> BuildParts(const SmallCollection& d
 struct StoredDocument {
   std::string id;
   int32_t slot = 0;
-  int64_t position = 0;  // in a partition, its position; in a whole collection, its number
+  int64_t position = 0;  // in a partition, the position; in a whole collection, the ordinal
   std::string rows;
   float scale = 0;
   std::string payload;
@@ -101,7 +101,7 @@ inline std::vector<StoredDocument> ReadDocuments(const std::string& folder) {
   return documents;
 }
 
-// Returns the documents of some slots, in their order.
+// Returns those documents whose slots are in `slots`, in the same order.
 inline std::vector<StoredDocument> OfSlots(const std::vector<StoredDocument>& documents, const SlotRange& slots) {
   std::vector<StoredDocument> some;
   for (const StoredDocument& document : documents) {

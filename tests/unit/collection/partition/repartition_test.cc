@@ -1,4 +1,4 @@
-// Collections that are cut into partitions, and partitions that are put together.
+// Tests collections that are split into partitions, and partitions that are merged.
 #include "collection/partition/repartition.h"
 
 #include <string>
@@ -102,7 +102,8 @@ class RepartitionTest : public ::testing::Test {
   absl::Status Merge(const std::vector<std::string>& folders) {
     return MergeCollections(folders, {.output = folder_.Path("merged")}).status();
   }
-  // Changes the manifest of the second quarter, merges it with the first, and returns the error message.
+  // Changes the manifest of the second quarter, tries to merge it with the first, and restores it. Returns the error
+  // message.
   std::string MergeChanged(const std::function<void(Manifest&)>& change) {
     const Manifest before = *ReadManifest(Quarter(1));
     Manifest manifest = before;
@@ -210,7 +211,8 @@ TEST_F(RepartitionTest, AByteThatIsWrongAnywhereInAShardIsFoundBeforeAnythingIsP
   const std::string path = JoinPath(Quarter(0), ReadManifest(Quarter(0))->shards.front().file);
   const std::string file = ReadBytes(path);
   const auto header_bytes = int64_t{4096};
-  // One of the padding of the header, the first and the last of the tokens, and the last of a payload.
+  // Damages one byte at a time: of the header's padding, the first and the last byte of the tokens, and one of a
+  // payload.
   const int64_t token_bytes = ReadManifest(Quarter(0))->num_tokens * 16;
   for (const int64_t at :
        {header_bytes - 1, header_bytes, header_bytes + token_bytes - 1, static_cast<int64_t>(file.size()) - 4}) {

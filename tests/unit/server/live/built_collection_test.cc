@@ -52,7 +52,8 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItWasBuiltWithoutKnowingOfTheLog) {
   Build();
   Open();
   MustWrite(List(Upsert("a", 1)));
-  // The real builder refuses this itself. This stands for a builder that does not look at the log.
+  // The real builder refuses to build without a log sequence. The test publishes such a manifest itself, as a builder
+  // that ignores the log would.
   collection::Manifest manifest = *collection::ReadManifest(path_);
   ++manifest.generation;
   manifest.log_sequence = std::nullopt;
@@ -78,7 +79,7 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItHasAnotherFormatThanTheLog) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("has string ids, i8, dimension 16, rotation seed 5, and its log string ids, f16, dimension 8"));
-  // A builder that does not look at the log publishes a generation of another storage.
+  // Publishes a generation with another storage type, as a builder that ignores the log would.
   for (int64_t generation = 1; generation <= 2; ++generation) {
     other = test::BuildCorpus(folder_ / "other", test::SmallDocuments(1, 20, ScalarType::kF32, kDim));
   }

@@ -1,4 +1,4 @@
-// Tests segments whose devices are lost between documents and their codes.
+// Tests a write during which a device is lost: it already has the documents, but not yet their codes.
 #include "server/live/local/changes_writer.h"
 
 #include <gtest/gtest.h>
@@ -59,11 +59,12 @@ class ChangesWriterTest : public testing::Test {
   uint64_t sequence_ = 0;
 };
 
-// One of two devices is lost after it was given documents and before it was given their codes.
+// A write gives documents to two devices, and one of them is lost before it gets the codes. The write must be on the
+// other device only, with its codes.
 TEST_F(ChangesWriterTest, ADeviceThatIsLostBetweenDocumentsAndCodesIsLeftOut) {
   for (const uint32_t lost : {1u, 0u}) {
     SCOPED_TRACE(lost);
-    // Each round has devices of its own: a loss is for good.
+    // Each round has new devices, because a lost device stays lost.
     test::FakeBackend backends[2] = {test::FakeBackend("cuda"), test::FakeBackend("cuda")};
     store::DeviceSet devices{{{&backends[0], 0}, {&backends[1], 1}}, store::OnDeviceLoss::kDegrade};
     store::MemoryLedger ledger{&devices, {}, {}, nullptr};
@@ -83,7 +84,7 @@ TEST_F(ChangesWriterTest, ADeviceThatIsLostBetweenDocumentsAndCodesIsLeftOut) {
     EXPECT_FALSE(devices.alive(lost));
     EXPECT_TRUE(devices.alive(1 - lost));
 
-    // The documents of the broken append are in a segment of the other device, with their codes, and nowhere else.
+    // The documents of the failed write are in a new segment on the other device, with their codes, and nowhere else.
     const auto after = writer.Snapshot();
     EXPECT_EQ(after->num_documents(), generation_->num_ordinals() + 5);
     ASSERT_EQ(after->num_parts(), before->num_parts() + 1);

@@ -1,4 +1,4 @@
-// Generations that follow each other while a collection is written to.
+// Tests compactions while writes go on: no write may be lost or appear twice from one generation to the next.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,7 +88,8 @@ TEST_F(CompactionTest, DropsTheLogOnceTheGenerationIsServed) {
   WriteSome(30);
   MustCompact();
   WriteSome(1, 30);
-  // The log has dropped its old writes, so it cannot tell the tombstones of an older generation: it reports DATA_LOSS.
+  // After the log has dropped its old writes, it cannot compute the tombstones of an older generation, so TombstonesOf
+  // reports DATA_LOSS.
   EXPECT_TRUE(Eventually([&] {
     collection::Manifest old = Find()->manifest();
     old.log_sequence = 5;
@@ -111,8 +112,9 @@ TEST_F(CompactionTest, LeavesTheLogWhileSomebodyBuilds) {
     return absl::IsDataLoss(live().TombstonesOf(old).status());
   };
   {
-    // A build is under way that has seen the log go back to write 0: it may still publish a generation that holds only
-    // the first five writes.
+    // Holds the folder's lock, as a running build does. That build may have started from an early state and may still
+    // publish a generation with only the first five writes. So the log must keep all later writes until the build
+    // ends.
     const absl::StatusOr<FolderLock> build = FolderLock::Acquire(path_);
     ASSERT_TRUE(build.ok()) << build.status();
     collection::Manifest manifest = *collection::ReadManifest(path_);
@@ -153,7 +155,7 @@ TEST_F(CompactionTest, LosesAndDoublesNothingThatIsWrittenMeanwhile) {
       }
     });
   }
-  // A snapshot keeps all its documents, also if a new generation is published while the snapshot is used.
+  // Reads the same snapshot twice. Both reads must agree, even if a new generation is published in between.
   threads.emplace_back([&] {
     while (!done) {
       const auto seen = Find();
@@ -177,7 +179,7 @@ TEST_F(CompactionTest, LosesAndDoublesNothingThatIsWrittenMeanwhile) {
 
 TEST_F(CompactionTest, SharesTheSegmentsOfLaterWrites) {
   WriteSome(20);
-  // The reload of the same generation shares all segments: no row is copied.
+  // Reloading the same generation must share all segments instead of copying rows.
   ASSERT_TRUE(store_->Reload("c", nullptr).ok());
   EXPECT_EQ(Now(), expected_);
   WriteSome(20, 20);
@@ -237,7 +239,8 @@ TEST_F(CompactionTest, IsNotBegunByFullSegmentsWhereItIsOff) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("live.compact is off"));
   EXPECT_EQ(live().state().status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Now(), expected_);
-  // A call that does not fit writes nothing at all. Deletes always fit.
+  // A call is written completely or not at all. Here the upserts do not fit, so the delete is not written either. A
+  // call with only deletes always fits.
   EXPECT_FALSE(Write(List(Delete("d0"), Upsert("x", 1), Upsert("y", 2))).ok());
   EXPECT_EQ(Now(), expected_);
   Remove("d0");
@@ -269,7 +272,8 @@ TEST_F(CompactionTest, ThatWasNeverPublishedLeavesNoTombstonesBehindAStart) {
   Close();
   ++next.generation;
   {
-    // Leaves the log as a crash right before the renaming of the manifest would.
+    // Leaves the log as a crash just before the renaming of the manifest would: with tombstones of a generation that
+    // was never published. The next start must remove them.
     const auto log = collection::CollectionLog::Open(path_, collection::LogFormat::Of(next),
                                                      collection::CollectionLog::Mode::kMustExist);
     ASSERT_TRUE(log.ok()) << log.status();

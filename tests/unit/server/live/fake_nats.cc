@@ -63,7 +63,8 @@ class FakeNats::Impl {
   }
 
  private:
-  // Serves one client in this thread. `received` has the bytes that were read but not yet parsed.
+  // The connection of one client, which has a thread of its own. `received` holds bytes that were read but not yet
+  // parsed.
   struct Connection {
     int fd = -1;
     std::string received = {};
@@ -98,7 +99,9 @@ class FakeNats::Impl {
     return true;
   }
 
-  // Sends HEAD SIZE\r\nDATA\r\n, or spoils it. Returns false when the connection is of no further use.
+  // Sends HEAD SIZE\r
+  // DATA\r
+  // , or spoils it if Spoil() named this part. Returns false if the connection cannot be used further.
   bool SendMessage(int fd, Part part, const std::string& head, const std::string& data) {
     Manner manner = Manner::kStops;
     bool is_spoilt = false;
@@ -156,7 +159,8 @@ class FakeNats::Impl {
     close(fd);
   }
 
-  // Takes the next command from the received bytes. Returns false if the command is not yet complete.
+  // Removes the next command from the received bytes and executes it. Returns false if the command is not yet
+  // complete. Sets `is_open` to whether the connection can still be used.
   bool TakeLine(Connection& connection, bool* is_open) {
     const size_t end = connection.received.find("\r\n");
     if (end == std::string::npos) return false;
@@ -176,7 +180,7 @@ class FakeNats::Impl {
     return true;
   }
 
-  // Returns the number of the client's subscription to a subject.
+  // Returns the number of the client's subscription that matches a subject, or "0".
   static std::string NumberOf(const Connection& connection, const std::string& subject) {
     for (const auto& [pattern, number] : connection.subscriptions) {
       const std::string_view prefix = std::string_view(pattern).substr(0, pattern.size() - 1);
@@ -231,7 +235,8 @@ class FakeNats::Impl {
   Mutex mutex_;
   Part spoilt_ ABSL_GUARDED_BY(mutex_) = Part::kNone;
   Manner manner_ ABSL_GUARDED_BY(mutex_) = Manner::kStops;
-  std::list<std::thread> connections_;  // the acceptor thread's; the destructor's after joining it
+  // used by the acceptor thread, and by the destructor after it has joined that thread
+  std::list<std::thread> connections_;
   std::thread acceptor_;
 };
 

@@ -1,5 +1,5 @@
-// A fake NATS server with one JetStream stream in memory. It listens on a free port. It can send a message so slowly,
-// or so endlessly, that a waiting client does not get the message's end.
+// A fake NATS server with one JetStream stream in memory, on a free port. It can send a message so slowly, or make it
+// so long, that a client reaches its time limit before the end of the message.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class FakeNats {
   enum class Manner {
     kStops,    // its first half, and then nothing
     kDrips,    // one byte per millisecond
-    kEndless,  // as fast as the client takes them, and far more than a message has
+    kEndless,  // as fast as the client reads, and far more bytes than the message should have
   };
 
   // `collection` names the stream, with the prefix "maxsim".

@@ -40,7 +40,7 @@ class FakeStreamServer::Stream final : public OrderedStream {
       if (server_->faults_.away || created_ns_ != server_->created_ns_) return Away();
       if (interrupted_ || MonotonicNow() >= until) return std::vector<StreamMessage>();
       std::vector<StreamMessage> messages;
-      // A few at a time, so that a test meets borders between batches.
+      // Returns at most three messages, so that tests also cover the borders between batches.
       for (; next_ <= server_->messages_.size() && messages.size() < 3; ++next_) {
         if (!server_->deleted_.contains(next_)) messages.push_back(server_->messages_[next_ - 1]);
       }

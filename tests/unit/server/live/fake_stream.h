@@ -1,5 +1,5 @@
-// Replaces NATS JetStream by a stream in memory. The stream can be unavailable, lose messages and answers, and be
-// deleted and created again.
+// Replaces NATS JetStream by a stream in memory. A test can make the stream unavailable, make it lose messages or
+// acknowledgements, and delete and create it again.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace maxsim::live {
 
-// The stream server that all servers share. Thread-safe.
+// The stream server to which all servers of a test are connected. Thread-safe.
 class FakeStreamServer {
  public:
   // How the server behaves from now on.
   struct Faults {
     bool away = false;          // no call is answered
-    int lose_publishes = 0;     // this many of the next messages never reach the stream
+    int lose_publishes = 0;     // number of the next messages that never reach the stream
     bool lose_answers = false;  // acknowledgements are lost
     bool refuse = false;        // messages are refused because the stream is full
     int64_t max_message_bytes = 1 << 20;

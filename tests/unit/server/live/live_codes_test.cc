@@ -1,4 +1,5 @@
-// Codes of a live collection: made at each write, kept by compactions, made anew of the log at a start.
+// Tests the codes of a live collection: a write computes them, a compaction keeps them, and a start computes those of
+// the log's writes again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,7 +98,7 @@ TEST_P(LiveCodesTest, WritesWhileACompactionRunsAreInSegmentsThatBothGenerations
   const absl::Status status = store_->Reload("c", &changed).status();
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_FALSE(changed);
-  // A new generation with the same shards shares the segments that were written since.
+  // Publishes a generation with the same shards. It must share the segments and the codes of the generation before.
   collection::Manifest next = before->manifest();
   ++next.generation;
   ASSERT_TRUE(collection::PublishManifest(next, path_).ok());
@@ -126,7 +127,7 @@ TEST_P(LiveCodesTest, AGenerationWithOtherCodesGetsSegmentsWithItsOwn) {
   EXPECT_NE(Find()->part(0).segment, before->part(0).segment);
   WriteSome(5, 20);
   Expect(GetParam().planes);
-  // A generation without codes takes the segments over and is not scanned.
+  // A generation without codes still shares the segments. It has no code planes, so searches do not scan.
   next = Find()->manifest();
   ++next.generation;
   next.codes.reset();
@@ -189,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, LiveCodesTest,
 
 class EncodedLiveTest : public LiveTest {};
 
-// Encodes a live collection that no server has loaded, as `maxsim-shard encode` does.
+// Adds codes to a live collection that no server has loaded, as `maxsim-shard encode` does.
 TEST_F(EncodedLiveTest, ACollectionThatIsEncodedLaterHasCodesFromThenOn) {
   Create();
   Open();

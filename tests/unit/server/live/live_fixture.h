@@ -49,7 +49,7 @@ void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
                       const std::vector<collection::Field>& fields = {});
 
 // Reads all live documents, as a scan of the collection sees them. Checks that each document is complete and occurs
-// once, that Find and the totals agree with the documents, and that codes have the bits of the documents' codes.
+// once, that Find and the totals agree with the documents, and that the stored codes are those of the documents.
 Documents Contents(const store::Collection& collection);
 
 // Returns one letter per result: 'A'pplied, 'S'tale or 'N'ot found.

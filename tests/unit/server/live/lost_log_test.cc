@@ -1,4 +1,4 @@
-// A generation whose log is not there any more.
+// Tests generations whose log was deleted or moved away.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,8 @@ TEST_F(LostLogTest, OfACollectionThatWasNeverCompactedIsRefused) {
   }
 }
 
-// The writes would go into files that no path leads to any more.
+// While the folder is moved away, the log would accept writes that the next start at the folder's path does not find.
+// So such writes must be refused.
 TEST_F(LostLogTest, RefusesWritesOnceTheFolderIsMovedAndTakesThemOnceItIsBack) {
   WriteSome(5);
   const std::string elsewhere = folder_ / "elsewhere";

@@ -1,4 +1,4 @@
-// Tests that time limits which pass while a message of NATS is arriving fail their call, and nothing else.
+// Messages of NATS arrive too slowly. When a time limit passes meanwhile, only the call with that limit may fail.
 #include <dlfcn.h>
 #include <nats/nats.h>
 
@@ -23,7 +23,7 @@ std::atomic<bool> next_subscription_fails{false};
 
 }  // namespace
 
-// Replaces the library's function for the whole program.
+// Replaces this function of the NATS library in the whole program, so that a test can make one subscription fail.
 extern "C" natsStatus natsConnection_Subscribe(natsSubscription** made, natsConnection* connection, const char* subject,
                                                natsMsgHandler handler, void* closure) {
   if (next_subscription_fails.exchange(false)) return NATS_NO_MEMORY;
@@ -40,7 +40,7 @@ using Manner = FakeNats::Manner;
 
 constexpr Manner kManners[] = {Manner::kStops, Manner::kDrips, Manner::kEndless};
 
-// A client of the stream, which keeps what the stream said of its messages.
+// A client of the stream that counts its acknowledged messages.
 class Client {
  public:
   explicit Client(const FakeNats& server, absl::Duration timeout = absl::Seconds(20)) {
@@ -67,7 +67,7 @@ class Client {
   std::unique_ptr<OrderedStream> stream_;
 };
 
-// Expects that a message goes to the stream and comes back.
+// Expects that the client can publish a message and receive it again.
 void ExpectWorks(Client& client) {
   const absl::StatusOr<StreamInfo> info = client.stream().Open(false);
   ASSERT_TRUE(info.ok()) << info.status();
@@ -90,7 +90,8 @@ void ExpectWorks(const FakeNats& server) {
   ExpectWorks(client);
 }
 
-// A write on a connection without this subscription would never be answered.
+// A connection that failed to subscribe to the acknowledgements must be replaced: a write on it would never be
+// answered.
 TEST(NatsSubscriptionTest, AConnectionWhoseSubscriptionToAnswersFailedIsMadeAnew) {
   FakeNats server("c");
   Client client(server);
@@ -144,7 +145,7 @@ TEST(NatsThreadsTest, AStreamTakesTwoThreadsOfTheLibrary) {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
   };
   FakeNats server("c");
-  // The library has threads of its own for all connections, from the first one on.
+  // The library starts threads for all connections together when the first client connects. They are not counted.
   Client first(server);
   ASSERT_TRUE(first.stream().Open(false).ok());
   const auto before = count();
@@ -155,7 +156,7 @@ TEST(NatsThreadsTest, AStreamTakesTwoThreadsOfTheLibrary) {
     ASSERT_TRUE(clients.back()->stream().Open(false).ok());
     ASSERT_TRUE(clients.back()->stream().Subscribe(0).ok());
   }
-  // The fake server has one for each client, too.
+  // Two threads of the library for each client, and one thread of the fake server.
   EXPECT_LE(count() - before, kStreams * 3);
 }
 

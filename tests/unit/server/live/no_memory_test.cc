@@ -1,4 +1,4 @@
-// Memory that runs out while a live collection is written to.
+// Tests writes to a live collection for which memory cannot be allocated.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,13 +25,14 @@ class NoMemoryTest : public LiveTest {
     expected_ = {{"a", 1}, {"b", 2}};
   }
   test::FakeBackend& backend() { return static_cast<test::FakeBackend&>(*backend_); }
-  // Throws in the call of this number, from 1 on, and in no other one.
+  // Returns a function that throws bad_alloc in its `number`-th call, counted from 1, and in no other.
   static std::function<void()> ThrowInCall(int number) {
     return [number, calls = std::make_shared<std::atomic<int>>(0)] {
       if (++*calls == number) throw std::bad_alloc();
     };
   }
-  // A call that needs several segments: of 256 tokens, then of as many as all before.
+  // Returns a call that needs several segments. The first segment has 256 tokens, each later one as many as all before
+  // it.
   std::vector<store::Write> ManyWrites() {
     std::vector<store::Write> writes = List(Upsert("a", 7), Delete("b"));
     for (int64_t n = 0; n < 400; ++n) writes.push_back(Upsert(absl::StrCat("many", n % 350), n));
@@ -54,7 +55,7 @@ TEST_F(NoMemoryTest, ForAPlanRefusesTheGroupAndWritesNothing) {
   EXPECT_TRUE(client::RetryAfter(status).has_value());
   EXPECT_EQ(live().state().sequence, 2u);
   EXPECT_EQ(Now(), expected_);
-  // A write that fits into the memory there is succeeds at once.
+  // A write that fits into the existing segments succeeds, although no new memory can be allocated.
   MustWrite(List(Upsert("c", 3)));
   expected_["c"] = 3;
   EXPECT_EQ(Now(), expected_);
@@ -79,7 +80,7 @@ TEST_F(NoMemoryTest, ForAnAppendIsRecoveredFromWhateverSegmentsHadBefore) {
       EXPECT_TRUE(absl::IsUnavailable(status)) << status;
       EXPECT_TRUE(client::RetryAfter(status).has_value());
     }
-    // The log has the writes, so they are served in the end.
+    // The failed writes are in the log, so the collection must serve them after it has recovered.
     ASSERT_TRUE(Eventually([&] { return live().state().status.ok() && live().state().sequence > before + 400; }));
     EXPECT_EQ(Now(), expected_);
     MustWrite(List(Upsert("later", failing)));
@@ -95,7 +96,8 @@ TEST_F(NoMemoryTest, ForAnAppendIsRecoveredFromWhateverSegmentsHadBefore) {
 }
 
 TEST_F(NoMemoryTest, ForAnAppendIsNoLossForTheNextGeneration) {
-  // The generation is loaded anew before the first retry, from the log and from segments that are not wholly noted.
+  // A compaction runs before the first retry of the failed append. It loads the next generation from the log and from
+  // segments that have only some of the call's documents. No write may be lost.
   MustWrite(List(Upsert("c", 3)));
   backend().OnAppend(ThrowInCall(2));
   EXPECT_FALSE(Write(ManyWrites()).ok());

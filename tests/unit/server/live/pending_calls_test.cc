@@ -60,7 +60,7 @@ TEST(PendingCalls, SendsInOrderPastCallsThatAreGone) {
   EXPECT_EQ(calls.FindUnsent(), third);
   calls.NoteSent(*third, 0, kBegin);
   EXPECT_EQ(calls.FindUnsent(), nullptr);
-  // A message that is sent again changes nothing of that.
+  // Sending a message a second time must not make another call unsent.
   calls.NoteSent(*first, 0, kBegin);
   EXPECT_EQ(calls.FindUnsent(), nullptr);
   EXPECT_EQ(calls.FindUnsent(), nullptr);

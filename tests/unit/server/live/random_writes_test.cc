@@ -61,7 +61,8 @@ class RandomWritesTest : public LiveTest, public testing::WithParamInterface<uin
   void WriteOnce() {
     std::vector<store::Write> writes;
     std::string expected;
-    // A long call forgets versions that it has read or written itself.
+    // One call in 20 has up to 150 writes. While it is applied, the log can forget versions that the same call has
+    // read or written.
     for (int64_t count = 1 + Pick(Pick(20) == 0 ? 150 : 6); count > 0; --count) {
       const std::string id = absl::StrCat("d", Pick(40));
       const uint64_t version = Pick(3) == 0 ? static_cast<uint64_t>(1 + Pick(50)) : 0;

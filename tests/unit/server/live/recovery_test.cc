@@ -1,4 +1,4 @@
-// Disks that fail while a live collection is written to.
+// Tests writes to a live collection while the disk fails, and the recovery after that.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -13,7 +13,7 @@
 namespace maxsim::live {
 namespace {
 
-// Keeps files of this process from growing beyond a size while it lives.
+// While this object lives, no file of this process can grow beyond `bytes`, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -99,7 +99,7 @@ TEST(SharedThreadsTest, MakeNoStepOnceTheTaskIsStoppedAndGoOnWithOthers) {
 
 class ManyCollectionsTest : public LiveTest {
  protected:
-  // Creates a collection in the store that all of them share.
+  // Creates a live collection and loads it into the store that all collections of the test share.
   absl::Status Add(const std::string& name) {
     const std::string path = folder_ / name;
     const auto made = collection::CreateLiveCollection(path, {.name = name, .dim = kDim});
@@ -147,7 +147,8 @@ TEST_F(ManyCollectionsTest, BeyondTheLimitAreRefusedAndOneThatIsUnloadedMakesRoo
   EXPECT_TRUE(loaded.ok()) << loaded.status();
 }
 
-// Runs in its own process, which is not allowed to start threads.
+// Forks a process that is not allowed to start threads. There, SharedThreads must return an error that names the
+// thread.
 TEST_F(ManyCollectionsTest, AreRefusedWhereTheSystemHasNoThreadLeft) {
   if (test::kSanitized)
     GTEST_SKIP() << "not with a sanitizer: ThreadSanitizer does not know threads that begin after a fork";

@@ -55,7 +55,7 @@ TEST_F(SnapshotFolderTest, IsMadeOnceByManyAtTheSameTime) {
   const auto log = collection::CollectionLog::Open(folder_ / "other", collection::LogFormat::Of(Find()->manifest()),
                                                    collection::CollectionLog::Mode::kCreate);
   ASSERT_TRUE(log.ok()) << log.status();
-  // Makes snapshots at the same time. A live collection would make them one after another.
+  // Calls MakeSnapshotFolder in four threads at once, because a live collection would make the snapshots one by one.
   std::atomic<int> num_made{0};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -116,7 +116,7 @@ TEST_F(SnapshotFolderTest, IsWholeWhateverIsWrittenAndCompactedMeanwhile) {
     const absl::Status status = TryOpen(folder_ / absl::StrCat("copy", copy));
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(Find()->sequence(), sequences[copy]);
-    // Each write after the first 33 added a document.
+    // The first 33 writes left 30 documents. Each later write added one.
     EXPECT_EQ(Now().size(), sequences[copy] - 33 + 30);
   }
 }

@@ -1,4 +1,4 @@
-// All servers of a stream come to hold the same documents and versions.
+// Tests that all servers that follow one stream hold the same documents and versions in the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST_F(StreamAgreementTest, DecidesAboutStaleAndMissingWritesByTheOrderOfTheStre
   ASSERT_TRUE(a_.Reaches(5));
   EXPECT_EQ(a_.Now(), (Documents{{"x", 3}}));
   EXPECT_EQ(a_.live().VersionOf("none").value_or(0), 2u);
-  // Skipped writes keep their sequences, also after a restart and a compaction.
+  // A stale write changes no document but keeps its sequence, also after a restart and a compaction.
   a_.Open();
   EXPECT_EQ(a_.Now(), (Documents{{"x", 3}}));
   EXPECT_EQ(a_.state().sequence, 5u);
@@ -97,7 +97,8 @@ TEST_F(StreamAgreementTest, AgreesOnEveryServerWhatIsForgotten) {
         writes.push_back(random() % 2 == 0 ? Delete(id, version) : Upsert(id, 1000 * seed + call, version));
       }
       replica.MustWrite(std::move(writes));
-      // Only one server compacts and restarts, which drops the versions that it has forgotten.
+      // Only server a compacts and restarts, and so removes the versions that it has forgotten. Both servers must
+      // still agree.
       bool changed = false;
       if (seed == 1 && call % 10 == 9) {
         EXPECT_TRUE(replica.live().Compact(nullptr, &changed).ok());

@@ -1,4 +1,4 @@
-// Two servers of one collection, whose writes a fake stream orders.
+// Tests two servers of one collection. A fake stream orders their writes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,7 +163,7 @@ TEST_F(StreamedCollectionTest, SaysThatItNeedsASnapshotWhereTheStreamHasDroppedW
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("up to sequence 1"), HasSubstr("begins with sequence 3"), HasSubstr("snapshot")));
   EXPECT_EQ(b_.Now(), (Documents{{"x", 1}}));
-  // A snapshot of the other server has the writes that the stream has dropped.
+  // A snapshot of server a contains the writes that the stream has dropped, so server c can start from it.
   const auto sequence = a_.live().SnapshotTo(folder_ / "c", nullptr);
   ASSERT_EQ(sequence.value_or(0), 3u);
   Replica c(backend_.get(), folder_ / "c", &server_);
@@ -218,7 +218,8 @@ TEST_F(StreamedCollectionTest, WaitsForACompactionWhereSegmentsAreFull) {
   a_.options_.max_segment_bytes = 8192;
   a_.options_.compact = false;
   OpenBoth();
-  // b has room for writes that a has no room for: the servers differ only in how large their segments may be.
+  // Server b accepts all 200 writes. Server a receives them from the stream and gets full, because only its segments
+  // have this small limit.
   Documents expected;
   for (int value = 0; value < 200; ++value) {
     const std::string id = absl::StrCat("id", value);
@@ -238,7 +239,8 @@ TEST_F(StreamedCollectionTest, WaitsForACompactionWhereSegmentsAreFull) {
   }));
   ASSERT_TRUE(a_.Reaches(200));
   EXPECT_EQ(a_.Now(), expected);
-  // The last of the 200 writes may have filled the segments again.
+  // The last of the 200 writes may have filled a's segments again, so another compaction must come before the next
+  // write.
   bool changed = false;
   ASSERT_TRUE(a_.live().Compact(nullptr, &changed).ok());
   EXPECT_EQ(a_.MustWrite(List(Upsert("id0", 5))).sequence, 201u);
@@ -261,7 +263,8 @@ TEST_F(StreamedCollectionTest, RefusesCallsThatWaitTooLongBehindASlowStream) {
   a_.Open();
   ASSERT_TRUE(LiveIsConnected(a_));
   server_.Set({.lose_publishes = 1'000'000, .max_message_bytes = 2 << 20});
-  // Up to 16 MiB may be on their way to the stream. Further writes wait until it has answered.
+  // At most 16 MiB may be sent without an answer. Of these 40 writes of 1 MiB, the later ones wait until the stream
+  // answers.
   std::vector<std::future<Answer>> answers;
   for (int number = 0; number < 40; ++number) {
     store::Write write = Upsert(absl::StrCat("x", number), 1);

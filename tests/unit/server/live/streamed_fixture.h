@@ -102,7 +102,7 @@ class StreamedTest : public testing::Test {
   static bool LiveIsConnected(Replica& replica) {
     return test::Eventually([&] { return replica.state().stream->connected; });
   }
-  // Waits until the replica refuses writes with a reason of this code. Returns the reason.
+  // Waits until the replica refuses writes with a status of this code. Returns the replica's status.
   static absl::Status WaitForRefusal(Replica& replica, absl::StatusCode code) {
     test::Eventually([&] { return replica.state().status.code() == code; });
     return replica.state().status;

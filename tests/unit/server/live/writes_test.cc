@@ -182,7 +182,7 @@ TEST_F(WritesTest, AreRefusedAfterStopAndAcceptedOnesAreAnswered) {
 
 TEST_F(WritesTest, FindTheLogClosedAfterUnload) {
   MustWrite(List(Upsert("a", 1)));
-  const auto kept = live_;  // as a service does for the length of a call
+  const auto kept = live_;  // a service keeps the collection like this for the length of a call
   ASSERT_TRUE(store_->Unload("c").ok());
   Open();
   EXPECT_EQ(Now(), (Documents{{"a", 1}}));
@@ -211,7 +211,7 @@ TEST_F(WritesTest, BeyondTheQueuesBoundAreToldWhenToComeBack) {
   EXPECT_GT(ok, 0);
   EXPECT_GT(exhausted, 0);
   EXPECT_EQ(Now().size(), 5u * static_cast<size_t>(ok));
-  // A call that is larger than the bound has room when there is no other.
+  // A call that is larger than the bound is accepted if no other call waits.
   std::vector<store::Write> large;
   for (int64_t n = 0; n < 200; ++n) large.push_back(Upsert(absl::StrCat("large", n), n));
   EXPECT_EQ(MustWrite(std::move(large)).results.size(), 200u);
