@@ -1,4 +1,4 @@
-// Tests how the host sees a small call's results come in, without a device.
+// Tests how the host detects that all results of a small call have arrived in its memory. Needs no device.
 #include "kernels/cuda/call/planning/call_arrival.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
   }
 }
 
-// Scores and positions may have any bits, but for one position, which no result has.
+// A result may have any bits except the position 0xffffffff, which marks a result that has not arrived.
 TEST(CallArrivalTest, TakesEveryResult) {
   for (const DeviceScored result : {DeviceScored{0.0f, 0}, {-0.0f, 0xfffffffe}, {-1e30f, 0x7fffffff}}) {
     std::vector<DeviceScored> results(1);

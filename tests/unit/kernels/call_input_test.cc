@@ -20,8 +20,8 @@ constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true}
 constexpr int32_t kDim = 40;
 constexpr int64_t kNumDocuments = 1000;
 
-// Plans calls of queries of kDim columns, in which every byte differs from its neighbours. Lists name documents from 0
-// on.
+// Plans calls. Queries have kDim columns, and neighbouring bytes of them differ, so that a wrong offset shows. A list
+// of n candidates names documents 0 to n - 1.
 class CallInputTest : public testing::Test {
  protected:
   CallInputTest() : tokens_(size_t{600} * kDim * 2), ordinals_(kNumDocuments) {
@@ -52,7 +52,7 @@ class CallInputTest : public testing::Test {
     return input_;
   }
 
-  // Returns where each row tile's part of the candidate order begins, as the input is written.
+  // Writes the input. Returns for each row tile where its list begins in the array of ordered candidates.
   std::vector<int32_t> OrderBegins() const {
     std::vector<uint8_t> memory(input_.layout().total);
     input_.Write(memory.data());
@@ -137,7 +137,8 @@ TEST_F(CallInputTest, OtherListsDoNot) {
   EXPECT_EQ(Plan().Pattern(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
 }
 
-// All candidates of a call are ordered in one step. Each list's order is a part of the result.
+// Candidates are ordered only if one pass scores the whole call. Then the lists lie one after the other in one array,
+// and the row tiles of a list share the list's place.
 TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).unit_octets > 0; };
   Add(600, 70);  // three row tiles of one list
@@ -219,7 +220,7 @@ TEST(StartTilesTest, EveryBlockHasOne) {
   EXPECT_EQ(StartTiles::Of(132, 5, 5, 1000).assigned[0], 750u / 26) << "all are";
 }
 
-// A query's rows lie where each kernel looks for them, and rows that it lacks are zeros.
+// The rows of a query must lie where its kernel reads them. Rows of the query tile without a token are zeros.
 TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   constexpr int32_t kTokens = 37;
   constexpr int32_t kRowBytes = kDim * 2;
@@ -248,8 +249,8 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   }
 }
 
-// Tails of queries share query tiles where that saves some, tails of up to 16 rows before those of up to 8. Each tail
-// has its own output.
+// Tails of several queries share a query tile if that saves row tiles: first tails of up to 16 rows, then those of up
+// to 8. Each tail must still have an output of its own.
 TEST_F(CallInputTest, TailsShareQueryTiles) {
   constexpr int32_t kRowBytes = kDim * 2;
   DeviceLimits limits = kHopper;
@@ -260,8 +261,9 @@ TEST_F(CallInputTest, TailsShareQueryTiles) {
   input_.Write(memory.data());
   RowTile tile;
   std::memcpy(&tile, memory.data() + input_.layout().row_tiles, sizeof(tile));
-  // The first five are the whole query tiles of 44, 33, 70, 70 and 40 tokens. The tails of 12 tokens (all of one query,
-  // and the end of 44) have a query tile each of the next two, and those of 1, 6 and 8 tokens share the last one.
+  // The row tile has eight query tiles. Five are full: those of the queries of 44, 33, 70 (twice) and 40 tokens. Two
+  // tails of 12 tokens (the whole fourth query, and the end of the first one) have a query tile each. The tails of 1,
+  // 6 and 8 tokens share the last one.
   ASSERT_EQ(tile.num_query_tiles, 8);
   EXPECT_EQ(input_.num_rows(), 8 * kQueryTileTokens);
   struct Part {
@@ -269,7 +271,8 @@ TEST_F(CallInputTest, TailsShareQueryTiles) {
   };
   const std::vector<Part> parts[] = {{{0, 0, 32}}, {{1, 0, 32}}, {{2, 0, 32}},  {{2, 32, 32}},
                                      {{4, 0, 32}}, {{3, 0, 12}}, {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
-  // Each query has an entry here, and the partial sums of its query tiles lie one after the other.
+  // Each query with more than one query tile has an entry here. The partial sums of its query tiles lie one after the
+  // other.
   std::vector<PartialSums> sums(static_cast<size_t>(input_.num_partial_sums()));
   std::memcpy(sums.data(), memory.data() + input_.layout().partial_sums, sums.size() * sizeof(PartialSums));
   ASSERT_EQ(sums.size(), 4u);
@@ -319,7 +322,7 @@ TEST_F(CallInputTest, TailsShareNothingWhereThatSavesNoQueryTile) {
       EXPECT_EQ(tile.outputs[query_tile].num_queries, 1);
   }
   EXPECT_EQ(input_.num_rows(), (2 + 10 + 2 + 2) * kQueryTileTokens);
-  // Tails do not share a query tile where that saves no row tile.
+  // Here, sharing a query tile would not save a row tile, so the tails do not share.
   Clear();
   for (int32_t num_tokens : {44, 44, 320}) Add(num_tokens, 0);
   Plan(limits);

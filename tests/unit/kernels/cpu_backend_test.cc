@@ -31,7 +31,8 @@ TEST(CpuBackendTest, TakesTheBestInstructionSetAndEveryCoreByDefault) {
   EXPECT_GE((*backend)->info().parallelism, 1);
 }
 
-// A call cannot be interrupted, so shutdowns and deadlines must wait for its end.
+// A call cannot be interrupted, so shutdowns and deadlines wait for its end. The backend therefore limits the work of
+// a call.
 TEST(CpuBackendTest, WantsCallsThatEndSoon) {
   const auto most = [](int num_threads) {
     return (*CreateCpuBackend({.num_threads = num_threads, .isa = ""}))->info().max_call_work;
@@ -115,7 +116,8 @@ TEST(CpuBackendTest, ACallOverMemoryThatChangedFailsInsteadOfAnswering) {
   EXPECT_TRUE(executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr).ok());
   EXPECT_TRUE(executor->Align(*documents, call, ordinals, absl::MakeSpan(matches)).ok());
   source.changed = true;
-  // The bytes may be anything by the time they are read: NaN in every row must not derail the selection.
+  // The mapped bytes may be anything by now. Even with NaN in every row, the selection must end and the call return
+  // the error.
   std::memset(const_cast<void*>(view.tokens), 0xff, 6000 * 8 * 2);
   const absl::Status scored = executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr);
   EXPECT_EQ(scored.code(), absl::StatusCode::kDataLoss);
@@ -123,7 +125,7 @@ TEST(CpuBackendTest, ACallOverMemoryThatChangedFailsInsteadOfAnswering) {
   EXPECT_EQ(executor->Align(*documents, call, ordinals, absl::MakeSpan(matches)).code(), absl::StatusCode::kDataLoss);
 }
 
-// The order of additions does not depend on how many threads share the work.
+// The order of additions must not depend on how many threads share the work.
 TEST(CpuBackendTest, ThreadCountDoesNotChangeTheBits) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -144,7 +146,7 @@ TEST(CpuBackendTest, ThreadCountDoesNotChangeTheBits) {
   }
 }
 
-// One call has more query tokens than are packed at a time.
+// The three queries have more tokens than the workspace packs at once. Each must get the same bits as alone.
 TEST(CpuBackendTest, CallsLargerThanTheWorkspaceRunInWaves) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

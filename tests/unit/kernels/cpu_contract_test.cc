@@ -26,7 +26,7 @@ std::vector<std::string> Isas() {
 
 class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, test::ContractCase>> {
  protected:
-  // There are more threads than cores, so that the threads claim work in a different order each time.
+  // Several threads claim the work, in a different order each time. The results must not depend on that order.
   static constexpr int kNumThreads = 3;
 
   Backend& backend() {

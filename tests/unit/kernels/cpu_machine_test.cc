@@ -1,5 +1,5 @@
-// Tests how the process reads from control groups, in the layouts of systems and containers, how much of the machine it
-// may use.
+// Tests how the process reads from control groups how much memory and CPU time it may use, in the layouts that
+// different systems and containers have.
 #include "kernels/cpu/machine.h"
 
 #include <gtest/gtest.h>
@@ -66,8 +66,8 @@ TEST_F(CgroupTest, WithoutLimitsThereAreNone) {
   EXPECT_FALSE(limits.memory_bytes || limits.free_memory_bytes || limits.cpus);
 }
 
-// The limit is 64 GiB. The process has read a collection of 25 GiB into memory, so the page cache has its files as
-// well.
+// The limit is 64 GiB. The process has read files of 25 GiB into its own memory, so the page cache holds the same 25
+// GiB again. The system can drop the page cache, so that part must count as free.
 TEST_F(CgroupTest, PageCacheOfFilesThatWereReadIsFree) {
   Write("/proc/self/cgroup", "0::/\n");
   WriteGroup("", 65536, 51200, 25600);
@@ -85,7 +85,7 @@ TEST_F(CgroupTest, MoreCacheThanUsageOrMoreUsageThanLimitIsNoUnderflow) {
   EXPECT_EQ(ReadCgroupLimits(root_).free_memory_bytes, 0u);
 }
 
-// A systemd unit has MemoryMax= and CPUQuota=, and so has the slice that it lies in.
+// The systemd unit and the slice that contains it both have MemoryMax= and CPUQuota=. The tighter limit must win.
 TEST_F(CgroupTest, AUnitIsBoundByItselfAndByItsSlice) {
   Write("/proc/self/cgroup", "0::/system.slice/maxsimd.service\n");
   WriteGroup("/system.slice/maxsimd.service", 4096, 1024, 512);
@@ -95,7 +95,7 @@ TEST_F(CgroupTest, AUnitIsBoundByItselfAndByItsSlice) {
   EXPECT_EQ(limits.free_memory_bytes, 3584 * kMiB);
   EXPECT_EQ(limits.cpus, 4.0);
 
-  // The slice allows more in all, but its other units have used most of it.
+  // The slice has a higher limit than the unit, but other units of the slice have used most of it.
   WriteGroup("/system.slice", 8192, 7168, 0);
   Write("/sys/fs/cgroup/system.slice/cpu.max", "150000 100000\n");
   limits = ReadCgroupLimits(root_);
@@ -119,7 +119,8 @@ TEST_F(CgroupTest, Version1HasAHierarchyForEachController) {
   EXPECT_EQ(limits.cpus, 0.5);
 }
 
-// Docker without a namespace for control groups shows the host's path, and mounts the container's own group.
+// Without a namespace for control groups, Docker shows the host's path but mounts the container's own group. The
+// limits must be read from the mounted group.
 TEST_F(CgroupTest, AContainersOwnGroupIsTheRootOfItsMount) {
   WriteGroup("", 512, 128, 28);
   for (const char* path : {"/docker/0123456789", "/../../outside", "/"}) {

@@ -51,7 +51,8 @@ namespace {
 constexpr int kNumThreads = 3;
 constexpr int32_t kNumQueries = 8;
 
-// Scores 40,000 documents of one token with queries for the best 10,000, so that threads keep most of what they score.
+// Scores 40,000 documents of one token each. Each query asks for the best 10,000, so threads keep most of what they
+// score.
 class CpuMemoryTest : public testing::Test {
  protected:
   CpuMemoryTest()
@@ -88,7 +89,8 @@ TEST_F(CpuMemoryTest, SelectionsOfManyResultsAreGivenBack) {
     EXPECT_EQ(result.size(), 10'000u);
     EXPECT_EQ(result.capacity(), 10'000u);
   }
-  // cpu_executor.h promises 8 KiB for each thread and query. The rest is for the small parts of the workspace.
+  // cpu_executor.h promises at most 8 KiB for each thread and query. 400 KB allow for the small parts of the
+  // workspace.
   EXPECT_LE(live_bytes - before - result_bytes, kNumThreads * kNumQueries * 8192 + 400'000);
 }
 
@@ -126,8 +128,8 @@ TEST_F(CpuMemoryTest, NoMemoryForQueriesIsAnErrorAndTheNextCallWorks) {
   EXPECT_TRUE(runner_.executor().Align(loaded_, calls_[0], ordinals, absl::MakeSpan(matches)).ok());
 }
 
-// Offsets, row addresses and byte counts pass 32 bits: the shard has 2^31 + 200 rows of zeros that no memory backs, and
-// a few that are written.
+// Offsets, row addresses and byte counts exceed 32 bits: the shard has 2^31 + 200 rows. Nearly all are zeros that take
+// no memory, because only a few rows are written.
 TEST(CpuLargeCollectionTest, RowsBeyond32BitsAreScoredAndAligned) {
   constexpr int64_t kNumRows = (int64_t{1} << 31) + 200;
   constexpr int32_t kDim = 8;
@@ -148,7 +150,8 @@ TEST(CpuLargeCollectionTest, RowsBeyond32BitsAreScoredAndAligned) {
   set(kNumRows - 1, 3.0f);
   set(kNumRows - 11, 2.0f);
   set(offsets[last - 1], 1.5f);
-  // These are the rows that 32-bit arithmetic would reach: rows modulo 2^31, bytes modulo 2^32.
+  // If rows were computed modulo 2^31 or bytes modulo 2^32, these rows would be read instead, and their high values
+  // would show it.
   for (int64_t row = 0; row < 400; ++row) set(row, 50.0f);
 
   const DocumentsView view = {ScalarType::kF16, kDim, static_cast<int64_t>(offsets.size()) - 1, memory, offsets.data()};

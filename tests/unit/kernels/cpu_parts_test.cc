@@ -27,7 +27,7 @@
 namespace maxsim::cpu {
 namespace {
 
-// Returns an instruction set with this shape. Tests use nothing else of it.
+// Returns an instruction set with this shape. The tests use no other property of it.
 Isa ShapeOf(size_t lanes, size_t panel_vectors) {
   Isa isa = kPortableIsa;
   isa.lanes = lanes;
@@ -38,7 +38,7 @@ Isa ShapeOf(size_t lanes, size_t panel_vectors) {
 constexpr Feed kBf16Feed = {.form = StepForm::kBf16Pairs, .row_multiple = 24};
 
 TEST(PackTest, PanelsFollowOneAnotherAndTheLastMayBeNarrow) {
-  // Ten lanes in vectors of 2 make panels (of 2 vectors) of 4, 4 and 2 lanes.
+  // Ten lanes, in vectors of 2 lanes and panels of 2 vectors, make panels of 4, 4 and 2 lanes.
   const PanelLayout layout = {.lanes = 2, .panel_vectors = 2, .num_vectors = 5, .num_steps = 3};
   EXPECT_EQ(layout.size(), 30u);
   EXPECT_EQ(PanelIndex(layout, 0, 0), 0u);
@@ -113,8 +113,8 @@ TEST(PackTest, RowsHaveWholeMultiplesOfSteps) {
   EXPECT_EQ(num_steps(StepForm::kI8Quads, 16, 65), 32u);
 }
 
-// Multiplies packed pairs as the BF16 instruction does and compares with the plain inner product. That shows what the
-// packing means on machines without the instruction, too.
+// Multiplies packed pairs as the BF16 instruction does, and compares with the plain inner product. So the packing is
+// tested on machines without the instruction, too.
 TEST(PackTest, PairedStepsGiveTheInnerProduct) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -256,7 +256,8 @@ TEST(QueryStackTest, StacksStopGrowingAtTheLimit) {
   EXPECT_EQ(stacks[2].query_indices, (std::vector<size_t>{3, 4}));
 }
 
-// The terms are of one size, so that their sum shows the order of its additions: FP32 addition is not associative.
+// The terms have similar magnitudes. FP32 addition is not associative, so another order of additions gives another
+// sum.
 TEST(SumMaximaTest, AddsQueryTilesByAButterflyAndTheirSumsInOrder) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -270,8 +271,8 @@ TEST(SumMaximaTest, AddsQueryTilesByAButterflyAndTheirSumsInOrder) {
     for (const float* weight : {static_cast<const float*>(nullptr), std::as_const(weights).data()}) {
       float expected = 0;
       for (size_t first = 0; first < count; first += 32) {
-        // The butterfly is done as 32 lanes do it: each adds the lane whose number differs in one bit, from the highest
-        // bit down.
+        // Computes the butterfly as 32 lanes do: in each of five steps, each lane adds the value of the lane whose
+        // number differs in one bit, from the highest bit down.
         std::vector<float> lanes(32, 0.0f);
         for (size_t lane = 0; lane < 32 && first + lane < count; ++lane) {
           lanes[lane] = maxima[first + lane] * (weight == nullptr ? 1.0f : weight[first + lane]);
@@ -335,8 +336,8 @@ TEST(ThreadPoolTest, ServesConcurrentCallers) {
   for (std::thread& caller : callers) caller.join();
 }
 
-// Makes a pool where the address space has room for a few stacks, and ends the process: with 0 where it has some of its
-// workers and runs on them.
+// Makes a pool of 1000 threads although the address space has room for a few stacks only. Exits with 0 if the pool
+// kept the threads that could start and runs on them.
 [[noreturn]] void StartThreadsInLittleMemory() {
   size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

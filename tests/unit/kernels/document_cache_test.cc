@@ -70,7 +70,8 @@ TEST(DocumentCacheTest, OnePassOverManyDocumentsLeavesItAsItWas) {
   for (uint32_t n = 1000; n < 5000; ++n) {
     cache.BeginPass();
     EXPECT_EQ(cache.Find({1, n}), std::nullopt);
-    // Fewer than one in a hundred are taken for another document that was missed before.
+    // By chance, the cache may mistake one of these documents for another one that it has missed, and admit it. That
+    // happens to fewer than one in a hundred.
     cache.Admit({1, n}, 400, 1);
   }
   size_t held = 0;

@@ -93,7 +93,7 @@ struct EmulatedBf16 : Emulated {
   }
 };
 
-// These functions return byte `idx` of a step as it is, and sign-extended.
+// UnsignedByte returns byte `idx` of a step zero-extended, and SignedByte returns it sign-extended.
 int32_t UnsignedByte(uint32_t step, int idx) { return static_cast<int32_t>(step >> (8 * idx) & 0xff); }
 int32_t SignedByte(uint32_t step, int idx) { return static_cast<int8_t>(UnsignedByte(step, idx)); }
 
@@ -129,8 +129,8 @@ struct EmulatedVnni : EmulatedIntegers, cpu::Avx512VnniShape {
   }
 };
 
-// Holds the AMX tiles: each thread has eight of its own, with sixteen rows of 64 bytes. They exist between Configure
-// and Release.
+// The AMX tiles of a thread: eight, each with sixteen rows of 64 bytes. They may be used between Configure and Release
+// only.
 struct EmulatedTiles {
   static void Configure() {
     if (configured) std::abort();

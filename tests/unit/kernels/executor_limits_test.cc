@@ -1,4 +1,5 @@
-// The sizes that an executor was made for, and the way from public documents to the CUDA backend's own.
+// Tests that calls beyond the limits of an executor are refused, and that public Documents are converted to those of
+// the CUDA backend.
 #include "kernels/cuda/call/planning/executor_limits.h"
 
 #include <gtest/gtest.h>

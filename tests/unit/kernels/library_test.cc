@@ -1,4 +1,4 @@
-// The C library on the CPU, through the functions that programs call.
+// Tests the C library on the CPU, through the functions that programs call.
 #include <gtest/gtest.h>
 #include <immintrin.h>
 #include <sys/wait.h>
@@ -56,7 +56,7 @@ LibraryGradientMemory Backward(const LibraryCase& library_case, const std::vecto
   return memory;
 }
 
-// The argument names what an error is to mention.
+// Expects that the call is refused as invalid, with an error that mentions `member`.
 void ExpectRefused(const maxsim_call& call, const char* member) {
   float score = 0;
   EXPECT_EQ(maxsim_forward(&call, &score, nullptr), MAXSIM_INVALID_ARGUMENT) << member;

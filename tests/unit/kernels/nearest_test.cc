@@ -1,4 +1,4 @@
-// The nearest points of nearest.h on the CPU, through the functions that programs call.
+// Tests the functions of nearest.h on the CPU, as programs call them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -50,7 +50,8 @@ maxsim_nearest_call OnePoint(const float* x, const float* y, int64_t num_y, int3
 }
 
 TEST(NearestTest, NothingCancelsFarFromTheOrigin) {
-  // The square of 4096 takes all 24 bits of an FP32 mantissa, so that |x|^2 - 2xy + |y|^2 would be 0 or nonsense.
+  // The square of 4096 takes all 24 bits of an FP32 mantissa. So |x|^2 - 2xy + |y|^2 would lose the small distance and
+  // return 0 or nonsense.
   const float x[3] = {4096, 4096, 4096};
   const float y[6] = {4096, 4096, 4096.5f, 4096, 4096.25f, 4096};
   const maxsim_nearest_call call = OnePoint(x, y, 2, 3);
@@ -61,7 +62,7 @@ TEST(NearestTest, NothingCancelsFarFromTheOrigin) {
   EXPECT_EQ(argmin, 1);
 }
 
-// The argument names what an error is to mention.
+// Expects that the call is refused as invalid, with an error that mentions `text`.
 void ExpectRefused(const maxsim_nearest_call& call, const char* text) {
   float distance = 0;
   int32_t argmin = 0;

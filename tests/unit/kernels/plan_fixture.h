@@ -11,7 +11,7 @@ namespace maxsim {
 // The numbers are: multiprocessors, bytes of shared memory per thread block, bytes of shared memory per multiprocessor,
 // reserved bytes per thread block, and threads per multiprocessor.
 inline constexpr DeviceLimits kA100{108, 166912, 167936, 1024, 2048};
-// An A10 has compute capability 8.6, which has the least shared memory.
+// The A10 has compute capability 8.6 and the least shared memory of these devices.
 inline constexpr DeviceLimits kA10{72, 101376, 102400, 1024, 1536};
 inline constexpr DeviceLimits kH200{132, 232448, 233472, 1024, 2048};
 inline constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true};

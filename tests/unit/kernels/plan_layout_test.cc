@@ -73,7 +73,7 @@ TEST(PlanTest, PartsOfADeepRingAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(DeepShapeOf(ScoreTile::kDeep256, 2048, kA10.shared_bytes_per_block).stages, 0);
 }
 
-// The offset of a member of WideShared or DeepHead is a multiple of what its reads and writes need.
+// Checks that the members of WideShared have the alignment that their reads and writes need.
 template <int32_t kHalves>
 void CheckWideShared() {
   using Shared = WideShared<kHalves>;
@@ -94,7 +94,8 @@ void CheckWideShared() {
   EXPECT_LE(WideSharedBytes(kHalves), kHopper.shared_bytes_per_block);
 }
 
-// In the shared memory of wide kernels swizzled stages begin at multiples of 1,024, and barriers at multiples of 8.
+// In the shared memory of wide kernels, swizzled stages begin at multiples of 1,024 bytes and barriers at multiples of
+// 8.
 TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
   CheckWideShared<1>();
   CheckWideShared<2>();
@@ -112,7 +113,7 @@ TEST(PlanTest, PartsOfADeepHeadAreAligned) {
   EXPECT_EQ(offsetof(DeepHead, slot) % 16, 0u);
 }
 
-// Arrays follow one another without gaps, but for what the next one's alignment asks for.
+// Arrays follow one another directly. There is a gap only if the next array's alignment needs one.
 TEST(SharedArraysTest, AnArrayBeginsAtAMultipleOfItsAlignment) {
   SharedArrays arrays(128);
   EXPECT_EQ(arrays.TakeBytes(48, 16), 0);
@@ -123,7 +124,8 @@ TEST(SharedArraysTest, AnArrayBeginsAtAMultipleOfItsAlignment) {
   EXPECT_EQ(arrays.bytes(), 2048);
 }
 
-// Every row that a stream kernel takes has a ring that fits, whose parts are aligned and do not overlap.
+// For every row size that a stream kernel takes, the ring fits into shared memory, and its parts are aligned and do
+// not overlap.
 TEST(PlanTest, AStreamRingFitsItsRows) {
   for (int64_t row_bytes = 16; row_bytes <= 8192; row_bytes += 16) {
     SCOPED_TRACE(row_bytes);
@@ -152,7 +154,7 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
     EXPECT_EQ(shape.query_bytes,
               row_bytes <= kStreamRegisterRowBytes ? 0 : kQueryTileTokens * StreamQueryPitch(row_bytes));
   }
-  // The shapes of the widths that matter are these.
+  // These are the shapes for common row sizes.
   EXPECT_EQ(StreamShapeOf(256).stages, 22);
   EXPECT_EQ(StreamShapeOf(512).stages, 22);
   EXPECT_EQ(StreamShapeOf(512).tile_tokens, 16);
@@ -165,8 +167,8 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
   EXPECT_EQ(StreamShapeOf(2 * 2032).tile_tokens, 8);
 }
 
-// Every byte of a query tile has one place in the operands, and a lane's 16 bytes are what mma.sync takes: eight bytes
-// of row lane / 4 and of the row 8 below it, the first words of both before the second ones.
+// The operands hold each byte of a query tile exactly once. The 16 bytes of a lane are those that mma.sync takes:
+// eight bytes of row lane / 4 and eight of the row 8 below it, the first words of both rows before the second words.
 TEST(PlanTest, StreamQueryOperandsHoldEveryByteOnce) {
   for (const int32_t row_bytes : {16, 96, 256, 1536}) {
     const int32_t pitch = StreamQueryPitch(row_bytes);

@@ -1,4 +1,4 @@
-// Tests that candidates are ordered where that saves time.
+// Tests when candidates are ordered, longest documents first, before they are scored: only if that saves time.
 #include <gtest/gtest.h>
 
 #include "kernels/limits.h"
@@ -10,7 +10,8 @@
 namespace maxsim {
 namespace {
 
-// Candidates are ordered where a long document takes much longer than others, and thread blocks have few.
+// Candidates are ordered if a long document takes much longer than the others and each thread block has few documents.
+// Otherwise ordering takes longer than it saves.
 TEST(PlanTest, UnequalDocumentsAreOrdered) {
   const auto order = [](ScalarType type, int32_t dim, int64_t blocks, int64_t documents, int64_t mean,
                         int64_t longest) {

@@ -74,7 +74,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.stages, kMaxStages);
   EXPECT_EQ(plan.shared_bytes, LayoutOf(plan.tile, plan.query_resident, plan.align, plan.row_bytes, plan.stages).total);
 
-  // The k-steps and column chunks cover a row, and no more than a row.
+  // The k-steps and the column chunks cover the whole row, and none lies completely outside it.
   EXPECT_GE(plan.num_steps * kStepBytes, plan.row_bytes);
   EXPECT_LT((plan.num_steps - 1) * kStepBytes, plan.row_bytes);
   EXPECT_GE(plan.num_chunks * traits.chunk_bytes, plan.row_bytes);
@@ -85,7 +85,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
     EXPECT_TRUE(plan.tile == ScoreTile::kRows32 || plan.tile == ScoreTile::kRows64) << "no sums for several chains";
   }
 
-  // The grid is one wave and has work for all its row tiles.
+  // All thread blocks of the grid run at once (one wave), and no more row tiles are scored at once than there are.
   EXPECT_GE(plan.grid(), 1);
   EXPECT_LE(plan.grid(), limits.num_sms * plan.blocks_per_sm);
   EXPECT_LE(plan.row_tiles_at_once, plan.num_row_tiles);
@@ -102,7 +102,7 @@ TEST(PlanTest, ResidualCodesHaveAKernelOfTheirOwn) {
           ASSERT_TRUE(plan.ok()) << plan.status();
           EXPECT_EQ(plan->tile, ScoreTile::kResidual32);
           EXPECT_EQ(plan->num_row_tiles, query_tiles + 1);
-          // A thread block has one row tile, and its warps have a candidate each.
+          // A thread block has one row tile, and each of its warps scores a different candidate.
           EXPECT_EQ(plan->row_tiles_at_once, plan->num_row_tiles);
           EXPECT_GE(plan->blocks_per_row_tile, 1);
           EXPECT_LE(plan->blocks_per_row_tile, 70'000 / 4);
@@ -178,13 +178,13 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   DeviceLimits limits = kHopper;
   limits.tiles = ~(1u << static_cast<uint32_t>(ScoreTile::kWide256));
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, limits)->tile, ScoreTile::kWide128);
-  // A plan has one thread block per multiprocessor, or fewer if there are fewer documents and row tiles.
+  // A plan has one thread block per multiprocessor, but at most one per document and row tile.
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 1000}}, kHopper)->grid(), kHopper.num_sms);
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
 
-// The wide and deep kernels read documents once for many query tiles, but begin and end later than the stream kernel,
-// which reads them once for each query tile.
+// The wide and deep kernels read documents once for many query tiles, but start and end later than the stream kernel,
+// which reads them once for each query tile. So short calls use the stream kernel.
 TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   const auto tile = [](ScalarType type, int32_t dim, QueryGroupShape group, int64_t document_tokens,
                        const DeviceLimits& limits = kHopper) {
@@ -204,7 +204,8 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   // The stream kernel takes longer if its thread blocks claim documents.
   EXPECT_EQ(tile(kF16, 128, {2, 132}, 800), ScoreTile::kWide128);
   EXPECT_EQ(tile(kF16, 128, {2, 133}, 800), ScoreTile::kStream32);
-  // Half the bytes take half the time; query rows in shared memory take longer.
+  // INT8 rows have half the bytes of F16 rows and take half the time. Query rows in shared memory, not registers, take
+  // longer.
   EXPECT_EQ(tile(kF16, 128, {4, 700}, 60), ScoreTile::kWide128);
   EXPECT_EQ(tile(kI8, 128, {4, 700}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 256, {2, 132}, 14), ScoreTile::kStream32);
@@ -217,7 +218,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   EXPECT_EQ(tile(kF16, 128, {2, 8}, 14, kH200), ScoreTile::kRows64);
 }
 
-// The last row tile of a query group is a half one if the remaining query tiles fit into half a row tile.
+// The last row tile of a query group has half the height if the remaining query tiles fit into it.
 TEST(PlanTest, WideTilesMayBeHalfOnes) {
   const auto plan = [](const std::vector<QueryGroupShape>& groups, ScoreTile tile) {
     DeviceLimits limits = kHopper;
@@ -236,7 +237,7 @@ TEST(PlanTest, WideTilesMayBeHalfOnes) {
   EXPECT_EQ(plan({{12, 1000}}, ScoreTile::kWide128).num_half_tiles, 3) << "all of them";
   EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide256).ToString(), testing::HasSubstr("2 row tiles (1 of half"));
   EXPECT_THAT(plan({{12, 1000}}, ScoreTile::kWide128).ToString(), testing::Not(testing::HasSubstr("of half")));
-  // A half row tile takes the time of half the rows.
+  // A half row tile takes as long as a row tile of the kernel with half the rows.
   const std::vector<QueryGroupShape> whole = {{8, 1000}}, half = {{4, 1000}}, both = {{12, 1000}};
   const double reads = EstimatedReads(both, ScoreTile::kWide256);
   EXPECT_DOUBLE_EQ(reads, EstimatedReads(whole, ScoreTile::kWide256) + EstimatedReads(half, ScoreTile::kWide128));
@@ -260,7 +261,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   DeviceLimits no_maps = kHopper;
   no_maps.tensor_maps = false;
   EXPECT_EQ(PlanScore(ScalarType::kF16, 768, {{32, 1000}}, no_maps)->tile, ScoreTile::kRows128);
-  // The query tile stays in shared memory if three stages fit next to it.
+  // The query tile stays in shared memory if at least three stages of the ring fit next to it.
   EXPECT_TRUE(plan(256, 8).query_resident);
   EXPECT_EQ(plan(256, 8).stages, 4);
   EXPECT_FALSE(plan(257, 8).query_resident);
@@ -270,7 +271,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   EXPECT_EQ(plan(321, 4).stages, 3);
 }
 
-// Rows of INT8 are half as wide, and their sums have a single chain.
+// INT8 rows have half the bytes of F16 rows, and their sums are never split into several chains.
 TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   const auto tile = [](int32_t dim, std::vector<QueryGroupShape> groups, const DeviceLimits& limits) {
     return PlanScore(ScalarType::kI8, dim, groups, limits)->tile;
@@ -293,7 +294,8 @@ TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   EXPECT_EQ(tile(4065, {{1, 1000}}, kHopper), ScoreTile::kRows32) << "no room for a ring";
 }
 
-// Short queries over the same documents need fewer row tiles if a kernel can sum them separately.
+// Short queries over the same documents share query tiles and so need fewer row tiles, if the kernel can sum the
+// queries of a tile separately.
 TEST(PlanTest, ShortQueriesShareQueryTilesOfWideAndDeepKernels) {
   EXPECT_EQ(PackedRows(1), 8);
   EXPECT_EQ(PackedRows(8), 8);
@@ -315,7 +317,7 @@ TEST(PlanTest, ShortQueriesShareQueryTilesOfWideAndDeepKernels) {
   EXPECT_EQ(plan(128, kH200)->num_row_tiles, 8);  // row tiles of 128 rows
 }
 
-// A query tile that is shared takes longer to sum, so that saving a few row tiles is not worth it.
+// Summing a shared query tile takes longer, so sharing is not worth it if it saves only a few row tiles.
 TEST(PlanTest, QueryTilesAreSharedWhereThatSavesRowTiles) {
   const auto shares = [](int64_t num_query_tiles, int64_t packed_query_tiles, ScoreTile tile) {
     return SharesQueryTiles({num_query_tiles, /*num_candidates=*/1000, packed_query_tiles}, tile);

@@ -1,4 +1,4 @@
-// Tests that a selection covers its candidates within the room that it has.
+// Tests that the plan of a top-k selection covers all candidates and keeps the limits of its workspace.
 #include <gtest/gtest.h>
 
 #include <algorithm>

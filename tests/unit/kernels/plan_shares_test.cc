@@ -1,4 +1,5 @@
-// Tests that shares, claims and teams cover all candidates of a call, and even out unequal documents.
+// Tests how candidates are divided among thread blocks: in shares, claims or teams, which must cover all candidates of
+// a call, also if documents are unequal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace maxsim {
 namespace {
 
-// The assigned shares and the claims after them, counted as the kernel counts them, are all candidates once and in
+// The assigned shares and the later claims, counted as the kernel counts them, must cover each candidate once and in
 // order.
 TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   for (int32_t num_sms : {1, 7, 132}) {
@@ -49,7 +50,7 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   }
 }
 
-// Checks how many bytes of a thread block's share stay open, that is, are not assigned to it in advance.
+// Checks how many bytes of a thread block's share are left open: not assigned in advance, but claimed while it runs.
 TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
@@ -60,7 +61,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const auto share = [&](int64_t total, int64_t mean_tokens, int64_t row_bytes) {
     return static_cast<double>(total * mean_tokens * row_bytes) / static_cast<double>(grid);
   };
-  // Calls of few candidates or few bytes are assigned whole.
+  // Calls of few candidates or few bytes are completely assigned in advance.
   EXPECT_EQ(open_bytes(ScalarType::kF16, 1000, 121), 0);
   EXPECT_EQ(open_bytes(ScalarType::kF16, grid * 16 - 1, 5000), 0);
   EXPECT_EQ(open_bytes(ScalarType::kF16, 2500, 300), 0);
@@ -74,7 +75,7 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 100000, 121), share(100000, 121, 256) / 16, 1000);
 }
 
-// Claims have about as many bytes in every storage type.
+// A claim has about the same number of bytes in every storage type.
 TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   const auto shares = [&](ScalarType type, int64_t mean_tokens) {
     return PlanStreamShares(*PlanScore(type, 128, {{1, 100000}}, kHopper), {100000, 100000, mean_tokens, 0});
@@ -87,7 +88,7 @@ TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   EXPECT_EQ(shares(ScalarType::kI8, 1).coarse, 32);
 }
 
-// Small shares of unequal documents are claimed fewer at a time, but not one by one where documents are short.
+// If documents are unequal and shares are small, a claim takes fewer documents, but still several if they are short.
 TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   const auto claims = [](int64_t mean_tokens) {
     const StreamShares shares =
@@ -102,7 +103,7 @@ TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   EXPECT_EQ(claims(96), 1);
 }
 
-// Teams are assigned all candidates, and each team has enough work units for its own.
+// All candidates are assigned to teams, and no team has candidates in more than kTeamUnits work units.
 TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   for (int32_t num_sms : {1, 2, 7, 114, 132}) {
     DeviceLimits limits = kHopper;
@@ -149,7 +150,8 @@ TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   }
 }
 
-// The test shows which calls have teams, and how large they are.
+// A team is several thread blocks that share the documents assigned to it. Lists which calls have teams, and of how
+// many thread blocks.
 TEST(PlanTest, TeamsEvenOutUnequalShares) {
   const auto shares = [](int32_t dim, int64_t num_candidates, int64_t mean_tokens, int64_t spread_tokens,
                          const StreamTuning& tuning = {}, int64_t regular = -1) {
@@ -188,12 +190,13 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   EXPECT_EQ(shares(128, 10, 1030, 0).blocks, 132);
   EXPECT_EQ(shares(128, 10, 1030, 0, StreamTuning{.teams = 0}).blocks, 10);
   EXPECT_EQ(shares(128, 1000, 121, 0).blocks, 132);
-  // No number of teams divides this grid of 131 thread blocks, so that 130 take part. A document has 1.3 token tiles.
+  // This grid has 131 thread blocks, because a document has 1.3 token tiles. 131 is prime, so two teams of 65 take
+  // part, and one thread block does nothing.
   EXPECT_EQ(team_blocks(768, 100, 21, 0, StreamTuning{.teams = 1}), 65);
   EXPECT_EQ(shares(768, 100, 21, 0, StreamTuning{.teams = 1}).blocks, 130);
 }
 
-// A few long documents are work for more thread blocks than there are documents.
+// Several thread blocks can share a long document, so the grid can have more thread blocks than documents.
 TEST(PlanTest, AStreamedDocumentMayBeSeveralBlocks) {
   const auto grid = [](int64_t num_candidates, double document_bytes) {
     return PlanScore(ScalarType::kF16, 128, {{1, num_candidates}}, kHopper, document_bytes)->grid();
@@ -235,7 +238,7 @@ TEST(PlanTest, ListsOfWideRowsAreAssignedWhole) {
   EXPECT_FALSE(all_assigned(768, 139)) << "unequal documents cost more than that";
 }
 
-// The documents have 376 tokens in the mean, as lengths of 10 to 2,000 tokens have that are log-uniform.
+// Documents of 10 to 2,000 tokens whose lengths are log-uniform have a mean of 376 tokens and a spread of 629.
 TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   const auto shares = [](int32_t dim, int64_t total, int64_t spread_tokens) {
     return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, {{1, total}}, kHopper),
@@ -251,7 +254,8 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   EXPECT_FALSE(shares(768, 1000, 43).all_assigned()) << "bytes matter";
   EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_assigned()) << "claims take longer than they save";
   EXPECT_FALSE(shares(128, 7 * grid, 629).all_assigned());
-  // Large shares keep back as much work as the spread of lengths takes, and at least as much as with equal documents.
+  // In large shares, the part left open grows with the spread of lengths. It is never smaller than for equal
+  // documents.
   const StreamShares large = shares(128, 20000, 629);
   EXPECT_NEAR(static_cast<double>(large.total - large.assigned), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
   EXPECT_EQ(shares(128, 1000000, 629).assigned, shares(128, 1000000, 0).assigned);

@@ -1,5 +1,5 @@
-// Tests the rotation and the rounding that I8 storage is made of. Every backend rounds a query by these operations, so
-// that their bits are part of the contract.
+// Tests the rotation and the rounding of I8 storage. Every backend rounds queries with these operations, so their
+// exact bits are part of the contract.
 #include "kernels/quantize.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,8 @@ TEST(RotateTest, SpreadsOneColumnOverAll) {
       const std::vector<float> rotated = Rotated(kSeed, row);
       const auto largest = *std::max_element(rotated.begin(), rotated.end(),
                                              [](float a, float b) { return std::fabs(a) < std::fabs(b); });
-      // Two of its rounds on a power of two columns can gather a row in few columns, but not in one.
+      // If dim is a power of two, both rounds of the rotation cover all columns. Together they can gather a row in few
+      // columns again, but not in one.
       EXPECT_LT(std::fabs(largest), 0.8f) << "d " << dim << ", column " << column;
     }
   }
@@ -91,8 +92,8 @@ uint64_t Hash(const std::vector<float>& row) {
   return hash;
 }
 
-// Shards and clients keep rotated rows, so these bits may never change. The numbers come from a NumPy program written
-// from the description in kernels/quantize.h.
+// Shards and clients store rotated rows, so these bits must never change. The expected numbers come from a NumPy
+// program that was written from the description in kernels/quantize.h.
 TEST(RotateTest, RoundsAsDescribed) {
   const auto rotated = [](uint64_t seed, int32_t dim) {
     std::vector<float> row(dim);
@@ -107,7 +108,7 @@ TEST(RotateTest, RoundsAsDescribed) {
   EXPECT_EQ(Hash(rotated(0x123456789abcdef, 100)), 0x9961d697b709d021);
 }
 
-// Rotates one operation after the other, as kernels/quantize.h lists them.
+// Rotates in single operations, in the order in which kernels/quantize.h describes them.
 std::vector<float> RotatedPlainly(uint64_t seed, std::vector<float> row) {
   const auto dim = static_cast<int32_t>(row.size());
   const int32_t span = RotationSpan(dim);
@@ -235,8 +236,8 @@ TEST(QuantizeTest, AQueryHasAScaleATokenAndKeepsItsRows) {
   }
 }
 
-// Returns the largest difference between the scores of documents and of the same ones as I8, for each query token.
-// Tokens have unit length, so that similarities are at most 1.
+// Scores the documents before and after conversion to I8. Returns the largest difference of two scores, divided by the
+// number of query tokens. Tokens have unit length, so each similarity is at most 1.
 double LargestError(const test::RandomDocuments& documents, const test::RandomQuery& query) {
   const test::RandomDocuments quantized = test::Stored(documents, ScalarType::kI8);
   const std::vector<ReferenceScore> expected = ReferenceScores(documents.view(), query.view(1));
@@ -256,7 +257,7 @@ TEST(QuantizeTest, ScoresStayClose) {
   }
 }
 
-// A column twenty times as large as the others would take most of the range from them.
+// Without the rotation, this column, twenty times as large as the others, would take most of the INT8 range from them.
 TEST(QuantizeTest, ScoresStayCloseWithALargeColumn) {
   test::RandomDocuments documents = test::MakeDocuments(5, ScalarType::kF32, 128, test::RandomLengths(6, 30, 1, 60));
   for (int64_t token = 0; token < documents.tokens.num_tokens(); ++token) {

@@ -1,4 +1,4 @@
-// Tests the reference, with which everything else is compared, against numbers worked out by hand.
+// Tests the reference implementation, with which all others are compared, against numbers worked out by hand.
 #include "kernels/reference.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace maxsim {
 namespace {
 
-// Makes rows of dimension 8 whose first columns are given and the rest zero.
+// Makes rows of dimension 8. The first columns are given, the others are zero.
 test::TokenMatrix Matrix(const std::vector<std::vector<float>>& rows) {
   test::TokenMatrix matrix(ScalarType::kF32, 8, static_cast<int64_t>(rows.size()));
   for (size_t token = 0; token < rows.size(); ++token) {
@@ -34,10 +34,11 @@ TEST(ReferenceTest, ScoreIsTheSumOfMaxima) {
   const HandMade data;
   const std::vector<ReferenceScore> scores = ReferenceScores(data.documents.view(), data.query.view(1));
   ASSERT_EQ(scores.size(), 2u);
-  // Query token (1, 1) has the products 1, 2 | -2. Query token (2, -1) has the products 2, -2 | -7.
+  // Query token (1, 1) has the products 1 and 2 with the first document, and -2 with the second. Query token (2, -1)
+  // has the products 2 and -2, and -7.
   EXPECT_EQ(scores[0].score, 2 + 2);
   EXPECT_EQ(scores[1].score, -2 - 7);
-  // The magnitudes are 1, 2 | 4 and 2, 2 | 7.
+  // With absolute values in every product, these are 1 and 2, and 4, and for the second query token 2 and 2, and 7.
   EXPECT_EQ(scores[0].magnitude, 2 + 2);
   EXPECT_EQ(scores[1].magnitude, 4 + 7);
 }
@@ -108,7 +109,7 @@ TEST(ReferenceTest, TopKSortsByScoreThenPosition) {
   EXPECT_EQ(ReferenceTopK(scores, 100).size(), 4u);
 }
 
-// The test multiplies every element by its scale and adds the products itself.
+// Computes the expected scores from elements that are multiplied by their scales one by one.
 TEST(ReferenceTest, QuantizedDocumentsAreScoredAsTheyAndTheQueryAreQuantized) {
   constexpr int32_t kDim = 50, kTokens = 7;
   test::RandomDocuments documents = test::MakeDocuments(3, ScalarType::kI8, kDim, {1, 6, 30});
@@ -146,7 +147,8 @@ TEST(ReferenceTest, QuantizedDocumentsAreScoredAsTheyAndTheQueryAreQuantized) {
   }
 }
 
-// Quantising costs at most half an element in each value of documents and queries, compared with the values before it.
+// Rounding to INT8 changes each value of documents and queries by at most half a step, so the scores stay near those
+// of the original values.
 TEST(ReferenceTest, QuantizedScoresAreNearThoseOfTheValues) {
   for (int32_t dim : {8, 48, 100, 128}) {
     const test::RandomDocuments values = test::MakeDocuments(5, ScalarType::kF32, dim, {40, 3, 80});
@@ -172,7 +174,7 @@ TEST(ReferenceTest, UnrotatingARotatedRowGivesItBack) {
   }
 }
 
-// Large inputs are spread over threads, which gives the numbers of one document at a time.
+// The reference spreads large inputs over threads. The numbers must be those of one document at a time.
 TEST(ReferenceTest, ThreadsDoNotChangeTheNumbers) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

@@ -1,4 +1,4 @@
-// Residual codes on the CPU, through the functions of maxsim/residual_codes.h.
+// Tests residual codes on the CPU, through the functions of maxsim/residual_codes.h.
 #include "kernels/library/include/maxsim/residual_codes.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ void ExpectCodes(const CodesCase& codes_case) {
   EXPECT_EQ(without.scores, result.scores) << "scores differ where the argmax is not asked for";
 }
 
-// The argument names what an error is to mention.
+// Expects that the call is refused as invalid, with an error that mentions `text`.
 void ExpectCodesRefused(const CodesCase& codes_case, const maxsim_residual_codes& codes, const std::string& text) {
   CodesResult result = PoisonedCodes(codes_case);
   EXPECT_EQ(maxsim_residual_codes_forward(&codes_case.library.call, &codes, result.scores.data(), nullptr),
@@ -64,7 +64,7 @@ void ExpectCodesRefused(const CodesCase& codes_case, const maxsim_residual_codes
 TEST(ResidualCodesTest, ScoresMatchesAndGradientsAreThoseOfDecodedVectorsInFp64) {
   SCOPED_TRACE(SeedTrace(TestSeed()));
   const std::vector<CodesShape> shapes = CodesShapes();
-  // A prime, so that every layout, width and pairing has its turn.
+  // Sanitized builds test every 11th shape. 11 is a prime, so that every layout, width and pairing still occurs.
   const size_t stride = kSanitized ? 11 : 1;
   for (size_t i = 0; i < shapes.size(); i += stride) {
     SCOPED_TRACE(testing::PrintToString(shapes[i]));
@@ -110,13 +110,13 @@ TEST(ResidualCodesTest, EveryInstructionSetGivesTheScoresOfFp64) {
   }
 }
 
-// ColBERT packs the lowest bit of the first column's bucket as the highest bit of a byte.
+// ColBERT stores the lowest bit of the first column's bucket in the highest bit of a byte.
 TEST(ResidualCodesTest, BitsAreInTheOrderOfColbert) {
   const float query[8] = {1, 10, 100, 1000, 0, 0, 0, 0};
   const float centroids[8] = {};
   const int64_t number = 0;
   const float weights[4] = {0, 1, 2, 3};
-  // Buckets 1, 2, 3, 0: the first column's bits are 1 0 (the lowest first), the second's 0 1, then 1 1 and 0 0.
+  // The buckets are 1, 2, 3 and 0. The bits of each, lowest first, are 1 0, then 0 1, then 1 1, then 0 0.
   const uint8_t residuals[2] = {0b10011100, 0};
   maxsim_tokens tokens = {};
   tokens.struct_size = sizeof(maxsim_tokens);

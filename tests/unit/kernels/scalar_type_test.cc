@@ -77,7 +77,7 @@ TEST(ScalarTypeTest, EveryPatternSurvivesTheWayThereAndBack) {
   }
 }
 
-// The values lie at the middle between neighbours, and one FP32 step to either side of it.
+// The values lie in the middle between two neighbours, and one FP32 step to either side of it.
 TEST(ScalarTypeTest, NarrowingRoundsToNearestAndTiesToEven) {
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
     const uint32_t infinity = type == ScalarType::kF16 ? 0x7c00 : 0x7f80;
@@ -114,7 +114,7 @@ TEST(ScalarTypeTest, NarrowingOverflowsToInfinity) {
             (std::vector<uint16_t>{0x7f80, 0xff80}));
 }
 
-// Long runs take other code than single elements, and get the same bits.
+// Other code converts long runs than single elements. Both must give the same bits.
 TEST(ScalarTypeTest, LongRunsConvertLikeSingleElements) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -173,7 +173,7 @@ TEST(ScalarTypeTest, FindsTheFirstUnusableElementWhereverItIs) {
 TEST(ScalarTypeTest, JudgesEveryPatternByItsValue) {
   for (ScalarType type : {ScalarType::kF16, ScalarType::kBF16}) {
     const std::vector<float> widened = Widen(type, AllPatterns());
-    // A value within the limit may round to the BF16 just above it, 0x5369.
+    // kMaxAbsValue itself rounds up to the BF16 pattern 0x5369, which must therefore be usable, too.
     const float limit = type == ScalarType::kBF16 ? widened[0x5369] : kMaxAbsValue;
     ASSERT_GE(limit, kMaxAbsValue);
     for (uint32_t bits = 0; bits < 65536; ++bits) {

@@ -32,7 +32,7 @@ std::vector<Scored> SortedBest(std::vector<Scored> results, int32_t k) {
   return results;
 }
 
-// Calls check(results, k) for sizes on both sides of every edge, with many ties, some and none.
+// Calls check(results, k) for all pairs of the counts and k above, with all, many and no scores equal.
 template <typename Check>
 void ForEveryShape(Check check) {
   const uint64_t seed = test::TestSeed();
@@ -69,7 +69,7 @@ TEST(TopKTest, SelectOrdersEqualScoresByPosition) {
 }
 
 TEST(TopKTest, StreamedSelectionKeepsTheBest) {
-  TopKSelector selector;  // one selector for all shapes, so that Reset must forget
+  TopKSelector selector;  // one selector for all shapes, so that a Reset that forgets too little shows
   ForEveryShape([&](const std::vector<Scored>& results, int32_t k) {
     selector.Reset(k);
     for (const Scored& scored : results) selector.Push(scored);
@@ -85,7 +85,7 @@ TEST(TopKTest, StreamedSelectionKeepsTheBest) {
   });
 }
 
-// Every selection and merge of the host and, through keys, of the device compares so.
+// All selections and merges use this order: on the host directly, on the device through integer keys.
 TEST(RankOrderTest, IsByScoreDescendingThenByPosition) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const std::vector<Scored> ordered = {{kInf, 9},  {2, 7},    {1, 3},  {1, 4},    {0.0f, 1},

@@ -1,4 +1,4 @@
-// Three-way attention and three-way MaxSim on the CPU, through the functions that programs call.
+// Tests three-way attention and three-way MaxSim on the CPU, through the functions that programs call.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Tests codes that further ones are appended to, on the CPU backend.
+// Tests AppendableCodes on the CPU backend: codes to which those of further documents can be appended.
 #include "kernels/codes/appendable_codes.h"
 
 #include <gmock/gmock.h>

@@ -32,13 +32,14 @@ class CodeBoundTest : public testing::Test {
   testing::ScopedTrace trace_{__FILE__, __LINE__, test::SeedTrace(seed_)};
 };
 
-// The score of a document as its code has it, with the rotated query in FP64.
+// Returns the upper bound of a document's score, computed from the reference sums of its code.
 float BoundOf(const CodesView& codes, const QueryCodes& query, int64_t document) {
   return UpperBound(query, ReferenceSumsOf(codes, query, document).positive, codes.scales[document],
                     codes.bounds[BoundIndex(query.planes)][document]);
 }
 
-// Checks that every exact score is within its upper bound. Returns the largest difference between the two, a token.
+// Checks that no exact score exceeds its upper bound. Returns the largest difference between bound and score, divided
+// by the number of query tokens.
 double ExpectBounded(const test::RandomDocuments& documents, const test::RandomQuery& query, bool factors, int planes) {
   const EncodedDocuments encoded = test::Encoded(documents.view(), factors);
   const CodesView codes = encoded.view();
@@ -105,8 +106,8 @@ TEST_F(CodeBoundTest, HoldsForVeryLargeAndVerySmallValues) {
   }
 }
 
-// Returns the vector of the original space that points along what the code of a token leaves of it: of all queries of a
-// length, the one whose score the estimate misses most.
+// Returns a token's residual in the original space: the part of the vector that its code leaves out. Among all queries
+// of one length, the estimate is most wrong for a query in this direction.
 std::vector<float> ResidualOf(const test::RandomDocuments& documents, const CodesView& codes, int planes,
                               int64_t token) {
   std::vector<float> row = documents.tokens.Row(token);
@@ -134,7 +135,8 @@ TEST_F(CodeBoundTest, HoldsForTheQueriesThatCodesAreWorstFor) {
       const EncodedDocuments encoded = test::Encoded(documents.view(), factors);
       for (const int planes : {1, 2, 4}) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << planes << " planes");
-        // Along the residual, along the vector itself, between the two, and against it.
+        // The query vectors point along the residual (0), along the token's vector (1e6), between the two, or away
+        // from the vector (-1).
         for (const float along : {0.0f, 0.3f, 1.0f, 3.0f, 1e6f, -1.0f}) {
           test::RandomQuery query = test::MakeQuery(seed_, ScalarType::kF32, dim, 3);
           for (int64_t token = 0; token < 3; ++token) {
@@ -152,8 +154,8 @@ TEST_F(CodeBoundTest, HoldsForTheQueriesThatCodesAreWorstFor) {
   }
 }
 
-// The score of a query in the plane of a token's vector and code, on the vector's side, reaches the bound. So a bound
-// that is a few percent too small would fail here.
+// For a query in the plane of a token's vector and its code, on the vector's side, the exact score reaches the upper
+// bound. So a bound that is a few percent too small fails here.
 TEST_F(CodeBoundTest, TouchesTheScoresOfTheWorstQueries) {
   for (const int32_t dim : {48, 128, 384}) {
     for (const bool factors : {false, true}) {
@@ -185,7 +187,8 @@ TEST_F(CodeBoundTest, TouchesTheScoresOfTheWorstQueries) {
   }
 }
 
-// Tokens with a smaller product than the largest one may score more than it, up to the bound's peak.
+// The bound is computed from the largest sum of any token of the document. If the bound fell while the sum rises, a
+// token with a smaller sum could exceed it.
 TEST_F(CodeBoundTest, NeverFallsAsTheSumRises) {
   const test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, 96, {7});
   const EncodedDocuments encoded = test::Encoded(documents.view(), false);
@@ -201,7 +204,8 @@ TEST_F(CodeBoundTest, NeverFallsAsTheSumRises) {
       ASSERT_GE(next, before) << planes << " planes, step " << step;
       before = next;
     }
-    // The length of the document's longest vector, at least.
+    // At the largest sum, the bound is at least the score of a document vector of length 1 that points along the
+    // query.
     EXPECT_GE(before, query.reach * 0.999);
   }
 }
@@ -215,7 +219,7 @@ TEST_F(CodeBoundTest, HoldsForVectorsThatAreNotNormalAtAll) {
   for (int32_t column = 0; column < kDim; ++column) alternating[column] = column % 2 == 0 ? 1 : -1;
   std::vector<float> spike(kDim, 0.001f);
   spike[3] = 100;
-  std::vector<float> unrotated(kDim, 0.0f);  // the vector that the rotation turns into one column
+  std::vector<float> unrotated(kDim, 0.0f);  // the rotation turns this vector into one with a single non-zero column
   unrotated[5] = 1;
   Unrotate(test::kCodeSeed, absl::MakeSpan(unrotated));
   const std::vector<float> rows[] = {
@@ -231,7 +235,7 @@ TEST_F(CodeBoundTest, HoldsForVectorsThatAreNotNormalAtAll) {
   }
 }
 
-// A bound that is never near the score would hold, too.
+// A bound that is far too large holds as well. So this test limits how far the bound is from the score.
 TEST_F(CodeBoundTest, IsNarrowerWithMorePlanes) {
   const test::RandomDocuments documents =
       test::MakeDocuments(seed_, ScalarType::kF16, 128, test::RandomLengths(seed_, 30, 5, 60));
@@ -261,7 +265,8 @@ TEST_F(CodeBoundTest, EstimatesAreNearTheExactScores) {
           const double error = Estimate(codes, sum, encoded.view().scales[document]) - exact[document];
           squares += error * error;
         }
-        // A token's error is some residual / sqrt(dim); 16 tokens add up, at worst, to 16 times that.
+        // The error of one query token is about residual / sqrt(dim). At worst, the errors of all 16 query tokens add
+        // up.
         const double residual = planes == 1 ? 0.75 : planes == 2 ? 0.4 : 0.12;
         EXPECT_LT(std::sqrt(squares / 30), residual / std::sqrt(dim) * 16 * (factors ? 5 : 1))
             << "d " << dim << ", " << planes << " planes";
@@ -299,7 +304,8 @@ TEST_F(CodeBoundTest, WindowsGiveEveryBitItsWeight) {
             continue;
           }
           ASSERT_EQ(codes.weights[begin + column], weight) << "d " << dim << ", column " << column;
-          // Half a unit of 128, and the difference between the scale found above and the one that was chosen.
+          // 64 is half of the weights' unit of 128. 16 allows for the difference between the scale found above and the
+          // one that was chosen.
           EXPECT_NEAR(weight, row[column] / scale, 64 + 16) << "d " << dim << ", column " << column;
         }
       }
@@ -313,7 +319,7 @@ TEST_F(CodeBoundTest, TheQuantisedQueryIsExactForI8Originals) {
   const CodeShape shape = test::ShapeFor(documents.view(), false);
   CodeShape of_floats = shape;
   of_floats.originals = ScalarType::kF32;
-  // For i8 originals, only the rounding of multipliers and of scores is left in the slack.
+  // For I8 originals, the slack contains only the rounding of multipliers and of scores.
   EXPECT_LT(test::EncodedQuery(shape, 4, query).slack, 5 * 3e-5);
   EXPECT_GT(test::EncodedQuery(of_floats, 4, query).slack, 5 * 1e-3);
 }

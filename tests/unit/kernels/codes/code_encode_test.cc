@@ -39,7 +39,8 @@ void ExpectCellsOfReference(const CodesView& codes, const DocumentsView& documen
 void ExpectRoundedUp(uint16_t bits, double exact, const char* what) {
   const double stored = F16ToF32(bits);
   EXPECT_GE(stored, exact) << what;
-  // F16 has 11 significant bits; the residual's margin of 2^-38 of a squared norm is less than that.
+  // Rounding up to F16, which has 11 significant bits, adds less than 2^-9 of the value. The absolute term covers the
+  // residual's margin: 2^-38 of a squared norm.
   EXPECT_LE(stored, exact * (1 + 0x1p-9) + 0x1p-18) << what;
 }
 
@@ -103,7 +104,7 @@ TEST_F(CodeEncodeTest, PaddingBitsAreZero) {
   }
 }
 
-// A code does not depend on a token's length, on the other tokens or on where the document lies.
+// Encodes a vector alone, four times as long among other tokens, and in another document. The codes must be equal.
 TEST_F(CodeEncodeTest, ATokensBitsDependOnItsDirectionOnly) {
   test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, 100, {1, 7, 4});
   const std::vector<float> row = documents.tokens.Row(0);

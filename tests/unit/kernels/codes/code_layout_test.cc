@@ -1,4 +1,5 @@
-// Tests where bits of codes lie, and the levels. Files and GPU kernels depend on both.
+// Tests the place of each bit in a stored code, and the levels that codes stand for. Files and GPU kernels depend on
+// both.
 #include "kernels/codes/code_layout.h"
 
 #include <gtest/gtest.h>
@@ -48,8 +49,9 @@ TEST(CodeLayoutTest, EveryCoordinateHasItsOwnBit) {
   }
 }
 
-// Lane t of four loads word t of a group, shifts it by r and takes the lowest bit of each byte: byte i is then operand
-// byte 16 * (r % 2) + 4 t + i of multiplication step r / 2, as the fragments of tensor cores need it.
+// Of four lanes, lane t loads word t of a group. For each r of 0 to 7, it shifts the word by r and takes the lowest
+// bit of each byte. Byte i is then operand byte 16 * (r % 2) + 4 t + i of multiplication step r / 2, as the fragments
+// of tensor cores need it.
 TEST(CodeLayoutTest, AWordOfAGroupIsALanesFragment) {
   for (int32_t word = 0; word < 4; ++word) {
     for (int32_t bit = 0; bit < 32; ++bit) {
@@ -76,7 +78,7 @@ TEST(CodeLayoutTest, FieldsOfEvenBitsAreInTheFirstWord) {
 double Density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0)); }
 double Below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// A cell's lower end; cell 8 has the end of the last one.
+// Returns the lower end of a cell. Cell 8 does not exist: for it, returns the upper end of the last cell.
 double CutOf(int cell) { return cell == 0 ? 0 : cell == 8 ? 40 : kCellCuts[cell - 1]; }
 
 // Returns the mean of a standard normal variable in cells `first` .. `last`.
@@ -100,7 +102,7 @@ TEST(CodeLevelsTest, LevelsAreTheMeansOfTheirCells) {
   }
 }
 
-// A GPU multiplies half of (the level - 1), which must fit INT8.
+// A GPU multiplies by (level - 1) / 2, which must fit into INT8.
 TEST(CodeLevelsTest, HalfLevelsOfFourPlanesFitABytesMultiplication) {
   for (int cell = 0; cell < 8; ++cell) {
     for (const bool positive : {false, true}) {

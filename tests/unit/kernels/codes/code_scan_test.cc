@@ -1,5 +1,5 @@
-// Tests scans: every instruction set selects the same documents as the reference, bit for bit, and every proof is
-// right.
+// Tests scans: every instruction set must select the same documents as the reference, bit for bit, and every
+// certificate (proof that no better document was left out) must be right.
 #include "kernels/cpu/codes/code_scanner.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// There are more threads than cores, so that the threads claim work in a different order each time.
+// Several threads claim the work, in a different order each time. The results must not depend on that order.
 constexpr int kNumThreads = 3;
 
 std::vector<const cpu::Isa*> Isas() {
@@ -81,7 +81,7 @@ std::vector<Scored> ExpectedResults(const CodesView& codes, const ScanQuery& que
 TEST_P(CodeScanTest, EstimatesAndBoundsAreThoseOfTheReference) {
   for (const int32_t dim : {8, 9, 31, 33, 48, 64, 96, 100, 128, 129, 224, 256, 384, 1000, 4096}) {
     for (const bool factors : {false, true}) {
-      // Lengths around the heights of tiles and of row blocks.
+      // Document lengths just below, at and above the heights of tiles and of row blocks.
       const std::vector<int64_t> lengths = {1, 2, 3, 5, 11, 12, 13, 23, 24, 25, 47, 96, 97, 130};
       test::RandomDocuments documents = test::MakeDocuments(
           seed_, ScalarType::kF32, dim, absl::MakeSpan(lengths).subspan(0, dim > 400 ? 7 : lengths.size()));
@@ -102,7 +102,8 @@ TEST_P(CodeScanTest, EstimatesAndBoundsAreThoseOfTheReference) {
   }
 }
 
-// The largest sums that there are: every level, element and factor has its largest magnitude.
+// Every level, element and factor has its largest magnitude, so the sums are the largest possible. An integer overflow
+// would show here.
 TEST_P(CodeScanTest, TheLargestSumsAreExact) {
   constexpr int32_t kDim = 4096;
   for (const bool factors : {false, true}) {
@@ -123,7 +124,7 @@ TEST_P(CodeScanTest, TheLargestSumsAreExact) {
         QueryCodes query = test::EncodedQuery(codes.shape, planes, test::MakeQuery(1, ScalarType::kF32, kDim, 2));
         std::fill(query.elements.begin(), query.elements.end(), static_cast<int8_t>(value));
         if (planes == 1) {
-          // Every bit is to weigh 127 * 128, the most that a query's bits do.
+          // Chooses the query so that every bit weighs 127 * 128, the largest weight that a query can give to a bit.
           for (int32_t token = 0; token < 2; ++token) {
             for (int32_t word = 0; word < CodeWords(kDim); ++word) {
               int32_t coefficients[39] = {};
@@ -279,7 +280,8 @@ TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
           }
           EXPECT_EQ(*proven, BestOf(exact, everything, kTopK)) << "query " << idx;
         }
-        // A proof that needs every document would be none. One plane proves little.
+        // A certificate that needs most of the documents would save nothing. One and two planes are not checked,
+        // because their bounds are wide.
         if (planes == 4) {
           EXPECT_LT(refined / num_queries, num_documents / 2);
         }

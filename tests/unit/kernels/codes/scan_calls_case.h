@@ -33,20 +33,20 @@ class ForeignCodes final : public LoadedCodes {
   CodeShape shape_ = {.dim = 128, .originals = ScalarType::kF16, .rotation_seed = kCodeSeed};
 };
 
-// Calls for parts of different sizes, and the memory to which the calls point.
+// Makes calls for parts of different sizes, and owns the memory to which the calls point.
 class ScanCalls {
  public:
   ScanCalls(Backend& backend, uint64_t seed) : generator_(seed) {
     for (const int32_t dim : {33, 128}) {
       for (const int planes : {1, 2, 4}) {
-        // One part has more documents than a single thread block ranks.
+        // One part has more documents than one thread block can rank.
         for (const int64_t count : {int64_t{1}, int64_t{700}, int64_t{64}, planes == 1 ? int64_t{9000} : int64_t{65}}) {
           AddPart(backend, dim, planes, count, dim == 33 && planes == 2);
         }
       }
     }
     for (size_t idx = 0; idx < parts_.size(); ++idx) AddQueries(*parts_[idx], idx);
-    // The selection of a large part has several steps. The two parts share the memory of these steps.
+    // The device selects from these large parts in several steps. Both parts use the same memory for these steps.
     for (const size_t num_queries : {size_t{1}, size_t{5}}) {
       AddPart(backend, 128, 1, 20'000, false);
       AddMaskedQueries(*parts_.back(), num_queries);
@@ -117,7 +117,8 @@ class ScanCalls {
     }
   }
 
-  // Parts have 1, 2 or 5 queries: over all documents, with a mask, over a list, over no document.
+  // Gives a part 1, 2 or 5 queries: over all its documents, with a mask, over a list of documents, or over an empty
+  // list.
   void AddQueries(Part& part, size_t idx) {
     MakeMask(part);
     for (int64_t n = part.codes->num_documents() - 1; n >= 0; n -= 2) part.ordinals.push_back(static_cast<uint32_t>(n));
@@ -138,7 +139,7 @@ class ScanCalls {
   std::vector<std::vector<std::vector<Scored>>> results_;  // [parts][queries]
 };
 
-// Scans many parts in one call. Each part must get the same bits as if it were scanned alone, in its own place.
+// Scans many parts in one call. Each part must get the same bits as if it were scanned alone, in its own result.
 inline void ExpectCallsAreScannedAsEachAlone(Backend& backend, uint64_t seed) {
   ScanCalls parts(backend, seed);
   auto executor = backend.CreateScanExecutor();

@@ -34,7 +34,7 @@ TEST(ScanCostTest, TheMeasuredRowsAreWithinFourPercent) {
     if (row["queries"] != 1) continue;
     ASSERT_EQ(row["query_tokens"], 32);
     ++num_rows;
-    // The kernels for every GPU ran on the same device.
+    // Rows that are marked portable were measured on the same device, but with the kernels for GPUs before Hopper.
     const BackendInfo device = Gpu(measured["device"], row["portable"] ? "sm_80" : "sm_90");
     const int64_t documents = row["documents"];
     const std::optional<double> expected = ExpectedScanSeconds(
@@ -61,7 +61,7 @@ TEST(ScanCostTest, WhatWasNotMeasuredHasNoExpectedTime) {
   for (const int32_t dim : {8, 64, 129, 768}) EXPECT_FALSE(ExpectedScanSeconds(h200, Shape(dim), 1, kSize)) << dim;
   EXPECT_FALSE(ExpectedScanSeconds(h200, Shape(128, /*factors=*/true), 1, kSize));
   for (const int planes : {0, 3, 8}) EXPECT_FALSE(ExpectedScanSeconds(h200, Shape(128), planes, kSize)) << planes;
-  // The kernels for every GPU have one row, of one plane.
+  // For GPUs before Hopper, only scans of one plane were measured.
   const BackendInfo ampere = Gpu("NVIDIA A10", "sm_86");
   EXPECT_TRUE(ExpectedScanSeconds(ampere, Shape(128), 1, kSize).has_value());
   for (const int planes : {2, 4}) EXPECT_FALSE(ExpectedScanSeconds(ampere, Shape(128), planes, kSize)) << planes;

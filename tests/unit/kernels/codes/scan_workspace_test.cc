@@ -33,8 +33,8 @@ QueryCodes Zeros(const CodeShape& shape, int32_t num_tokens) {
   return *EncodeQuery(shape, 1, rows, {});
 }
 
-// Returns the bytes of device memory for one pass of queries that scan all documents, each selecting `num_results`, in
-// a call that has kMaxScanCallResults results.
+// Returns the bytes of device memory that one pass takes. All queries of the pass scan all documents and select
+// `num_results` each, in a call with kMaxScanCallResults results.
 int64_t PassBytes(const CodeShape& shape, const QueryCodes& codes, int64_t num_queries, int64_t num_documents,
                   int32_t num_results, const DeviceLimits& limits) {
   std::vector<ScanQuery> queries(static_cast<size_t>(num_queries), {.codes = &codes, .num_results = num_results});
@@ -74,7 +74,7 @@ TEST(ScanWorkspaceTest, NoPassTakesMoreThanTheBound) {
   }
 }
 
-// These are figures of docs/internals/memory-bounds.md.
+// docs/internals/memory-bounds.md states these sizes.
 TEST(ScanWorkspaceTest, IsAboutTheSizeOfTheScores) {
   const auto bytes = [](int64_t num_documents) {
     return static_cast<double>(MaxScanWorkspaceBytes(Shape(128), num_documents, WithSms(132)));
