@@ -1,4 +1,4 @@
-// Tests safetensors files that are well-formed and are no shards: each is refused with a reason.
+// Tests safetensors files that are well-formed but not shards. The parser must refuse each and say why.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,10 +15,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Makes safetensors files that are well-formed and still no shards.
+// Makes safetensors files that are well-formed but not valid shards.
 class ForeignFileTest : public ::testing::Test {
  protected:
-  // Parses a valid file of two documents with changes to its tensors.
+  // Applies `change` to the tensors of a valid file of two documents, and parses the result.
   absl::Status ParseWith(const std::function<void(std::vector<SafetensorsTensor>&, std::vector<std::string>&)>& change,
                          std::vector<std::pair<std::string, std::string>> metadata = {{"format", "maxsim-shard"},
                                                                                       {"format_version", "1"}}) {
@@ -155,7 +155,7 @@ TEST_F(ForeignFileTest, AreRefusedWithAReason) {
        [](Tensors& t, Data& d) {
          AddPayloads(t, d, {0, 0, 1}, "\xff");
        }},
-      // The payloads are UTF-8 as a whole, but cut inside of a character.
+      // All payload bytes together are valid UTF-8, but the boundary between the documents is inside a character.
       {"the payload of document 0 is not UTF-8",
        [](Tensors& t, Data& d) {
          AddPayloads(t, d, {0, 1, 2}, "\xc3\xa9");

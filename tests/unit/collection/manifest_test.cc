@@ -292,7 +292,8 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
       {"shards[0].file: \"..\"", [](auto& json) { json["shards"][0]["file"] = ".."; }},
       {"shards[0].file: \"\"", [](auto& json) { json["shards"][0]["file"] = ""; }},
       {"shards[0].file: \"a?b\"", [](auto& json) { json["shards"][0]["file"] = std::string("a\0b", 3); }},
-      // The name holds a control character that starts an escape sequence, since errors print names.
+      // The name contains a control character that starts an escape sequence. Errors print names, so they must replace
+      // it.
       {"shards[0].file: \"a?31mb\"", [](auto& json) { json["shards"][0]["file"] = "a\u009b31mb"; }},
       {"shards[0].file: \"a?\"", [](auto& json) { json["shards"][0]["file"] = "a\x7f"; }},
       {"shards[1].file: \"a.safetensors\" appears twice",
@@ -375,7 +376,7 @@ TEST(ManifestTest, PublishReplacesAndReadFinds) {
   ASSERT_TRUE(PublishManifest(manifest, folder.path()).ok());
   EXPECT_EQ(ReadManifest(folder.path())->generation, 4);
   EXPECT_EQ(FilesIn(folder.path()), std::vector<std::string>{"collection.json"});
-  // A manifest that could not be read again is not published.
+  // PublishManifest refuses a manifest that ReadManifest would refuse.
   manifest.num_tokens = 1;
   EXPECT_FALSE(PublishManifest(manifest, folder.path()).ok());
   EXPECT_EQ(ReadManifest(folder.path())->num_tokens, 600);

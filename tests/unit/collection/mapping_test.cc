@@ -69,9 +69,9 @@ class MappedShardTest : public ::testing::TestWithParam<IdType> {
     EXPECT_EQ(shard.documents().num_tokens(), offset);
   }
 
-  // Writes over the file as `cp` and `rsync --inplace` do: the same file, other bytes.
+  // Overwrites the file in place, as `cp` and `rsync --inplace` do.
   void Overwrite(const std::string& bytes) {
-    // Waits so that the file's time changes too: times of files have a granularity of some milliseconds.
+    // Waits so that the modification time changes, too: file systems record it in steps of some milliseconds.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const int fd = ::open(path_.c_str(), O_WRONLY);
     ASSERT_GE(fd, 0);
@@ -99,7 +99,8 @@ TEST_P(MappedShardTest, TruncationIsAnErrorThatNamesTheFileAndNoSignal) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr(Cat("now ", length))));
     ExpectOwnIdsOffsetsAndPayloads(*shard);
-    // After the file was shortened and grew again, its bytes may differ from the lost bytes.
+    // After the file was shortened and has grown again, its bytes may not be those that were lost. So the shard stays
+    // invalid.
     WriteBytes(path_, bytes);
     EXPECT_EQ(shard->Check().code(), absl::StatusCode::kDataLoss);
     const std::shared_ptr<Shard> again = Open(Access::kMapped);
@@ -171,7 +172,7 @@ TEST_P(MappedShardTest, ADocumentIsReadWhereverItsTokensAre) {
   }
 }
 
-// Vectors of a file that took the name would explain scores that they did not make.
+// If another file has taken the shard's name, its vectors must not be read: they are not those that were scored.
 TEST_P(MappedShardTest, AfterTheirReleaseTokensAreReadFromTheFileThatWasLoadedAlone) {
   const std::shared_ptr<Shard> shard = Open(Access::kMapped);
   ASSERT_NE(shard, nullptr);
@@ -194,13 +195,13 @@ TEST_P(MappedShardTest, ADocumentOfAChangedFileIsDataLoss) {
   EXPECT_EQ(shard->ReadDocument(3).status().code(), absl::StatusCode::kDataLoss);
 }
 
-// The status is not UNAVAILABLE, which would say of a device that it is lost.
+// The status must not be UNAVAILABLE, which would mean that a device is lost.
 TEST_P(MappedShardTest, AReadThatFailsIsDataLossThatNamesTheFile) {
   const std::shared_ptr<Shard> shard = Open(Access::kMapped);
   ASSERT_NE(shard, nullptr);
   std::vector<char> bytes(64);
   EXPECT_TRUE(shard->Read(shard->documents().tokens, bytes.size(), bytes.data()).ok());
-  // A descriptor that cannot be read from takes the place of the shard's.
+  // Replaces the shard's file descriptor by one that cannot be read from.
   const int unreadable = ::open(path_.c_str(), O_WRONLY);
   ASSERT_GE(unreadable, 0);
   int replaced = 0;
@@ -240,7 +241,7 @@ TEST(FileBytesTest, AMappedRangeIsThatOfTheFileWhereverItBegins) {
   }
 }
 
-// Maps a file of 16 pages, which a test can shorten.
+// Maps a file of 16 pages, which the test can shorten.
 class GuardTest : public ::testing::Test {
  protected:
   GuardTest() { WriteBytes(path_, std::string(16 * kPage, 'x')); }

@@ -16,7 +16,7 @@ absl::StatusOr<NpyHeader> Parse(const std::string& bytes) {
   return ParseNpyHeader(bytes, static_cast<int64_t>(bytes.size()));
 }
 
-// Returns a file of version 1 around a dictionary.
+// Returns a .npy file of version 1 with this dictionary in its header.
 std::string WithDictionary(const std::string& text, const std::string& data = "") {
   return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(text.size() & 0xff) +
          static_cast<char>(text.size() >> 8) + text + data;

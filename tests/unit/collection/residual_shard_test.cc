@@ -1,4 +1,5 @@
-// Tests shards and manifests of residual codes: reads, errors for invalid files, and the errors that verify finds.
+// Tests shards and manifests with residual codes: that they are read back, and that invalid ones are refused and found
+// by verify.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ RandomDocuments Documents(ScalarType type) {
 
 std::string Folder(const std::string& name) { return testing::TempDir() + "/residual_shard_test-" + name; }
 
-// Applies `change` to a residual4 shard. Returns the result of ParseShard.
+// Applies `change` to a residual4 shard. Returns the error of ParseShard.
 std::string Refusal(const std::function<void(std::vector<ShardTensor>& tensors)>& change) {
   std::vector<ShardTensor> tensors = test::ResidualTensors(Documents(ScalarType::kResidual4), "doc-");
   change(tensors);
@@ -95,7 +96,7 @@ TEST(ResidualShardTest, ACodebookThatCannotBeOneIsRefused) {
               }),
               HasSubstr("tokens: rows of 15 bytes, expected 16 of residual4 and 24 columns"));
   EXPECT_THAT(Refusal([](auto& tensors) {
-                // The first value of the centroid 1 becomes infinite.
+                // The first value of centroid 1 becomes infinite.
                 Tensor(tensors, "centroids").bytes.replace(2 * kResidualDim, 2, std::string("\x00\x7c", 2));
               }),
               HasSubstr("centroids[1][0]: inf is not in +-30000"));

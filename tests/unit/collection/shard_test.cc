@@ -121,8 +121,8 @@ class DamageTest : public ::testing::TestWithParam<IdType> {
     buffer_.reset(static_cast<char*>(std::aligned_alloc(4096, 65536)));
   }
 
-  // Parses a copy of `bytes` in memory that ends with the last byte, so that a sanitizer notices a read of even one
-  // byte more.
+  // Parses a copy of `bytes` at an aligned address. Fewer than 128 bytes of memory follow it, so that a sanitizer
+  // notices reads beyond them.
   absl::StatusOr<ShardContents> Parse(const std::string& bytes) {
     buffer_.reset(static_cast<char*>(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64 + 64)));
     std::memcpy(buffer_.get(), bytes.data(), bytes.size());
@@ -145,8 +145,8 @@ class DamageTest : public ::testing::TestWithParam<IdType> {
 TEST_P(DamageTest, EveryFlippedByteIsFoundByTheChecksumAndHarmlessWithoutIt) {
   ASSERT_TRUE(Open(true).ok());
   int refused = 0;
-  // All bits of the structure are flipped; the header's padding would only repeat itself. Sanitized builds flip one bit
-  // of a byte.
+  // Flips each bit, but in the header's padding, where all bytes are alike, only one bit per byte. Sanitized builds
+  // flip one bit of every byte.
   const size_t text_end = good_.find_last_of('}', 4095) + 2;
   for (size_t at = 0; at < good_.size(); ++at) {
     const bool padding = at > text_end && at < 4095;
@@ -256,8 +256,8 @@ TEST(InspectTest, TextOfAManifestDoesNotReachTheTerminalAsControls) {
   EXPECT_THAT(FormatTable(*summary), HasSubstr("now? by ?]0;title? ?31m\n"));
 }
 
-// The file has the size that the manifest says, but few tokens. The rest, which is copied into memory, is far larger
-// than was planned for.
+// The file has the size that the manifest states, but few tokens. All other bytes would be copied into memory: far
+// more than was planned for the shard.
 TEST(ShardTest, AShardThatWantsMoreMemoryThanItsEntryIsRefusedBeforeItIsRead) {
   TemporaryFolder folder;
   absl::StatusOr<Manifest> manifest = BuildSmall({}, {.folder = folder.path(), .name = "small"});

@@ -13,7 +13,7 @@
 namespace maxsim::collection {
 namespace {
 
-// The expected numbers are those of another implementation: Python's xxhash, xxh3_64_intdigest(bytes) % 4096.
+// The expected numbers are from another implementation: Python's xxhash, xxh3_64_intdigest(bytes) % 4096.
 TEST(SlotsTest, ASlotOfAStringIsXxh3OfItsBytesModulo4096) {
   EXPECT_EQ(SlotOf("a"), 3615);
   EXPECT_EQ(SlotOf("doc-17"), 1331);

@@ -39,7 +39,7 @@ class VerifierTest : public ::testing::Test {
 
   std::string ShardPath(size_t shard) { return folder_.Path(manifest_.shards[shard].file); }
 
-  // Overwrites bytes of a tensor. `agree` puts the new checksum into the manifest.
+  // Overwrites bytes of a tensor. If `agree`, also writes the new checksum into the manifest.
   void Patch(size_t shard, const char* tensor_name, int64_t at, std::string_view bytes, bool agree = true) {
     std::string file = ReadBytes(ShardPath(shard));
     const auto header = ParseSafetensorsHeader(file, static_cast<int64_t>(file.size()));
@@ -119,7 +119,7 @@ TEST_F(VerifierTest, FindsWhatI8MustNotHold) {
 }
 
 TEST_F(VerifierTest, FindsAnIdThatAnotherShardHas) {
-  // "gamma-é" and "4" are in the second shard, "alpha" and "b" in the first.
+  // The second shard has the ids "gamma-é" and "4", the first has "alpha" and "b".
   Patch(1, "id_bytes", 8, "b");
   const VerifyReport report = Verify();
   EXPECT_THAT(report.problems, ElementsAre(HasSubstr("document 1: id \"b\" is that of document 1 already")));
@@ -145,7 +145,7 @@ TEST_F(VerifierTest, GoesOnAfterADamagedShard) {
   EXPECT_THAT(Verify().problems, ElementsAre(HasSubstr("cannot open"), HasSubstr("payload:")));
 }
 
-// The tool that looks for damage survives damage that happens while it looks.
+// The verifier must survive damage that happens while it reads.
 TEST_F(VerifierTest, AFileThatShrinksWhileItIsReadIsAProblemAndNoSignal) {
   SmallCollection large;
   large.id_type = IdType::kInt64;
@@ -158,7 +158,7 @@ TEST_F(VerifierTest, AFileThatShrinksWhileItIsReadIsAProblemAndNoSignal) {
   const std::string path = folder.Path(manifest->shards[0].file);
   const std::string bytes = ReadBytes(path);
   std::mt19937_64 generator(1);
-  // The bytes that were cut off come back as zeros.
+  // Cuts the file off at a random place and makes it as long as before. The lost bytes are zeros then.
   const auto damage = [&] {
     EXPECT_EQ(::truncate(path.c_str(), static_cast<off_t>(generator() % bytes.size())), 0);
     EXPECT_EQ(::truncate(path.c_str(), static_cast<off_t>(bytes.size())), 0);

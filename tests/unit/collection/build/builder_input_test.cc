@@ -64,8 +64,8 @@ TEST(BuilderTest, ValuesAreRoundedToNearestEven) {
     TemporaryFolder folder;
     SmallCollection collection = NumberedCollection(1);
     collection.payloads.clear();
-    // The values are halfway between two F16 values (rounded up and down), the largest that still rounds to a finite
-    // one, and a subnormal.
+    // Two values halfway between two F16 values (one rounds up, one down), the largest value that still rounds to a
+    // finite F16, and a subnormal.
     const std::vector<float> row = {1.00048828125f, 1.00146484375f, 65519.99f, 5.9604645e-8f, -0.0f, 0.1f, -1.5f, 3.0f};
     const std::vector<double> wide(row.begin(), row.end());
     MemoryTokens tokens(type, 8, 1, type == ElementType::kF32 ? static_cast<const void*>(row.data()) : wide.data());

@@ -61,7 +61,7 @@ TEST(BuilderTest, SplitsAtTheBoundAndLosesNothing) {
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     EXPECT_EQ(manifest->shards.size() > 1, bound < int64_t{1} << 20) << bound;
     for (const ShardEntry& entry : manifest->shards) EXPECT_LE(entry.num_bytes, bound);
-    // A shard ends where the next document would not have fit.
+    // A shard may only end if the next document would not have fit.
     for (size_t idx = 0; idx + 1 < manifest->shards.size(); ++idx) {
       EXPECT_GT(manifest->shards[idx].num_bytes + 20 * 8 * 4 + 8 + 8 + 8 + 9, bound);
     }
@@ -135,7 +135,7 @@ TEST(BuilderTest, FilesOfOthersInTheFolderAreLeftAlone) {
   for (const std::string& other : others) EXPECT_EQ(ReadBytes(folder.Path(other)), "mine");
 }
 
-// Ends a build at its n-th report, for every n, by an error and by the process's death.
+// Ends a build at its n-th progress report, for every n, once with an error and once by killing the process.
 TEST(BuilderTest, ABuildThatEndsAnywhereLeavesTheOldGenerationOrTheNewOne) {
   const SmallCollection before = NumberedCollection(60);
   const SmallCollection after = NumberedCollection(61);
@@ -193,7 +193,7 @@ TEST(BuilderTest, AProcessThatDiesAnywhereLeavesAFolderThatTheNextBuildCleans) {
     ASSERT_EQ(WEXITSTATUS(status), 7);
     const int64_t generation = ReadManifest(folder.path())->generation;
     ExpectServes(folder.path(), generation == 1 ? before : after, generation);
-    // A smaller build follows. Afterwards no file of the killed build may be left in the folder.
+    // Makes a smaller build afterwards. It must remove every file that the killed build left in the folder.
     ASSERT_TRUE(BuildSmall(NumberedCollection(2), options).ok());
     ExpectServes(folder.path(), NumberedCollection(2), generation + 1);
     for (const std::string& file : FilesIn(folder.path())) {
@@ -253,7 +253,7 @@ TEST(BuilderTest, ADiskThatFillsIsAnErrorAndLeavesNothing) {
   const SmallCollection before = NumberedCollection(5);
   ASSERT_TRUE(BuildSmall(before, {.folder = folder.path(), .name = "x"}).ok());
   const std::vector<std::string> files = FilesIn(folder.path());
-  // A limit on file sizes fails a write as a full disk does.
+  // With a limit on the size of files, a write fails as on a full disk.
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit old_limit;
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit), 0);

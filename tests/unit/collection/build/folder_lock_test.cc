@@ -1,4 +1,4 @@
-// Tests the lock of a folder, which one build at a time holds.
+// Tests FolderLock, which lets only one build at a time write into a folder.
 #include <atomic>
 #include <filesystem>
 #include <string>
@@ -15,8 +15,8 @@ namespace {
 
 using Stage = BuildProgress::Stage;
 
-// Each holder removes the lock's file at its end: a process that waits must not lock a removed file while another
-// process locks the new one.
+// Each holder removes the lock's file when it releases the lock. A thread that waited for this file must not take the
+// removed file for the lock while another thread has locked a new file.
 TEST(FolderLockTest, HasOneHolderThoughItsFileComesAndGoes) {
   TemporaryFolder folder;
   std::atomic<int> holders{0}, overlaps{0}, taken{0};

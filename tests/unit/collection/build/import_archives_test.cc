@@ -1,4 +1,4 @@
-// Tests the import of archives (.npz): whole, damaged, and such as claim more than they hold.
+// Tests the import of .npz archives: undamaged ones, damaged ones, and archives that claim to hold more than they do.
 #include "collection/build/import.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST_F(ImportTest, NpzStoredAndDeflatedWithAndWithout64BitFields) {
 }
 
 TEST_F(ImportTest, ALargeDeflatedMemberStreams) {
-  // The array is larger than every buffer on the way, and compressible.
+  // The array is larger than every buffer between file and build, and it compresses well.
   std::vector<float> values(300'000 * kDim);
   for (size_t idx = 0; idx < values.size(); ++idx) values[idx] = static_cast<float>(idx % 1000) / 64.0f;
   ImportOptions options;
@@ -69,7 +69,7 @@ TEST_F(ImportTest, WrongArchivesAreNamed) {
   };
   EXPECT_THAT(npz({{"lengths.npy", lengths}}), HasSubstr("in.npz: no array \"tokens\"; it holds: lengths.npy"));
   EXPECT_THAT(npz({{"tokens.npy", tokens}}), HasSubstr("no array \"lengths\""));
-  // The message names some members where there are many.
+  // If the archive has many members, the message names only a few of them.
   std::vector<std::pair<std::string, std::string>> many;
   for (int idx = 0; idx < 1460; ++idx) many.emplace_back(Cat("archive/data/", idx), "x");
   EXPECT_THAT(npz(many), ::testing::EndsWith("it holds: archive/data/0, archive/data/1, archive/data/2, "
@@ -132,12 +132,13 @@ TEST_F(ImportTest, DamagedArchivesAreErrorsAndNeverCrash) {
       }
       found += status.ok() ? 0 : 1;
     }
-    // All damage that matters is found: the data's by the CRC, the rest's by its consistency.
+    // Wrong values are found by the CRC, other damage because the archive contradicts itself. Some bytes have no
+    // meaning, so their damage goes unnoticed.
     EXPECT_GT(found, deflate ? 66 : 100);
   }
 }
 
-// The best that deflate can do passes the archive's check of sizes.
+// Zeros have the best compression ratio that deflate can reach. The check of sizes must still accept them.
 TEST_F(ImportTest, AnArchiveOfZerosIsReadWhole) {
   std::string zeros;
   zeros.resize(16'000'000);
@@ -152,7 +153,8 @@ TEST_F(ImportTest, AnArchiveOfZerosIsReadWhole) {
   EXPECT_TRUE(import->tokens->Next(500'000).ok());
 }
 
-// Sizes that the compressed bytes cannot come to would let a small file ask for any amount of memory.
+// A member states its uncompressed size. If a size were accepted that deflate cannot reach, a small file could make
+// the import allocate any amount of memory.
 TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   const std::string tokens = NpyBytes("<f2", "(6, 8)", ValueBytes(ElementType::kF16));
   const std::string good = ZipBytes({{"tokens.npy", tokens}}, {.deflate = true, .zip64 = true});
@@ -160,7 +162,7 @@ TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   const uint64_t compressed = static_cast<uint64_t>((*ParseZip(good))[0].end - (*ParseZip(good))[0].begin);
   const auto claim = [&](uint64_t size) {
     std::string bytes = good;
-    // The directory entry has the size after its first 46 bytes, the name, and four bytes of the extra field.
+    // In the directory entry, the size comes after 46 bytes, the name, and four bytes of the extra field.
     const size_t at = bytes.rfind("PK\x01\x02") + 46 + std::string_view("tokens.npy").size() + 4;
     std::memcpy(bytes.data() + at, &size, sizeof(size));
     return ParseZip(bytes).status();
@@ -173,19 +175,20 @@ TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   }
 }
 
-// Values are checked while they are decompressed, whatever size the file claims: a wrong value at the front is reported
-// before damage further back is reached.
+// Values must be checked while they are decompressed. Then a wrong value at the front is reported before damage
+// further back is reached, however many values the file claims to have.
 TEST_F(ImportTest, ArraysAreCheckedWhileTheyAreRead) {
   constexpr size_t kCount = 1'000'000;
   std::mt19937_64 generator(1);
   const std::string tokens = NpyBytes("<f2", "(1000000, 8)", std::string(kCount * 16, '\0'));
   const auto error = [&](const std::string& name, std::vector<int32_t> values) {
-    // The numbers do not compress well, so that a member that is cut off still has its first block.
+    // These numbers do not compress well, so the damaged second half leaves at least one whole block of the member
+    // intact.
     for (size_t idx = 10; idx < values.size(); ++idx) values[idx] = static_cast<int32_t>(1 + generator() % 65536);
     std::string bytes = ZipBytes(
         {{"tokens.npy", tokens}, {name + ".npy", NpyBytes("<i4", Cat("(", values.size(), ",)"), AsBytes(values))}},
         {.deflate = true, .zip64 = true});
-    // Ones in all bits of the second half of the member's data make an invalid block.
+    // Overwrites the second half of the member's data with ones, which deflate cannot decode as a block.
     const ZipMember member = (*ParseZip(bytes))[1];
     std::fill(bytes.begin() + (member.begin + member.end) / 2, bytes.begin() + member.end, '\xff');
     ImportOptions options;

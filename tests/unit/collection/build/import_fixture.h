@@ -46,7 +46,7 @@ class ImportTest : public ::testing::Test {
     return options;
   }
 
-  // Imports and builds a collection. Expects the values of Values(), whatever the format of the files.
+  // Imports files and builds a collection from them. Expects the values of Values(), whatever the format of the files.
   std::shared_ptr<const Shard> Build(const ImportOptions& options, ScalarType storage = ScalarType::kF32) {
     absl::StatusOr<Import> import = OpenImport(options);
     EXPECT_TRUE(import.ok()) << import.status();

@@ -1,4 +1,4 @@
-// Tests the way from files, as users bring them, to a collection.
+// Tests imports of files, as users bring them, and the collections that are built from them.
 #include "collection/build/import.h"
 
 #include <cstring>
@@ -82,7 +82,7 @@ TEST_F(ImportTest, JsonLinesGiveIdsAndPayloads) {
   EXPECT_EQ(shard->payload(1), "");
   EXPECT_EQ(shard->payload(2), "{\"text\":\"C\"}");
   EXPECT_EQ(Build(NpyOptions("{\"id\":3}\n{\"id\":-2}\n{\"id\":1}"))->int_id(1), -2);
-  // These lines are longer than the blocks that the file is read in.
+  // Each of these lines is longer than the blocks in which the import reads the file.
   std::string long_lines;
   for (const char* id : {"a", "b", "c"})
     long_lines += Cat("{\"id\":\"", id, "\",\"x\":\"", std::string(700'000, *id), "\"}\n");
@@ -197,7 +197,7 @@ TEST_F(ImportTest, AnInputThatChangesDuringTheBuildIsAnError) {
                               .status()
                               .message()),
               HasSubstr("changed during the build"));
-  // A truncated file gives an error, and no signal.
+  // A file that was truncated after it was opened must give an error instead of a SIGBUS.
   import = OpenImport(NpyOptions());
   ASSERT_TRUE(import.ok());
   WriteBytes(options.tokens, "");

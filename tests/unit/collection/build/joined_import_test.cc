@@ -20,14 +20,14 @@ using ::testing::HasSubstr;
 
 class JoinedImportTest : public ::testing::Test {
  protected:
-  // Returns the path of a collection of the documents in a folder of this name.
+  // Builds a collection of these documents in the folder `name`. Returns the folder's path.
   std::string Source(const std::string& name, const SmallCollection& documents, BuildOptions options = {}) {
     options.folder = folder_.Path(name);
     const auto manifest = BuildSmall(documents, options);
     EXPECT_TRUE(manifest.ok()) << manifest.status();
     return options.folder;
   }
-  // Returns the path of a safetensors file of F64 vectors without ids.
+  // Writes a safetensors file of F64 vectors without ids. Returns its path.
   std::string Archive(const std::string& name, const std::vector<double>& values, const std::vector<int32_t>& lengths) {
     std::vector<SafetensorsTensor> tensors = {{"tokens", "F64", {static_cast<int64_t>(values.size()) / 8, 8}, 0, 0},
                                               {"lengths", "I32", {static_cast<int64_t>(lengths.size())}, 0, 0}};
@@ -115,7 +115,7 @@ TEST_F(JoinedImportTest, CollectionsOfSeveralStoragesAreMerged) {
 }
 
 TEST_F(JoinedImportTest, ArchivesAreReadInOrderAndNumberedThrough) {
-  // Inputs of different types come out as f32, and a build's blocks reach over their ends.
+  // Inputs of different types are converted to f32. The blocks that a build reads reach from one input into the next.
   const std::string doubles = Archive("a.safetensors", std::vector<double>(3 * 8, 0.1), {1, 2});
   const std::string more = Archive("b.safetensors", std::vector<double>(4 * 8, -0.5), {4});
   const auto manifest =
@@ -128,7 +128,7 @@ TEST_F(JoinedImportTest, ArchivesAreReadInOrderAndNumberedThrough) {
   EXPECT_EQ(stored[3 * 8], -0.5f);
   EXPECT_EQ(stored[4 * 8], 0.1f);
   EXPECT_EQ(stored[7 * 8], 2.0f);
-  // A file of ids is one of all inputs' documents.
+  // A file of ids must have the ids of all inputs' documents, in the order of the inputs.
   ImportOptions options;
   options.inputs = {more, doubles};
   options.ids = folder_.Path("ids.txt");
@@ -207,7 +207,7 @@ TEST_F(JoinedImportTest, WhatDoesNotGoTogetherIsNamed) {
   options.ids = folder_.Path("ids.txt");
   EXPECT_THAT(std::string(OpenImport(options).status().message()), HasSubstr("given twice"));
   EXPECT_THAT(Error({folder_.path()}), HasSubstr("a folder without a collection: it holds no collection.json"));
-  // A damaged collection is found while it is read.
+  // The checksum of a damaged collection is found to be wrong while the build reads it.
   const std::string shard = JoinPath(first, ReadManifest(first)->shards[0].file);
   std::string bytes = ReadBytes(shard);
   bytes[4096] = static_cast<char>(bytes[4096] ^ 1);

@@ -1,5 +1,5 @@
-// Tests pipes, sockets, devices and links in the place of files: no program waits for them or writes through them. Also
-// tests how programs print a file's text on the terminal.
+// Puts pipes, sockets, devices and links in the place of files. No program may wait for them or write through them.
+// Also tests how programs print the text of a file on the terminal.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,13 +22,13 @@
 
 namespace {
 
-// The number of synchronisations of the folder with this inode that still succeed. With -1 all do.
+// Counts how many more calls of fsync succeed for the folder with this inode. -1 means that all succeed.
 int folder_syncs_left = -1;
 ino_t failing_folder = 0;
 
 }  // namespace
 
-// Replaces the C library's fsync by one that fails when a test says so, as if the disk had failed.
+// Replaces the C library's fsync. This one fails when a test has asked for it, as if the disk had failed.
 extern "C" int fsync(int fd) {
   struct stat info;
   if (folder_syncs_left >= 0 && ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode) && info.st_ino == failing_folder &&
@@ -163,11 +163,11 @@ TEST_F(OddFilesTest, AGenerationWhoseFolderCannotBeSynchronisedIsPublishedWithAW
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("warning: the new generation is published"), HasSubstr("Input/output")));
   EXPECT_EQ(ReadManifest(out_)->generation, 3);
   EXPECT_EQ(shard_tool::RunShard({"verify", out_}).code, 0);
-  // A power failure may bring back the generation before, which is whole: its shards are still there.
+  // A power failure may bring back the previous generation. So its shards must still be there.
   EXPECT_THAT(FilesIn(out_), ::testing::Contains("shard-000002-00000.safetensors"));
   EXPECT_THAT(FilesIn(out_), ::testing::Contains("shard-000001-00000.safetensors"));
 
-  // The failure comes before the rename. So nothing is published, and the build fails.
+  // The sync before the rename fails. So nothing is published, and the build fails.
   folder_syncs_left = 0;
   EXPECT_EQ(shard_tool::RunShard(BuildArguments()).code, 1);
   folder_syncs_left = -1;

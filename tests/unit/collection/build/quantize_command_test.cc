@@ -30,8 +30,8 @@ class QuantizeCliTest : public QuantizeTest {
     return arguments;
   }
 
-  // Builds `data` (tokens.npy, lengths.npy and `ids`) as f16, quantises it, and returns the comparison over all of its
-  // queries.
+  // Builds an f16 collection from the files of `data` (tokens.npy, lengths.npy and `ids`) and quantises it. Returns
+  // how the rankings of all queries of `data` compare.
   nlohmann::json QualityOf(const std::string& data, const std::string& ids) {
     const shard_tool::Outcome build = shard_tool::RunShard(
         {"build", "--quiet", "--tokens", JoinPath(data, "tokens.npy"), "--lengths", JoinPath(data, "lengths.npy"),

@@ -27,7 +27,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// With 9 columns, an odd number of bytes comes before the integers and scales, so they are misaligned and get copied.
+// With 9 columns, the vectors have an odd number of bytes. The integers and scales after them are misaligned, and so
+// the reader must copy them.
 TEST_F(QuantizeTest, ABuildStoresWhatTheKernelsContractSays) {
   for (const int32_t dim : {8, 9, 96}) {
     const SmallCollection collection = MadeUp(50, dim);
@@ -72,7 +73,7 @@ TEST_F(QuantizeTest, EverySourceTypeWorks) {
 }
 
 TEST_F(QuantizeTest, TheSameBytesWhateverTheThreads) {
-  // A document that is larger than a thread's share of a batch lies between small ones.
+  // One document in the middle is larger than a thread's share of a batch.
   SmallCollection collection = MadeUp(300, 64);
   collection.lengths[150] = 20'000;
   BuildSource(collection);
@@ -157,7 +158,7 @@ TEST_F(QuantizeTest, AnInterruptedOneLeavesTheOldGeneration) {
   EXPECT_EQ(FilesIn(folder_.Path("target")), before);
 }
 
-// These values are within the limit, and the rotation gathers them in one column.
+// All values are within the limit of 1e12. But the rotation gathers them in one column, which then exceeds the limit.
 TEST_F(QuantizeTest, ValuesThatPassTheLimitInTheRotationAreRefused) {
   SmallCollection collection = MadeUp(3);
   std::vector<float> values(static_cast<size_t>(collection.num_tokens() * collection.dim), 1);

@@ -1,4 +1,4 @@
-// Tests imports of token vectors that others quantised (i8, F8_E4M3), and of i8 shards of our own.
+// Tests imports of token vectors that another program quantised (i8, F8_E4M3), and of this project's own i8 shards.
 #include "collection/build/sources/quantized_tokens.h"
 
 #include <cmath>
@@ -56,7 +56,7 @@ class QuantizedImportTest : public ::testing::Test {
                         {"scales", "F32", std::move(shape), AsBytes(scales)}});
   }
 
-  // Returns all rows, read three at a time, so that some reads end inside of documents.
+  // Reads all rows, three at a time, so that some reads end in the middle of a document.
   absl::StatusOr<std::vector<float>> Rows(const ImportOptions& options) {
     absl::StatusOr<Import> import = OpenImport(options);
     if (!import.ok()) return import.status();
@@ -135,7 +135,7 @@ TEST_F(QuantizedImportTest, ScalesThatAreNoneAreRefused) {
               HasSubstr("f16 values with a rotation"));
 }
 
-// The format's definition (OCP 8-bit floating point) gives each value, and F16 holds it.
+// The values are those of the format's definition (OCP 8-bit floating point). F16 must hold each of them exactly.
 TEST(F8E4M3Test, EveryByteHasItsValueAndF16HoldsIt) {
   EXPECT_EQ(F8E4M3ToF32(0x00), 0.0F);
   EXPECT_EQ(F8E4M3ToF32(0x01), 0x1p-9F);    // the smallest value
@@ -195,7 +195,7 @@ TEST_F(QuantizedImportTest, F8MayHaveScalesAndNoNaN) {
               HasSubstr("tokens: row 2, column 3 (token 0 of document 1, id 1): nan is not finite"));
 }
 
-// An import of an i8 shard must rotate its rows back, because the shard's rotated rows are other vectors.
+// An i8 shard stores rotated vectors. An import must rotate them back, or the collection would have other vectors.
 TEST_F(QuantizedImportTest, AShardOfOurOwnIsRotatedBack) {
   SmallCollection collection;
   collection.dim = 20;

@@ -24,8 +24,8 @@
 
 namespace maxsim::collection {
 
-// Random documents of 1 to 12 tokens, with string ids. If `norms_differ`, token norms are between 0.1 and 10, otherwise
-// 1.
+// Random documents of 1 to 12 tokens, with string ids. Tokens have the norm 1, or norms of 0.1 to 10 if
+// `norms_differ`.
 struct RandomDocuments {
   RandomDocuments(int num_documents, int32_t dim, bool norms_differ, uint32_t seed = 1) {
     std::mt19937 random(seed);

@@ -15,10 +15,11 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Damages the codes of a collection of two shards and corrects the manifest to match.
+// Damages codes of a collection with two shards and corrects the checksum in the manifest, so that only the verifier's
+// comparison of codes with vectors can find the damage.
 class CodesVerifierTest : public ::testing::TestWithParam<ScalarType> {
  protected:
-  static constexpr int32_t kDim = 40;  // a word and a part of one: rows have padding
+  static constexpr int32_t kDim = 40;  // more than a word of 32 bits and less than two, so that rows have padding
 
   void SetUp() override {
     const auto manifest = random_.Build({.folder = folder_.path(),
@@ -32,7 +33,7 @@ class CodesVerifierTest : public ::testing::TestWithParam<ScalarType> {
     ExpectSound(folder_.path());
   }
 
-  // Changes bytes of a tensor of the second shard's codes.
+  // Changes bytes of one tensor in one of the code files of the second shard.
   void Change(size_t file, std::string_view tensor_name, int64_t at, const std::function<void(char*)>& change) {
     CodeFileEntry& entry = manifest_.shards[1].code_files[file];
     std::string bytes = ReadBytes(folder_.Path(entry.file));
@@ -53,7 +54,7 @@ class CodesVerifierTest : public ::testing::TestWithParam<ScalarType> {
     return report->problems;
   }
 
-  // The document and the token in it of a row of the second shard.
+  // Returns the document of the second shard that has this row, and the row's number within the document.
   std::pair<int64_t, int64_t> PlaceOf(int64_t row) {
     const OpenedCodes opened = OpenCodes(folder_.path(), manifest_, 1, 1);
     const int64_t* const offsets = opened.shard->documents().offsets;

@@ -1,4 +1,4 @@
-// Tests adding codes to existing collections, and the files that a failure leaves.
+// Tests adding codes to existing collections, and which files are left after a failure.
 #include "collection/build/encode.h"
 
 #include <sys/wait.h>
@@ -124,7 +124,7 @@ TEST_F(EncodeTest, FilesOfOlderGenerationsGo) {
   for (const ShardEntry& entry : built.shards) expected.push_back(entry.file);
   expected.emplace_back(kManifestFileName);
   EXPECT_THAT(FilesIn(folder_.path()), ::testing::UnorderedElementsAreArray(expected));
-  // A build that follows names other shards, and keeps the generation before it whole.
+  // The next build writes other shards. It keeps all files of the generation before.
   const Manifest fourth = Build();
   EXPECT_EQ(fourth.codes, std::nullopt);
   EXPECT_THAT(FilesIn(folder_.path()), IsSupersetOf(CodeFilesOf(third.manifest)));
@@ -172,8 +172,8 @@ TEST_F(EncodeTest, WhatAKilledEncodingLeavesTheNextOneRemoves) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // At this point the first shard's codes are complete, the second shard's are being written, and no manifest names
-    // them.
+    // The child dies here: the first shard's codes are complete, the second shard's are being written, and no manifest
+    // names either.
     const auto ignored = EncodeCollection({.folder = folder_.path(), .codes = {.planes = 4}, .num_threads = 1},
                                           [](const BuildProgress& progress) {
                                             if (progress.shards_done == 1) ::kill(::getpid(), SIGKILL);

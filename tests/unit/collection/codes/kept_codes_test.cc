@@ -1,4 +1,4 @@
-// Programs that write shards again keep the codes of a collection.
+// Tests that programs which rewrite shards (such as compaction) keep the codes of a collection.
 #include <string>
 #include <vector>
 
@@ -88,8 +88,8 @@ TEST(KeptCodesTest, AQuantizedCollectionHasCodesOfItsOwn) {
 
 class LiveCodesTest : public ::testing::TestWithParam<ScalarType> {
  protected:
-  // Adds codes to the collection. Closes the log first and opens it again afterwards, because EncodeCollection needs
-  // the log for itself.
+  // Adds codes to the collection. Closes the log before and reopens it afterwards, because EncodeCollection opens the
+  // log itself.
   EncodeResult Encode(int planes) {
     model_.Close();
     const auto result = EncodeCollection({.folder = folder_.path(), .codes = {.planes = planes, .factors = true}});

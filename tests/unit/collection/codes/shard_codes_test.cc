@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 std::string Bytes(const void* data, size_t count) { return {static_cast<const char*>(data), count}; }
 
-// Compares a view of stored codes with codes of the stored vectors that were made in memory.
+// Encodes the stored vectors in memory and compares the result with the stored codes.
 void ExpectCodesOf(const DocumentsView& documents, const CodesView& view) {
   ASSERT_TRUE(ValidateCodes(view).ok()) << ValidateCodes(view);
   const auto encoded = EncodedDocuments::Encode(view.shape, documents);
@@ -113,7 +113,7 @@ class ShardCodesTest : public ::testing::Test {
     return ShardCodes::Open(folder_.path(), manifest_, manifest_.shards[0], planes, access, check_checksum);
   }
 
-  // Writes a file of codes. Changes the manifest to state the file's size and, by default, its checksum.
+  // Writes a file of codes and updates its size in the manifest. By default, also updates its checksum there.
   void Write(size_t file, const std::string& bytes) {
     WriteBytes(PathOf(file), bytes);
     CodeFileEntry& entry = manifest_.shards[0].code_files[file];
@@ -225,7 +225,8 @@ TEST_F(ShardCodesTest, FlippedBitsAreFoundByTheChecksumAndNeverCrash) {
     const std::string bytes = ReadBytes(PathOf(file));
     for (int round = 0; round < (test::kSanitized ? 60 : 300); ++round) {
       std::string changed = bytes;
-      // Half of the changed bytes are in the header, whose length is in the first bytes.
+      // Every second round changes a byte among the first 900, where the header is, with its length in the first
+      // bytes.
       const size_t at = random() % (round % 2 == 0 ? 900 : bytes.size());
       changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
       WriteBytes(PathOf(file), changed);

@@ -1,4 +1,4 @@
-// A live collection, and a plain list of the documents that it must hold, for the tests of collection/compact/.
+// A live collection together with a plain list of the documents that it must hold.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ struct ModelDocument {
   bool operator==(const ModelDocument&) const = default;
 };
 
-// Prints a document in messages of failed comparisons. The id comes first, because it is the first field to differ.
+// Prints a document in the message of a failed comparison. Puts the id first, because it usually tells which document
+// differs.
 inline void PrintTo(const ModelDocument& document, std::ostream* out) {
   *out << document.id << " (" << document.rows.size() << " bytes that begin with "
        << (document.rows.empty() ? 0 : int{document.rows[0]}) << ", scale " << document.scale << ", "
@@ -138,7 +139,8 @@ class LiveModel {
         document.rows.push_back(static_cast<char>(static_cast<int>(Random(255)) - 127));
         continue;
       }
-      // Uses all bits of an f16 except infinity and NaN, so that a conversion on the way would change some values.
+      // Uses all bit patterns of F16 except infinity and NaN, so that a conversion between types would change some
+      // values.
       uint16_t bits = static_cast<uint16_t>(random_());
       if ((bits & 0x7c00) == 0x7c00) bits ^= 0x0400;
       document.rows.append(reinterpret_cast<const char*>(&bits), sizeof(bits));

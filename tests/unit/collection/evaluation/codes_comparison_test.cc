@@ -1,4 +1,4 @@
-// Tests what searches by codes are said to find.
+// Tests CompareCodes, which reports how many of the exact top k documents a search with codes finds.
 #include "collection/evaluation/codes_comparison.h"
 
 #include <algorithm>
@@ -56,7 +56,8 @@ class CodesComparisonTest : public ::testing::TestWithParam<ScalarType> {
   QuerySet queries_;
 };
 
-// Computes the recall of the best `refined` documents by the plain loops of the reference.
+// Computes the expected recall with the plain loops of the reference, if the `refined` documents with the best
+// estimates are scored exactly.
 double ReferenceRecall(const collection::OpenedCodes& opened, ScoredCollection& exact, const QuerySet& queries,
                        int planes, int32_t top_k, size_t refined) {
   const CodesView view = opened.view();
@@ -77,7 +78,7 @@ double ReferenceRecall(const collection::OpenedCodes& opened, ScoredCollection& 
     const auto best = exact.TopK(queries, query, top_k);
     EXPECT_TRUE(best.ok());
     for (const ScoredDocument& one : *best) {
-      // Every document of the exact top k that is refined is among the best refined ones.
+      // An exact top-k document counts as found if it is among the refined documents.
       sum += std::count_if(ranked.begin(), ranked.end(),
                            [&](const ScoredDocument& other) { return other.position == one.position; });
     }

@@ -42,7 +42,7 @@ TEST(ComparePairedTest, AFewQueriesHaveThePValuesOfSciPy) {
   EXPECT_NEAR(*other.p_t, *test.p_t, 1e-15);
 }
 
-// SciPy's permutation_test, which counts all 2^20 assignments, has the same p-value.
+// The expected p-value is from SciPy's permutation_test, which counts all 2^20 assignments of signs.
 TEST(ComparePairedTest, TwentyDifferencesAreCountedExactly) {
   const auto [a, b] = Values(20, [](int i) { return i * 7 % 11 - 4; });
   const PairedTest test = ComparePaired(a, b, 0);
@@ -51,8 +51,8 @@ TEST(ComparePairedTest, TwentyDifferencesAreCountedExactly) {
   EXPECT_NEAR(*test.p_t, 0.24065252434982076, 1e-12);
 }
 
-// The exact p-value comes from the distribution of the signed sums of the differences in hundredths, which are
-// integers, by dynamic programming; SciPy's own 100,000 draws have 0.1426.
+// In hundredths, all differences are integers. So the exact p-value was computed from the distribution of their signed
+// sums by dynamic programming. SciPy's own test with 100,000 random draws gives 0.1426.
 TEST(ComparePairedTest, DrawnSignsComeCloseToTheExactPValue) {
   constexpr double kExact = 0.14394011879630852;
   const auto [a, b] = Values(40, [](int i) { return i * 29 % 23 - 9; });
@@ -73,14 +73,14 @@ TEST(ComparePairedTest, DrawnSignsComeCloseToTheExactPValue) {
 }
 
 TEST(ComparePairedTest, OneMoreDifferenceThanAreCountedIsDrawn) {
-  // All differences have the same sign. Only 2 of the 2^21 assignments of signs are as far from 0, and the random draws
-  // almost never meet one of them.
+  // All differences have the same sign. Only 2 of the 2^21 assignments of signs have a mean as far from 0, so random
+  // draws almost never meet one of them.
   const auto [a, b] = Values(21, [](int i) { return i * 7 % 11 + 1; });
   const PairedTest test = ComparePaired(a, b, 0);
   EXPECT_FALSE(test.is_exact);
   EXPECT_GE(test.p_randomisation, 1.0 / 100001) << "the observed assignment counts itself";
   EXPECT_LE(test.p_randomisation, 3.0 / 100001);
-  // Queries without a difference do not make the count longer.
+  // Only queries with a difference count towards the limit for exact counting.
   auto [c, d] = Values(1000, [](int i) { return i < 20 ? i * 7 % 11 + 1 : 0; });
   const PairedTest few = ComparePaired(c, d, 0);
   EXPECT_TRUE(few.is_exact);
@@ -89,9 +89,9 @@ TEST(ComparePairedTest, OneMoreDifferenceThanAreCountedIsDrawn) {
 }
 
 TEST(ComparePairedTest, EverySignIsDrawn) {
-  // The first 64 differences of 1/100 cancel each other out, and the 16 that follow do not. The p-value is that of 80
-  // fair coins, 2^-80 times the sum of binomial(80, n) over |2 n - 80| >= 16; if only 64 signs were drawn, it would be
-  // above a half.
+  // The first 64 differences of 1/100 cancel each other out, the last 16 do not. The exact p-value is that of 80 fair
+  // coins: 2^-80 times the sum of binomial(80, n) over |2 n - 80| >= 16. If the test drew only 64 signs, its p-value
+  // would be above 0.5.
   const auto [a, b] = Values(80, [](int i) { return i < 64 && i % 2 == 0 ? -1 : 1; });
   constexpr double kExact = 0.09291188222054621;
   EXPECT_NEAR(ComparePaired(a, b, 0).p_randomisation, kExact, 4 * std::sqrt(kExact * (1 - kExact) / 100000));

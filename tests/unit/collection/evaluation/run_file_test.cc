@@ -13,8 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A run with blank lines, tabs, queries between each other's lines, equal scores (also ones that only a double tells
-// apart), and ranks that do not follow the scores.
+// A run with blank lines and tabs, with lines of different queries mixed, with equal scores, with scores that differ
+// only as doubles, and with ranks that contradict the scores.
 constexpr char kRun[] =
     "q1 Q0 d3 1 9.5 bm25\r\n"
     "q1\tQ0 d1 2 12.25 bm25\n"
@@ -44,7 +44,8 @@ TEST(ParseRunTest, DocumentsStandInTheOrderOfTrecEval) {
   EXPECT_THAT(*ParseRun("\n \v\n", "f.run"), IsEmpty());
 }
 
-// The values are those of pytrec_eval-terrier 0.5.11 (trec_eval's own code) for this run and these judgements.
+// The expected values are from pytrec_eval-terrier 0.5.11 (trec_eval's own code), for the run and the judgements
+// above.
 TEST(ParseRunTest, MeasuresOfARunAreThoseOfTrecEval) {
   const auto run = ParseRun(kRun, "f.run");
   ASSERT_TRUE(run.ok()) << run.status();
@@ -83,7 +84,7 @@ TEST(ParseRunTest, ErrorsNameTheFileTheLineAndTheValue) {
 
 TEST(FormatRankingTest, WritesWhatIsReadBackInTheSameOrder) {
   const float most = std::numeric_limits<float>::max();
-  // Equal scores, and one that is a float below them, in an order that is not that of the ids.
+  // Three equal scores, not in the order of ids, and one that is the next smaller float.
   const std::vector<RunDocument> ranking = {
       {"a", most},  {"b", 0.1f}, {"d", 0.1f}, {"c", 0.1f}, {"e", std::nextafter(0.1f, 0.0f)},
       {"f", -0.0f}, {"g", 0.0f}, {"h", -3}};

@@ -1,4 +1,4 @@
-// Tests the comparison of two storages of a collection. The rest of it is tested with maxsim-shard quantize.
+// Tests the comparison of two collections with different storage. build/quantize_command_test.cc tests the rest of it.
 #include "collection/evaluation/storage_comparison.h"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ class StorageComparisonTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Makes documents of 3 tokens. `turn` moves the values, so that rankings differ.
+  // Makes documents of 3 tokens. Another `turn` gives other values, and so other rankings.
   ScoredCollection Make(const std::string& name, int num_documents, ScalarType storage, int turn = 0,
                         int32_t dim = kDim, int64_t max_shard_bytes = collection::kMinMaxShardBytes) {
     collection::Catalog catalog(collection::IdType::kInt64);

@@ -34,7 +34,7 @@ std::string MakeFile(const std::vector<Field>& fields, const std::vector<std::st
   return maker.Make();
 }
 
-// Three documents: one with every value, one with none, one with other values.
+// Three documents: one with a value in every field, one without any, one with other values.
 std::string SmallFile() {
   return MakeFile(AllKinds(),
                   {R"({"lang":"en","tags":["b","a"],"year":-1,"price":0.5,"sold":true,"at":"1970-01-01T00:00:01Z"})",
@@ -87,7 +87,8 @@ TEST(FieldFileTest, ValuesReturn) {
   EXPECT_EQ(columns->at(5).value(2), FieldValue(int64_t{-1'000'000}));
 }
 
-// A file returns the values that FieldReader read, for every number of documents modulo 8.
+// Writes random payloads to a file of fields and compares the values in it with those that FieldReader reads from the
+// payloads. The counts of documents include every remainder modulo 8, because booleans are stored as bits.
 TEST(FieldFileTest, ValuesOfRandomPayloadsReturn) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

@@ -1,4 +1,4 @@
-// Tests collections with fields: the files that a build writes, the operations that keep them, and the verifier's
+// Tests collections with fields: which files a build writes, which operations keep the fields, and what the verifier
 // checks.
 #include <string>
 #include <vector>
@@ -42,7 +42,7 @@ class FieldsBuildTest : public ::testing::Test {
     EXPECT_TRUE(built.ok()) << built.status();
     return built.ok() ? *built : Manifest();
   }
-  // Returns the values of a field, of all documents one after the other.
+  // Returns the values that all documents have in a field, in the order of the documents.
   static std::vector<FieldValue> Values(const std::string& folder, size_t field) {
     const auto manifest = ReadManifest(folder);
     EXPECT_TRUE(manifest.ok()) << manifest.status();
@@ -190,7 +190,7 @@ TEST_F(FieldsBuildTest, InspectShowsTheFields) {
 
 TEST_F(FieldsBuildTest, VerifyFindsValuesThatAreNotThoseOfThePayloads) {
   Manifest manifest = Build();
-  // The files of the two shards change places, and the manifest agrees: all is well formed.
+  // Swaps the field files of the two shards, also in the manifest. All files are valid, but belong to other payloads.
   std::swap(manifest.shards[0].field_file, manifest.shards[1].field_file);
   ASSERT_TRUE(PublishManifest(manifest, folder_.path()).ok());
   const auto report = VerifyCollection(folder_.path());

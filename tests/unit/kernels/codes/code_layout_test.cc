@@ -49,7 +49,7 @@ TEST(CodeLayoutTest, EveryCoordinateHasItsOwnBit) {
   }
 }
 
-// Of four lanes, lane t loads word t of a group. For each r of 0 to 7, it shifts the word by r and takes the lowest
+// Lane t of four loads word t of a group. For each r of 0 to 7, the lane shifts its word by r and takes the lowest
 // bit of each byte. Byte i is then operand byte 16 * (r % 2) + 4 t + i of multiplication step r / 2, as the fragments
 // of tensor cores need it.
 TEST(CodeLayoutTest, AWordOfAGroupIsALanesFragment) {
