@@ -43,7 +43,7 @@ TEST_F(AdmissionTest, WorkBeyondTheBoundIsRejectedAndTheJobStaysWithTheCaller) {
   EXPECT_EQ(scheduler_->stats().queued_work, WorkOf(5) + WorkOf(6));
   EXPECT_EQ(scheduler_->stats().running_jobs, 1);
 
-  // The job that was refused is accepted once there is room.
+  // The refused job is accepted once the queue has space for it.
   backend_.Open();
   ASSERT_TRUE(WaitFor(6).ok());
   EXPECT_TRUE(scheduler_->Submit(job).ok());
@@ -114,7 +114,8 @@ TEST_F(AdmissionTest, TheNumberOfJobsIsBounded) {
 
 TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
   Start({});
-  // The delay is 50 ms, up to 20 % more or less, as long as no rate is known, and is not the same for everyone.
+  // While no rate has been measured, the delay is 50 ms with a random deviation of up to 20 %, so that clients do not
+  // all retry at the same time.
   std::set<absl::Duration> delays;
   for (int idx = 0; idx < 100; ++idx) delays.insert(scheduler_->RetryDelay());
   EXPECT_GE(*delays.begin(), absl::Milliseconds(40));
@@ -129,7 +130,7 @@ TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
   EXPECT_GE(scheduler_->RetryDelay(), absl::Milliseconds(1));  // the queue is empty
   EXPECT_LE(scheduler_->RetryDelay(), absl::Milliseconds(1.5));
   OccupyLanes();
-  // These jobs have ten times the work that took 20 ms or, on a busy machine, longer.
+  // The ten jobs together have ten times the work for which the measured job took at least 20 ms.
   for (int idx = 0; idx < 10; ++idx) ASSERT_TRUE(Submit(100));
   EXPECT_GE(scheduler_->RetryDelay(), absl::Milliseconds(150));
   EXPECT_LE(scheduler_->RetryDelay(), absl::Seconds(10));

@@ -14,7 +14,7 @@
 namespace maxsim::batching {
 namespace {
 
-// Pass blocks the calling thread until the gate is opened.
+// Pass() blocks the calling thread until Open() is called.
 class Gate {
  public:
   void Open() { open_.set_value(); }
@@ -64,7 +64,7 @@ TEST(AnswerThreadsTest, WhatWasTakenIsDoneWhenTheDestructorReturns) {
 
 class AnswerTest : public SchedulerTest {
  protected:
-  // Opens all gates, since the scheduler's end waits for the answers that they hold.
+  // Opens all gates. Otherwise the scheduler's destructor would wait forever for the answers that the gates hold up.
   ~AnswerTest() override {
     backend_.Open();
     for (const auto& [number, gate] : gates_) {
@@ -73,7 +73,7 @@ class AnswerTest : public SchedulerTest {
     scheduler_ = nullptr;
   }
 
-  // Submits a job whose answer waits for LetGo and notes its thread (ThreadOf).
+  // Submits a job whose answer blocks until LetGo(number). ThreadOf(number) returns the thread that answers.
   void SubmitGated(int32_t number) {
     auto job = MakeJob(number);
     Gate* const gate = (gates_[number] = std::make_unique<Gate>()).get();
@@ -88,8 +88,8 @@ class AnswerTest : public SchedulerTest {
     ASSERT_TRUE(Submit(std::move(job)).ok());
   }
 
-  // Scores the gated job `number` by a lane of an idle scheduler while what `submit` submits waits, so that the batch
-  // is handed off to an answer thread.
+  // Makes an idle scheduler's lane score job `number`, whose answer blocks. Meanwhile calls `submit`. Because another
+  // job waits then, the lane hands the answer over to an answer thread.
   void ScoreGatedBefore(int32_t number, const std::function<void()>& submit) {
     backend_.Close();
     SubmitGated(number);
@@ -122,7 +122,8 @@ TEST_F(AnswerTest, TheLaneScoresTheNextBatchMeanwhile) {
   EXPECT_TRUE(WaitFor(1).ok());
 }
 
-// At most one batch for each lane and one for each answer thread are scored and not answered.
+// At most one batch per lane and one per answer thread may be scored but not yet answered. Here both are, so job 3
+// waits.
 TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
   Start({.max_batch_queries = 1});
   ScoreGatedBefore(1, [this] {
@@ -142,7 +143,7 @@ TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
 
 TEST_F(AnswerTest, AJobThatIsAloneIsAnsweredByItsLane) {
   Start({.max_batch_queries = 1});
-  // Job 1 is handed off, as another one waits; job 3 is alone.
+  // Job 1 goes to an answer thread, because job 2 waits. Job 3 is alone, so its lane answers it.
   ScoreGatedBefore(1, [this] { SubmitGated(2); });
   LetGo(1);
   LetGo(2);

@@ -25,7 +25,7 @@ TEST_F(BatchFormationTest, AFreeLaneTakesAJobAtOnce) {
   ASSERT_TRUE(Submit(1));
   ASSERT_TRUE(backend_.WaitForCalls(1));
   ASSERT_TRUE(Submit(2));
-  ASSERT_TRUE(backend_.WaitForCalls(2));  // on the second lane, while the first is busy
+  ASSERT_TRUE(backend_.WaitForCalls(2));  // the second lane takes the job, because the first is busy
   EXPECT_EQ(scheduler_->stats().running_jobs, 2);
   EXPECT_EQ(scheduler_->stats().queued_jobs, 0);
 }
@@ -81,7 +81,7 @@ TEST_F(BatchFormationTest, AFreeLaneHoldsASmallBatchBackForCompany) {
   ASSERT_TRUE(Submit(2));
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_TRUE(backend_.calls().empty());
-  ASSERT_TRUE(Submit(3));  // the batch is full: it goes long before the delay is over
+  ASSERT_TRUE(Submit(3));  // this job fills the batch, so the batch starts long before the delay is over
   ASSERT_TRUE(WaitFor(3).ok());
   EXPECT_THAT(Batches(0), ElementsAre(ElementsAre(1, 2, 3)));
 }

@@ -1,4 +1,4 @@
-// Tests jobs that are scored on the thread that submits them.
+// Tests jobs that the submitting thread scores itself.
 #include <future>
 #include <thread>
 
@@ -9,14 +9,14 @@ namespace {
 
 class CallerRunsTest : public SchedulerTest {
  protected:
-  // Scores a job with 4,000 times the work of job 1, so that by the measured rate job 1 takes next to no time.
+  // Scores a job with 4,000 times the work of job 1. By the rate measured from it, job 1 takes almost no time.
   void KnowTheRate() {
     ASSERT_TRUE(Submit(4000));
     ASSERT_TRUE(WaitFor(4000).ok());
     ASSERT_TRUE(Eventually([this] { return scheduler_->stats().running_jobs == 0; }));
   }
 
-  // Returns a job whose answer notes the thread that gives it (ThreadOf).
+  // Returns a job that notes which thread answers it (ThreadOf).
   std::unique_ptr<engine::Job> MakeNotedJob(int32_t number) {
     auto job = MakeJob(number);
     job->done = [this, number, done = std::move(job->done)](absl::StatusOr<engine::JobResult> result) mutable {
@@ -117,8 +117,8 @@ TEST_F(CallerRunsTest, WhatComesMeanwhileIsQueuedAndScoredByTheLanes) {
   EXPECT_TRUE(WaitFor(3).ok());
 }
 
-// A lane is free while its last job is answered: if another caller's job were scored then, a second thread would be
-// held up.
+// While a caller answers its own job, its lane is already free. If a second caller scored a job then, a second thread
+// could be held up by an answer. So only one caller at a time may score.
 TEST_F(CallerRunsTest, OneCallerAtATime) {
   Start({});
   KnowTheRate();

@@ -18,7 +18,7 @@ TEST_F(DeviceLossTest, RunningQueuedAndLaterJobsAreUnavailable) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(status.message(), HasSubstr("Xid 79"));
   }
-  // A lost device does not come back by itself: no call is tried any more.
+  // A lost device does not recover by itself. So later jobs are refused although calls would succeed now.
   backend_.OnTopK(nullptr);
   ASSERT_TRUE(Eventually([this] { return absl::IsUnavailable(Submit(MakeJob(9))); }));
   const absl::Status later = Submit(MakeJob(5));
@@ -34,7 +34,7 @@ TEST_F(DeviceLossTest, ADeviceThatIsFoundDeadIsNotAsked) {
   backend_.SetHealth(absl::UnavailableError("ECC error"));
   devices_.Poll();
   EXPECT_TRUE(absl::IsUnavailable(Submit(MakeJob(2))));
-  // The queue empties while the lane is still blocked.
+  // Jobs in the queue must fail at once, although the lane is still blocked.
   EXPECT_EQ(WaitFor(1).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(scheduler_->stats().queued_jobs, 0);
 }

@@ -1,4 +1,4 @@
-// Tests that clients of the same priority take turns by work, however many jobs the other clients have waiting.
+// Tests that clients of the same priority get equal work in turn, however many jobs another client has waiting.
 #include <map>
 #include <random>
 #include <set>
@@ -60,7 +60,7 @@ TEST_F(FairnessTest, ANewClientWaitsForOneTurnOfTheOthersHoweverMuchTheyHave) {
   for (int idx = 0; idx < 1000; ++idx) Push(1, 10);
   EXPECT_THAT(Take(), ElementsAre(1));
   Push(2, 10);
-  // A turn is worth 15 token pairs: with the credit left of the last one, that is two jobs at most.
+  // A turn is worth 15 token pairs. Together with the credit that client 1 has left, that is at most two of its jobs.
   int before = 0;
   while (Take().front() != 2) ++before;
   EXPECT_LE(before, 2);
@@ -83,7 +83,7 @@ TEST_F(FairnessTest, ClientsGetTheSameWorkNotTheSameNumberOfJobs) {
 TEST_F(FairnessTest, JobsOfOneClientAreBatchedWithThoseOfOthersInTurn) {
   for (int idx = 0; idx < 6; ++idx) Push(1, 7);
   for (int idx = 0; idx < 2; ++idx) Push(2, 7);
-  // A turn is worth 7 token pairs, which is one job.
+  // A turn is worth 7 token pairs, which is exactly one job.
   EXPECT_THAT(Take({UINT64_MAX / 2, 5}), ElementsAre(1, 2, 1, 2, 1));
   EXPECT_THAT(Take(kUnlimited), ElementsAre(1, 1, 1));
 }
@@ -126,8 +126,8 @@ TEST_F(FairnessTest, AClientOnAnotherGenerationKeepsItsTurn) {
   EXPECT_THAT(Take({UINT64_MAX / 2, 3}), ElementsAre(2));
 }
 
-// A search for jobs on another collection passes by a client's first job, and that client's next job is more than its
-// turn has left.
+// The search for jobs on another collection skips the first job of client 2, whose next job is more than its turn has
+// left. Client 2 must keep its turn all the same.
 TEST_F(FairnessTest, AClientWhoseFirstJobIsSkippedKeepsItsTurnHoweverLargeItsNextJobIs) {
   Push(2, 3, Priority::kNormal, 1);
   Push(2, 5, Priority::kNormal, 1);
@@ -137,8 +137,8 @@ TEST_F(FairnessTest, AClientWhoseFirstJobIsSkippedKeepsItsTurnHoweverLargeItsNex
   EXPECT_THAT(Take(), ElementsAre(2));
 }
 
-// A turn is worth as much as the largest job that waits. A client that brings such a job at its own turn and cancels it
-// before the others' turns gets no more than they do.
+// A turn is worth as much as the largest waiting job. Client 1 submits such a job when its own turn is next, and
+// cancels it before the turn of client 2. That must not give client 1 more work than client 2.
 TEST_F(FairnessTest, ALargeJobThatComesAndGoesBetweenTurnsFavoursNobody) {
   for (int idx = 0; idx < 600; ++idx) {
     Push(1, 1);
@@ -167,8 +167,8 @@ TEST_F(FairnessTest, AStarvingPriorityIsServedFairlyToo) {
   EXPECT_THAT(Take(), ElementsAre(2));
 }
 
-// No job is lost or served twice, every client's jobs of one priority and generation come in order, the sums are right,
-// and every way out of the queue finds what is left.
+// Pushes, takes and drops jobs at random. No job may be lost or served twice, the jobs of one client, priority and
+// generation must come in order, the sums must be right, and every way to empty the queue must find all jobs.
 TEST_F(FairnessTest, RandomTrafficKeepsEveryJobAndItsOrder) {
   SCOPED_TRACE(test::SeedTrace(test::TestSeed()));
   std::mt19937_64 random(test::TestSeed());
@@ -243,9 +243,10 @@ TEST_F(FairnessTest, WorkAheadIsWhatWouldBeServedFirst) {
   for (int idx = 0; idx < 10; ++idx) Push(1, 100);
   Push(1, 500, Priority::kHigh);
   Push(1, 300, Priority::kLow);
-  // The flooding client's next job waits for all of this client's earlier jobs.
+  // The next job of client 1 must wait for all of this client's earlier jobs.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 1, 100), 1500u);
-  // A client with nothing waiting is served after one turn of the other, which is as much as its own job.
+  // Client 2 has no job waiting. It must wait for higher priorities and for one turn of client 1, which is worth as
+  // much as client 2's own job.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 100), 600u);
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 5000), 1500u);
   Push(2, 100);

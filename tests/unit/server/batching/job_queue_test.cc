@@ -17,8 +17,8 @@ constexpr BatchLimits kNoLimits = {UINT64_MAX / 2, 1 << 30};
 
 class JobQueueTest : public testing::Test {
  protected:
-  // Pushes a job with `queries` queries. Tests recognise the job by its work. Jobs without a collection of their own
-  // share one.
+  // Pushes a job with `queries` queries. Its work tells the test which job it is. Jobs without a `collection` share
+  // one.
   void Push(uint64_t work, Priority priority = Priority::kNormal, size_t queries = 1,
             std::shared_ptr<const store::Collection> collection = nullptr) {
     auto job = std::make_unique<engine::Job>();
@@ -118,7 +118,7 @@ TEST_F(JobQueueTest, DeadJobsNeitherJoinABatchNorFillIt) {
   EXPECT_TRUE(queue_.empty());
 }
 
-// gRPC cancels a call that expires, so that such a job is both.
+// gRPC cancels a call when its deadline passes, so a job can be expired and cancelled at the same time.
 TEST_F(JobQueueTest, AnExpiredJobThatWasCancelledCountsAsExpired) {
   Push(1);
   last_->cancelled = std::make_shared<std::atomic<bool>>(true);
@@ -168,7 +168,7 @@ TEST(ThroughputMeterTest, IsWorkOverBusyTime) {
   EXPECT_EQ(meter.PerSecond(), 0);
   meter.Add(100, start + absl::Seconds(1));
   EXPECT_DOUBLE_EQ(meter.PerSecond(), 100);
-  // A minute without jobs does not change the rate.
+  // A minute without jobs must not change the measured rate.
   meter.Begin(start + absl::Seconds(61));
   meter.Add(100, start + absl::Seconds(62));
   EXPECT_NEAR(meter.PerSecond(), 100, 1e-9);

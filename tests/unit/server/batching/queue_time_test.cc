@@ -1,4 +1,4 @@
-// Tests, in virtual time, admission by queue time and by fair share under overload.
+// Tests, in virtual time, which jobs are admitted by their queue time and by their client's fair share under overload.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -18,12 +18,12 @@ using testing::HasSubstr;
 constexpr uint64_t kGreedy = 1;
 constexpr uint64_t kModest = 2;
 
-// Lanes score one token pair per millisecond. The first job that is submitted occupies the lane.
+// The lane scores one token pair per millisecond.
 class QueueTimeTest : public testing::Test {
  protected:
   void Start(const SchedulerOptions& options) { scheduler_ = std::make_unique<VirtualScheduler>(options); }
 
-  // Starts with a measured rate and a lane that stays busy for `busy`.
+  // Measures the rate, and then submits a job that keeps the lane busy for `busy`.
   void StartMeasured(const SchedulerOptions& options, absl::Duration busy = absl::Hours(1)) {
     Start(options);
     scheduler_->MeasureRate();
@@ -185,7 +185,8 @@ TEST_F(OverloadTest, AClientBelowItsShareIsServedBeforeTheOneThatFloods) {
   EXPECT_GT(refused_[kGreedy], sent_[kGreedy] / 3);
 }
 
-// A refused client that retries after the delay it was given gets in within a few tries, although others go on sending.
+// Clients that are refused retry after the delay that they were given. Although others go on sending, each must be
+// accepted after at most 40 tries.
 TEST_F(QueueTimeTest, TheRetryDelayWorks) {
   Start({.max_queue_time = absl::Milliseconds(500)});
   scheduler_->MeasureRate();
@@ -223,14 +224,14 @@ TEST_F(QueueTimeTest, TheRetryDelayWorks) {
   EXPECT_LE(most_tries, 40);
 }
 
-// One of two clients floods the queue; the other's requests are scored about as if it were alone.
+// One of two clients floods the queue. The other's requests must be scored almost as fast as if it were alone.
 TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   StartMeasured({.max_queue_time = absl::ZeroDuration(), .max_batch_queries = 1}, absl::Milliseconds(2));
   for (int idx = 0; idx < 300; ++idx) ASSERT_TRUE(scheduler_->Submit(kGreedy, 2).ok());
   for (uint64_t work = 11; work <= 15; ++work) ASSERT_TRUE(scheduler_->Submit(kModest, work).ok());
   scheduler_->Run(absl::Seconds(2));
-  // While the second client's 65 token pairs are scored, so are as many of the first client's; each may get one more
-  // turn.
+  // With fair turns, the first client gets 65 token pairs while the second client's 65 are scored. Each may get one
+  // turn more.
   EXPECT_LT(QueueTimesOf(kModest).back(), absl::Milliseconds(2 + 65 + 65 + 2 * 15 + 10));
 }
 

@@ -1,5 +1,5 @@
-// Tests that every accepted job is answered exactly once, with its own result or an error that fits, while many threads
-// submit and cancel jobs and let them expire, with and without a shutdown in the middle.
+// Many threads submit and cancel jobs and let them expire, with and without a shutdown in the middle. Every accepted
+// job must be answered exactly once, with its own result or with the right error.
 #include <random>
 #include <thread>
 
@@ -19,7 +19,7 @@ class SchedulerStressTest : public SchedulerTest {
     bool accepted = false;
   };
 
-  // Submits one job of random size, priority, deadline and kind of candidates, which may be cancelled.
+  // Submits a job with random size, priority, deadline and kind of candidates. Cancels some of the jobs.
   void SubmitOne(std::mt19937_64& random, Outcome* outcome) {
     const auto number = static_cast<int32_t>(1 + random() % 8);
     auto job = MakeJob(number);

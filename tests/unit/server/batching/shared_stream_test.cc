@@ -1,4 +1,5 @@
-// Scans of a collection that is streamed to the GPU share the stream: virtual time, two lanes.
+// Tests, in virtual time with two lanes, that scans share the stream when their collection must be copied to the GPU
+// for each batch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace maxsim::batching {
 namespace {
 
-// A scan alone takes a second. A batch has room for the work of one scan.
+// One scan takes a second. By its work, a batch has room for one scan only.
 constexpr uint64_t kScanWork = 1000;
 constexpr double kLaneRate = 1000;
 
@@ -142,20 +143,21 @@ TEST_F(SharedStreamTest, ScansOfResidentDocumentsKeepToTheWorkOfABatch) {
   EXPECT_EQ(scheduler.answers().size(), 8u);
 }
 
-// Clients that ask again as soon as they have their answers get them together, and not in two groups in turn.
+// Clients ask again as soon as they are answered. One stream must answer all of them. They must not split into two
+// groups that take turns.
 TEST_F(SharedStreamTest, ClientsThatAskAgainAreAnsweredByOneStream) {
   for (const size_t num_clients : {size_t{1}, size_t{2}, size_t{16}}) {
     VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
     size_t asked = 0;
     for (int step = 0; step < 20'000; ++step) {
       const size_t num_asking = std::min<size_t>(num_clients, 1 + static_cast<size_t>(step) / 100);
-      // One of them at a time: the first to ask must wait for the others.
+      // At most one client asks per millisecond, so the stream must wait a little for the others.
       if (asked - scheduler.answers().size() < num_asking) {
         ASSERT_TRUE(scheduler.SubmitScan(asked++ % num_clients, kScanWork, streamed_).ok());
       }
       scheduler.Run(absl::Milliseconds(1));
     }
-    // There are 19 streams in 20 s. The first two serve only the clients that have come by then.
+    // In 20 s there are 19 streams. The first two serve only those clients that have begun by then.
     EXPECT_GE(scheduler.answers().size(), num_clients * 17) << num_clients << " clients";
   }
 }

@@ -17,7 +17,8 @@ TEST_F(ShutdownTest, AcceptedJobsFinishAndNewOnesAreRefused) {
   ASSERT_TRUE(Eventually([this] { return absl::IsUnavailable(Submit(MakeJob(600))); }));
   backend_.Open();
   shutdown.join();
-  // All accepted jobs are answered by now. A job 600 may be among them, if it came before the shutdown began.
+  // All accepted jobs are answered by now. One of the jobs with the number 600 may have been accepted before the
+  // shutdown began.
   for (int32_t number = 1; number <= 5; ++number) {
     ASSERT_TRUE(Answered(number));
     EXPECT_TRUE(WaitFor(number).ok());
@@ -36,13 +37,13 @@ TEST_F(ShutdownTest, WhatIsNotDoneAtTheDeadlineFailsAndIsCounted) {
   OccupyLanes();
   for (int32_t number = 1; number <= 5; ++number) ASSERT_TRUE(Submit(number));
   std::thread opener([this] {
-    // Queued jobs fail at the deadline, while the lane is still blocked.
+    // Jobs in the queue must fail at the deadline, although the lane is still blocked.
     for (int32_t number = 1; number <= 5; ++number) {
       EXPECT_EQ(WaitFor(number).code(), absl::StatusCode::kUnavailable);
     }
     backend_.Open();
   });
-  // The job on the lane is in its only call. The shutdown waits for that call, so that the job gets its answer.
+  // The job on the lane is in its last call. The shutdown waits for that call, so that the job still gets its answer.
   EXPECT_EQ(scheduler_->Shutdown(absl::Now() + absl::Milliseconds(20)), 5);
   opener.join();
   EXPECT_TRUE(Answered(1001));
@@ -54,7 +55,7 @@ TEST_F(ShutdownTest, WhatIsNotDoneAtTheDeadlineFailsAndIsCounted) {
 TEST_F(ShutdownTest, ABatchOfManyCallsEndsAfterTheOneThatRuns) {
   Start({});
   OccupyLanes();
-  // The documents come inline, so that each of the job's two queries is a call of its own.
+  // The documents are inline, so the lane makes a separate call for each of the job's two queries.
   auto job = MakeJob(1);
   job->queries.push_back(job->queries[0]);
   for (engine::JobQuery& query : job->queries) query.candidates = engine::Inline(test::SmallDocuments(2, 3));
@@ -64,7 +65,7 @@ TEST_F(ShutdownTest, ABatchOfManyCallsEndsAfterTheOneThatRuns) {
     return absl::OkStatus();
   });
   backend_.Open();
-  // The first call of the job closed the backend after itself, so that the second one waits there.
+  // The job's first call has closed the backend, so its second call blocks.
   ASSERT_TRUE(backend_.WaitForCalls(3));
   std::thread opener([this] {
     absl::SleepFor(absl::Milliseconds(100));

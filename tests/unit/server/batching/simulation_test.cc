@@ -1,6 +1,6 @@
-// Tests the scheduler's decisions under simulated threads, clients and failures: the promises of
-// docs/internals/batching.md hold in every order of events that a seed leads to. The first command runs for as long as
-// one likes, the second one repeats a world that failed.
+// Tests the scheduler's decisions with simulated threads, clients and failures. The promises of
+// docs/internals/batching.md must hold for every order of events that a seed gives. The first command runs a chosen
+// number of steps. The second one repeats the world of a failed run.
 //
 //   MAXSIM_SIMULATION_STEPS=100000000 build/release/tests/batching_simulation_test
 //   MAXSIM_SIMULATION_WORLD=SEED build/release/tests/batching_simulation_test
@@ -21,9 +21,10 @@
 namespace maxsim::batching {
 namespace {
 
-// A world has enough events for a queue that fills, stays full and empties again.
+// A world has enough events for its queue to fill, to stay full, and to become empty again.
 constexpr int64_t kStepsOfWorld = 3'000;
-// A step takes some thirty times as long in builds without optimization, such as those with a sanitizer.
+// Builds without optimisation, such as those with a sanitizer, need about thirty times as long for a step and so do
+// fewer.
 #ifdef MAXSIM_OPTIMIZED_TESTS
 constexpr int64_t kDefaultSteps = 1'000'000;
 #else
@@ -45,7 +46,8 @@ class SimulationTest : public testing::Test {
   }
   ~SimulationTest() override { spdlog::set_level(level_); }
 
-  // Runs worlds from `seed` on for `num_steps` events in all. The first broken promise fails the test.
+  // Runs worlds, with seeds drawn from `seed`, until they have had `num_steps` events in all. Fails at the first
+  // broken promise.
   void RunWorlds(uint64_t seed, int64_t num_steps, Tally* tally) {
     const char* const one = std::getenv("MAXSIM_SIMULATION_WORLD");
     uint64_t world_seed = 0;
@@ -83,9 +85,9 @@ TEST_F(SimulationTest, PromisesHold) {
     tally.expired += one.expired;
     tally.by_callers += one.by_callers;
   }
-  // With another seed, a rare event may not have happened.
+  // With another seed, some rare event may be missing, so the checks below do not apply.
   if (HasFailure() || tally.steps < kDefaultSteps || std::getenv("MAXSIM_TEST_SEED") != nullptr) return;
-  // Everything that the promises are about must have happened. Otherwise the checks would have passed without a test.
+  // Every kind of event that the promises are about must have occurred. Otherwise the promises were not really tested.
   using absl::StatusCode;
   constexpr int64_t kEnough = kDefaultSteps / 10'000;
   for (const StatusCode code : {StatusCode::kOk, StatusCode::kCancelled, StatusCode::kDeadlineExceeded,

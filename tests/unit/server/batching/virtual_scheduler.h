@@ -1,5 +1,5 @@
-// Runs a dispatcher in virtual time, with lanes that score a fixed amount of work per second, and a reaper. Results do
-// not depend on how fast the machine is.
+// Runs a dispatcher in virtual time, so that results do not depend on the machine's speed. Lanes score a fixed amount
+// of work per second, and a reaper answers dropped jobs.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ class VirtualScheduler {
     return Submit(client, work, priority, deadline, ignores_max_queue_time, collection_, nullptr);
   }
 
-  // Submits a job over the whole of `collection`, or over a list of its documents. A batch that streams takes as long
-  // as its largest job.
+  // Submits a job over all of `collection`, or over a list of its documents. If a batch's collection is streamed to
+  // the GPU, the batch takes only as long as its largest job.
   absl::Status SubmitScan(uint64_t client, uint64_t work, std::shared_ptr<const store::Collection> collection,
                           bool is_list = false) {
     auto candidates = std::make_shared<engine::CandidateSet>();
@@ -54,7 +54,7 @@ class VirtualScheduler {
     for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(1)) Step();
   }
 
-  // Runs jobs by which the dispatcher measures the lanes' rate. Returns when everything is idle.
+  // Runs some jobs from which the dispatcher measures the lanes' rate. Returns when they are done.
   void MeasureRate() {
     for (int idx = 0; idx < 3; ++idx) {
       Submit(0, 100).IgnoreError();
@@ -107,7 +107,7 @@ class VirtualScheduler {
       if (lane.ends == absl::InfiniteFuture()) Begin(lane);
     }
     Reap();
-    dispatcher_.TakeWakeups();  // Wakeups are not needed: every thread is polled at each step.
+    dispatcher_.TakeWakeups();  // Ignores the wakeups, because each step polls every thread.
   }
 
   void Begin(Lane& lane) {

@@ -1,4 +1,5 @@
-// Tests that wrong answers to writes and reads are refused, and right ones accepted.
+// Tests the router's checks of replicas' answers to writes and reads: it must refuse wrong answers and accept right
+// ones.
 #include "server/cluster/parts/check_documents.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Tests that a router refuses impossible information from a server about itself.
+// Tests that a router refuses information that a server cannot truthfully give about itself.
 #include "server/cluster/groups/check_info.h"
 
 #include <functional>

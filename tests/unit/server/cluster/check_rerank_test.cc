@@ -1,4 +1,5 @@
-// Tests that right answers pass, and that an answer with one wrong field is refused because of that field.
+// Tests the router's check of rerank answers: it must accept right ones, and refuse one with a single wrong field
+// because of that field.
 #include "server/cluster/parts/check_rerank.h"
 
 #include <functional>
@@ -103,7 +104,7 @@ TEST_F(CheckRerankTest, ScoresAreFiniteAndInOrder) {
   EXPECT_EQ(FieldAfter(zeros_at({2, 4, 3, 5, 6})), "order");
 }
 
-// The router does not know how many documents match.
+// With a filter, the router does not know how many documents match, so it must accept fewer results.
 TEST_F(CheckRerankTest, WithAFilterThereMayBeFewerResults) {
   const auto without_last = [](v1::QueryResult& result) {
     result.mutable_scores()->RemoveLast();
@@ -122,7 +123,7 @@ TEST_F(CheckRerankTest, WithAFilterThereMayBeFewerResults) {
 }
 
 TEST_F(CheckRerankTest, GroupsStandTogetherInTheOrderOfTheirBestDocuments) {
-  // Replaces the scores and groups, so that the order is known: groups a, a, b, b.
+  // Sets the scores and groups, so that the right order is known: groups a, a, b, b.
   request_.mutable_candidates()->mutable_whole_collection();
   request_.set_group_by("book");
   request_.set_group_size(2);

@@ -37,7 +37,8 @@ struct FakeHit {
   std::string id;
 };
 
-// Returns a hit's score in the form that the answer shows.
+// Returns a hit's score as the answer must have it: divided by the number of query tokens if the request normalises
+// scores.
 inline float ShownScore(const v1::RerankRequest& request, const v1::Query& query, const FakeHit& hit) {
   return request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score;
 }
@@ -48,7 +49,7 @@ inline std::string GroupOf(const std::string& id) {
   return hash % 10 == 0 ? std::string() : absl::StrCat("g", hash % 13);
 }
 
-// Returns the ranked hits in the groups that the request needs.
+// Returns the hits of the groups that the request asks for, group by group.
 inline std::vector<FakeHit> GroupHits(const v1::RerankRequest& request, const std::vector<FakeHit>& ranked) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<FakeHit>> groups;
@@ -117,7 +118,7 @@ inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::ve
       result.add_positions(hit.position);
       if (request.return_payloads()) result.add_payloads("{" + hit.id + "}");
       if (request.return_alignments()) {
-        // A document's alignment must not depend on the list that it is in.
+        // The token depends on the id only, so a document has the same alignment in every list.
         const size_t token = hit.id.empty() ? hit.position : std::hash<std::string>()(hit.id) % 100;
         v1::Alignment& alignment = *result.add_alignments();
         for (uint32_t t = 0; t < query.tokens().num_tokens(); ++t) {

@@ -157,7 +157,7 @@ TEST_F(GroupCallTest, ASlowReplicaIsFollowedByAnotherAndTheFirstAnswerCounts) {
   ASSERT_TRUE(finished_.HasBeenNotified());
   EXPECT_EQ(attempt_, 1);
   EXPECT_THAT(cancelled(), testing::ElementsAre(0));
-  // The answer of the slower attempt comes too late and changes nothing.
+  // The slower attempt ends too late. Its outcome must change nothing.
   End(0, absl::CancelledError(""));
   EXPECT_TRUE(status_.ok());
   for (const std::shared_ptr<Replica>& replica : group_->replicas()) EXPECT_EQ(replica->calls_in_flight(), 0);
@@ -209,7 +209,8 @@ TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
 }
 
 TEST_F(GroupCallTest, AnAnswerInTimeAsksNobodyElse) {
-  // On a busy machine the call may take a while.
+  // A second attempt would come only after the expected 2 s, and the answer is here before that, even on a busy
+  // machine.
   Expect(absl::Seconds(2));
   Begin(/*may_hedge=*/true);
   End(0, absl::OkStatus());

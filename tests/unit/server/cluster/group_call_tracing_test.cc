@@ -27,7 +27,7 @@ class TracedGroupCallTest : public GroupCallTest {
     return {};
   }
 
-  // Expects the span of an attempt, which the replica was told of, and its error ("" for none).
+  // Expects this span for an attempt, with the trace context that the replica got and with its error ("" for none).
   void ExpectAttempt(const tracing::SpanData& span, int attempt, bool is_hedge, const std::string& error) {
     EXPECT_EQ(span.name, "group_call");
     EXPECT_EQ(span.kind, tracing::SpanKind::kClient);

@@ -20,11 +20,12 @@ namespace {
 
 using test::SlowProxy;
 
-// The payload makes an answer of many frames. The bytes that come end within a frame's head, its data, and between two.
+// The payload makes an answer of many HTTP/2 frames. The proxy passes on this many of its bytes, so that the answer
+// stops within a frame's header, within its data, or between two frames.
 constexpr size_t kPayloadBytes = 200'000;
 constexpr int64_t kFirstBytes[] = {0, 1, 9, 100, 20'000, 100'000};
 
-// One replica, which the router reaches by way of a proxy.
+// Makes one replica, which the router reaches through a slow proxy.
 class GroupSlowAnswersTest : public RouterTest {
  protected:
   GroupSlowAnswersTest() : RouterTest(1, 1, /*is_live=*/true) {
@@ -107,7 +108,8 @@ TEST_F(GroupSlowAnswersTest, ADeadlineWhileAnAnswerArrivesFailsTheCallAlone) {
         const absl::Status status = is_rerank ? Rerank(timeout) : Get(timeout);
         EXPECT_TRUE(absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status)) << status;
         proxy_->PassOn();
-        // A replica that failed several calls is left out for a while.
+        // After several failed calls, the router does not call the replica for a while. So the test retries until a
+        // call succeeds.
         EXPECT_TRUE(test::Eventually([&] { return (is_rerank ? Rerank() : Get()).ok(); }));
       }
     }

@@ -1,4 +1,5 @@
-// Tests what rounds of reading and looking up leave for a caller that takes their results late.
+// A GroupsWatcher reads the list of groups and looks up their addresses, round after round. Tests what a caller gets
+// that takes the result only after several rounds.
 #include "server/cluster/groups/groups_watcher.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ using testing::ElementsAre;
 using Addresses = absl::StatusOr<std::vector<std::string>>;
 using List = absl::StatusOr<std::vector<GroupOptions>>;
 
-// Returns what a caller takes after rounds with these results, one for each round. The last result repeats.
+// Runs rounds with these results (the list, the addresses). The last result repeats. Returns what a caller takes
+// afterwards.
 std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> TakeAfter(std::vector<std::pair<List, Addresses>> rounds) {
   struct Script {
     explicit Script(std::vector<std::pair<List, Addresses>> results)
@@ -31,7 +33,7 @@ std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> TakeAfter(std::vector<
     absl::BlockingCounter rounds_left;
     size_t round = 0;  // of the watcher's thread
   };
-  // The watcher's thread may outlive the watcher, so it owns the script too.
+  // The watcher's thread may outlive the watcher, so it shares the ownership of the script.
   auto script = std::make_shared<Script>(std::move(rounds));
   GroupsWatcher watcher([script] { return script->current().first; },
                         [script](const std::string&) { return script->current().second; }, absl::Milliseconds(1),

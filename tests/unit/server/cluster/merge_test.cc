@@ -61,7 +61,7 @@ class MergeTest : public testing::Test {
     return documents;
   }
 
-  // Splits the request and has each part answer; `lost` parts give `error`.
+  // Splits the request and lets each part answer. The `lost` parts give `error` instead.
   absl::StatusOr<v1::RerankResponse> Merge(const std::set<size_t>& lost = {},
                                            const absl::Status& error = absl::UnavailableError("away")) {
     v1::RerankRequest copy = request_;
@@ -164,7 +164,7 @@ TEST_F(MergeTest, GroupsOfOneDocumentAreAskedForOnce) {
   request_.set_group_size(3);
   ASSERT_TRUE(Merge().ok());
   EXPECT_GT(num_asked_again_, 0);
-  // There are at most 13 values, so each part returns all of its groups.
+  // There are at most 13 groups. With a top_k of 14 each part returns all of its groups, so none is asked again.
   num_asked_again_ = 0;
   request_.set_top_k(14);
   ASSERT_TRUE(Merge().ok());
@@ -197,7 +197,8 @@ TEST_F(MergeTest, APartThatIsLostWhenItIsAskedAgainIsLost) {
   EXPECT_EQ(merged->results(0).unavailable_documents(), DocumentsOf(missing[0].part_request).size());
 }
 
-// If live partitions have separate logs, each partition numbers its writes from 1.
+// Live partitions with separate logs each number their writes from 1, so documents of different partitions have equal
+// positions. Their order must not depend on top_k.
 TEST_F(MergeTest, DocumentsOfOnePositionAreRankedAlikeWhateverTopKIs) {
   AddQuery();
   request_.mutable_candidates()->mutable_whole_collection();
@@ -273,7 +274,7 @@ TEST_F(MergeTest, AnErrorThatIsNoLossFailsTheRequestWithItsPayload) {
   const absl::Status status = Merge({1}, full).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_EQ(client::RetryAfter(status), absl::Milliseconds(7));
-  // A group that has not come to a sequence says when it will have.
+  // A group that has not come to the wanted sequence says when to retry. The merged error must say so, too.
   absl::Status behind = absl::UnavailableError("min_sequence: is 5");
   client::SetRetryAfter(absl::Milliseconds(7), behind);
   EXPECT_TRUE(client::RetryAfter(Merge({1}, behind).status()).has_value());
@@ -285,7 +286,7 @@ TEST_F(MergeTest, AnErrorOfAFieldNamesTheClientsQuery) {
   SetIds({"doc-0"});
   const size_t of_first = static_cast<size_t>(
       collection_->part_of_slot[static_cast<size_t>(collection::SlotOf(std::string_view("doc-0")))]);
-  // A part that gets only the second query calls it queries[0].
+  // A part that gets only the second query calls it queries[0]. The merged error must say queries[1].
   const size_t other = of_first == 0 ? 1 : 0;
   const client::Limit limit(2, 3, "limits.x");
   EXPECT_EQ(Merge({other}, client::InvalidField("queries[0].tokens.dim", "is 3, not queries[0]'s", limit)).status(),
@@ -306,7 +307,7 @@ TEST_F(MergeTest, UnknownIdsFailARequestThatSaysSo) {
   EXPECT_EQ(status.message(), "candidates: 2 of 5 ids are unknown, the first is \"no-1\" (missing_policy is FAIL)");
 }
 
-// Merges the refinements of the three parts. A part whose refinement is nullopt has scanned nothing.
+// Merges three parts with these refinements. nullopt means that the part has scanned nothing.
 class MergeRefinementsTest : public MergeTest {
  protected:
   MergeRefinementsTest() {
@@ -360,11 +361,11 @@ TEST_F(MergeRefinementsTest, BoundsBelowTheMergedResultsProve) {
   EXPECT_EQ(proven.refinement().outside_score(), last - 0.5F);
   EXPECT_EQ(proven.refinement().margin(), 0.5F);
   EXPECT_EQ(proven.string_ids().ids_size(), 5);
-  // A bound that ties with the worst score proves nothing, and neither does an estimate.
+  // A bound that equals the worst score proves nothing. An estimate proves nothing, either.
   EXPECT_EQ(MergeOf({Of(4, last), Of(4, -1.0F), Of(4, -1.0F)}).refinement().certificate(), v1::CERTIFICATE_NOT_PROVEN);
   EXPECT_EQ(MergeOf({Of(4, -1.0F, false), Of(4, -1.0F), Of(4, -1.0F)}).refinement().certificate(),
             v1::CERTIFICATE_NOT_PROVEN);
-  // A part that left no document out does not prevent a proof.
+  // A part that has scored all of its documents does not prevent a proof.
   EXPECT_EQ(MergeOf({Of(1, std::nullopt, false), Of(4, -1.0F), std::nullopt}).refinement().certificate(),
             v1::CERTIFICATE_PROVEN);
   const v1::Refinement all = MergeOf({Of(1, std::nullopt, false), Of(1, std::nullopt), std::nullopt}).refinement();

@@ -1,4 +1,4 @@
-// Tests changes of collections on all servers of a cluster.
+// Tests that a router loads, reloads and changes collections on all servers of a cluster.
 #include "server/cluster/router_collections.h"
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Two groups of two replicas, which note what is asked of them.
+// Two groups of two replicas. Each replica notes the calls that it gets.
 class RouterCollectionsTest : public RouterTest {
  protected:
   explicit RouterCollectionsTest(bool is_live = false) : RouterTest(2, 2, is_live) {

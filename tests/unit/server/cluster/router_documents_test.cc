@@ -1,4 +1,4 @@
-// Tests writes and reads of documents through a router: a write is carried out once.
+// Tests writes and reads of documents through a router. No write may be carried out twice.
 #include "server/cluster/router_documents.h"
 
 #include "gmock/gmock.h"
@@ -61,7 +61,8 @@ class RouterDocumentsTest : public RouterTest {
     });
   }
 
-  // Upserts a document whose first token is so long that i8 makes zeros of the second, after one that i8 can hold.
+  // Upserts two documents. i8 can hold the first. In the second, one token is so long that i8 rounds the other to
+  // zeros.
   absl::Status UpsertLossy(const std::string& sound, const std::string& lossy) {
     v1::UpsertRequest request;
     request.set_collection("c");
@@ -145,7 +146,7 @@ TEST_F(RouterDocumentsTest, AWriteOfWhichNothingWasWrittenIsSentToAnotherReplica
 }
 
 TEST_F(RouterDocumentsTest, AWriteIsSentToAnotherReplicaWhereNobodyListens) {
-  options_.poll_interval = absl::Hours(1);  // The router does not learn of it by itself.
+  options_.poll_interval = absl::Hours(1);  // The router does not learn by itself that the replica has ended.
   StartRouter();
   replica(0, 0).End();
   const auto nobody_listens = [&] {
@@ -213,14 +214,15 @@ TEST_F(RouterDocumentsTest, TheErrorOfALostGroupKeepsItsDetails) {
   const absl::Status status = Get(IdOf(0, 2)).status();
   EXPECT_EQ(status.message(), "group g0: the GPU is gone");
   EXPECT_EQ(client::ReasonOf(status), client::kReasonDeviceLost);
-  // The message of an error with a field begins with the field.
+  // The message of an error about a field must begin with the field, so the group's name comes at the end.
   const absl::Status about_field =
       client::FieldError(absl::StatusCode::kNotFound, client::kReasonInvalidField, "string_ids.ids[0]", "is gone");
   for (int index : {0, 1}) Answer(replica(0, index), client::ToGrpcStatus(about_field));
   EXPECT_EQ(Get(IdOf(0, 2)).status(), client::WithAddition(about_field, " (group g0)"));
 }
 
-// Each group has one of three items, and counts it as the first.
+// Each group gets some of the three items and numbers them from 0. The router must name the item by the client's
+// number.
 TEST_F(RouterDocumentsTest, AnErrorOfAGroupsItemNamesTheClientsItem) {
   const client::Limit limit(1, 2, "limits.x");
   for (int index : {0, 1}) {

@@ -1,5 +1,5 @@
-// A router's services with fake replicas. Each replica is a gRPC server in this process, and the test chooses its
-// answers.
+// A router with fake replicas. Each replica is a gRPC server in this process that gives the answers which the test
+// chooses.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace maxsim::cluster {
 
 using test::Eventually;
 
-// A server of one part of the collection "c". The test may change the server's description of itself at any time.
+// A server of one part of the collection "c". The test can change at any time what the server says about itself.
 class FakeReplica {
  public:
   explicit FakeReplica(v1::CollectionInfo collection) {
@@ -66,7 +66,7 @@ class FakeReplica {
   std::unique_ptr<test::FakeServer> server_;
 };
 
-// If `is_live`, the collection takes writes, in the order of one stream.
+// Makes groups of fake replicas. If `is_live`, the collection takes writes, which one stream orders.
 class RouterTest : public testing::Test {
  protected:
   explicit RouterTest(int num_groups = 2, int num_replicas = 2, bool is_live = false) {
@@ -141,7 +141,7 @@ class RouterTest : public testing::Test {
   std::unique_ptr<Membership> membership_;
 };
 
-// Returns an id whose slot belongs to the partition.
+// Returns an id that belongs to partition `partition` of `count`. Leaves out the first `skip` such ids.
 inline std::string IdOf(int partition, int count, int skip = 0) {
   for (int i = 0;; ++i) {
     std::string id = absl::StrCat("doc-", i);

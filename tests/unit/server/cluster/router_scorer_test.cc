@@ -1,4 +1,4 @@
-// Tests what a router makes of the answers of its groups.
+// Tests how a router merges the answers of its groups, and what it does about their errors.
 #include "server/cluster/router_scorer.h"
 
 #include <atomic>
@@ -21,7 +21,8 @@ using testing::IsEmpty;
 
 class RouterScorerTest : public RouterTest {
  protected:
-  // A replica answers with one document of its group: the id, the score and the position are by the group's number.
+  // A replica answers with one document of its group. The group's number determines the id and the score. The position
+  // is 0.
   explicit RouterScorerTest(bool is_live = false) : RouterTest(2, 2, is_live) {
     for (int group : {0, 1}) {
       for (int index : {0, 1}) {
@@ -167,7 +168,7 @@ TEST_F(RouterScorerTest, AGroupWhoseAnswersAreAllWrongIsLost) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("results[0].alignments has 1 elements, and 0 belong"));
 }
 
-// A server scores few explanations at a time. One that refuses another is not full for Rerank.
+// A server limits the number of explanations at a time. If it refuses one, its queue for Rerank need not be full.
 TEST_F(RouterScorerTest, AReplicaThatRefusesAnExplanationStillGetsRerankCalls) {
   absl::Status full = absl::ResourceExhaustedError("too many calls of Explain");
   client::SetRetryAfter(absl::Hours(1), full);
@@ -184,7 +185,7 @@ TEST_F(RouterScorerTest, AReplicaThatRefusesAnExplanationStillGetsRerankCalls) {
   EXPECT_EQ(Asked(1), 1);
 }
 
-// A replica has one queue for all Rerank calls. While it is full, the router does not ask the replica.
+// All Rerank calls of a replica share one queue. While this queue is full, the router must not call the replica.
 TEST_F(RouterScorerTest, AReplicaWhoseQueueIsFullGetsNoCallsForAWhile) {
   absl::Status full = absl::ResourceExhaustedError("the queue is full");
   client::SetRetryAfter(absl::Hours(1), full);
@@ -196,7 +197,8 @@ TEST_F(RouterScorerTest, AReplicaWhoseQueueIsFullGetsNoCallsForAWhile) {
   EXPECT_EQ(Asked(1), 2);
 }
 
-// The servers load another generation after the first answers, before they are asked for further members of groups.
+// The servers load another generation after their first answers, before the router asks them for further members of
+// groups.
 TEST_F(RouterScorerTest, AGenerationThatEndsBetweenTheTwoCallsOfAGroupedRequestIsNoLoss) {
   std::atomic<int> num_asked_for_members = 0;
   for (int group : {0, 1}) {
@@ -293,7 +295,8 @@ TEST_F(LiveRouterScorerTest, AReplicaThatIsBehindIsNotLeftOut) {
 TEST_F(LiveRouterScorerTest, AGroupThatIsBehindIsNoLostGroup) {
   absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
-  // One replica lacks the latest writes, and the other drains. The result must not depend on which is asked first.
+  // One replica lacks the latest writes, and the other is draining. The result must not depend on which is called
+  // first.
   Fail(replica(0, 0), behind);
   Fail(replica(0, 1), absl::UnavailableError("it drains"));
   StartRouter();

@@ -1,4 +1,4 @@
-// Tests what a router says of texts: that the encoder, its own or a group's, has cut their ends.
+// Tests that a router reports which texts were cut because they were too long, by its own encoder or by a group's.
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,7 +18,7 @@ constexpr int32_t kDim = 8;
 
 bool IsCut(const std::string& text) { return text.find("long") != std::string::npos; }
 
-// Makes one row of ones of each text, and says that it cut those with "long" in them.
+// Encodes each text as one row of ones. Reports texts that contain "long" as cut.
 class CuttingEncoder final : public encoder::Encoder {
  public:
   encoder::EncoderIdentity identity() const override { return {.model = "test", .dim = kDim}; }
@@ -118,7 +118,7 @@ TEST_F(RouterTextsTest, AnExplanationSaysThatItsQueryWasCut) {
   }
 }
 
-// Each document goes to a group of its own, whose encoder says whether it cut it.
+// Each document goes to another group, whose encoder reports whether it has cut the text.
 TEST_F(RouterTextsTest, AnUpsertMarksTheDocumentsThatWereCut) {
   RouterDocuments documents(dependencies());
   documents.SetState(service::ServingState::kServing);

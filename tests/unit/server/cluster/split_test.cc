@@ -224,7 +224,7 @@ TEST_F(SplitTest, AlignmentsCountForTheWholeRequest) {
   SetIds(*request_.mutable_candidates(), 90);
   request_.set_top_k(60);
   request_.set_return_alignments(true);
-  limits_.max_alignments = 59;  // the whole asks for 60 x 1 token, though each part asks for less
+  limits_.max_alignments = 59;  // the request asks for 60 x 1 matches in all, though each part asks for fewer
   EXPECT_THAT(std::string(Split().status().message()), HasSubstr("return_alignments: asks for 60 token matches"));
   limits_.max_alignments = 60;
   EXPECT_TRUE(Split().ok());

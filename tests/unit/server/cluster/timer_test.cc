@@ -19,7 +19,7 @@ TEST(TimerTest, FunctionsRunInTheOrderOfTheirTimes) {
   Timer timer;
   std::vector<int> order;
   absl::Notification done;
-  const absl::Time now = MonotonicNow() + absl::Seconds(1);  // late enough that all three are added before it
+  const absl::Time now = MonotonicNow() + absl::Seconds(1);  // late enough for all three functions to be added first
   timer.At(now + absl::Milliseconds(60), absl::ZeroDuration(), [&] {
     order.push_back(3);
     done.Notify();
@@ -42,7 +42,7 @@ TEST(TimerTest, AnEarlierFunctionIsNotHeldUpByOneThatWaits) {
 TEST(TimerTest, FunctionsWhoseSlackAllowsItRunTogether) {
   Timer timer;
   constexpr absl::Duration kSlack = absl::Milliseconds(50);
-  // Late enough that both are added before the first one's time, even on a busy machine.
+  // Late enough for both functions to be added before the first one's time, even on a busy machine.
   const absl::Time begin =
       absl::UnixEpoch() + absl::Ceil(MonotonicNow() + absl::Seconds(1) - absl::UnixEpoch(), kSlack);
   std::vector<int> order;
@@ -54,7 +54,7 @@ TEST(TimerTest, FunctionsWhoseSlackAllowsItRunTogether) {
   });
   done.WaitForNotification();
   EXPECT_GE(MonotonicNow(), begin + kSlack);
-  // Their time is the same, so they run in the order in which they came.
+  // The slack moves both functions to the same time, so they run in the order in which they were added.
   EXPECT_THAT(order, ElementsAre(1, 2));
 }
 

@@ -13,7 +13,7 @@
 
 namespace maxsim::cluster {
 
-// Returns the info of a collection as the server that holds it reports it.
+// Returns what a server reports about its part of a collection.
 inline v1::CollectionInfo InfoOf(const std::string& name, uint64_t generation, collection::SlotRange slots,
                                  uint64_t num_documents = 10) {
   v1::CollectionInfo info;
@@ -31,7 +31,7 @@ inline v1::CollectionInfo InfoOf(const std::string& name, uint64_t generation, c
   return info;
 }
 
-// Returns a replica at this address, where nothing listens.
+// Returns a replica with this address, at which no server listens.
 inline std::shared_ptr<Replica> MakeReplica(const std::string& target) {
   client::ClientOptions options;
   options.target = target;
@@ -45,7 +45,8 @@ inline void Say(Replica& replica, std::vector<v1::CollectionInfo> collections, b
   replica.SetInfo(std::move(info));
 }
 
-// Returns `count` groups "g0", "g1", ..., each of one replica that has its partition of the collection "c".
+// Returns `count` groups "g0", "g1", ... Each has one replica, which holds the group's partition of the collection
+// "c".
 inline std::vector<std::shared_ptr<Group>> MakeGroups(int count, uint64_t generation = 1) {
   std::vector<std::shared_ptr<Group>> groups;
   for (int i = 0; i < count; ++i) {

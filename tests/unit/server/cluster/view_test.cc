@@ -133,7 +133,7 @@ TEST(ViewTest, AGroupWhoseServersStartKeepsThePartThatItHad) {
   v1::CollectionInfo loading;
   loading.set_name("c");
   loading.set_state(v1::COLLECTION_STATE_LOADING);
-  // The replica has not begun to load yet, then it loads. Each view is made from the one before.
+  // First the replica has not begun to load, then it loads. Each view is made from the view before it.
   for (const auto& said : {std::vector<v1::CollectionInfo>(), std::vector<v1::CollectionInfo>{loading}}) {
     Say(*groups[1]->replicas()[0], said, /*loading=*/true);
     view = View::Of(groups, view.get());
@@ -265,8 +265,8 @@ TEST(ReplicaStateTest, AReplicaIsReadyOnceTheViewSendsItCalls) {
   const auto look = [&] { view = View::Of(groups, view.get()); };
   look();
   EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_READY);
-  // The replica goes away, and comes back loading before a new view is made. Once it has loaded, it still counts as
-  // loading until a new view is made.
+  // The replica goes away, and then is back and loads: its state changes at once, without a new view. After it has
+  // loaded, it still counts as loading until a new view sends it calls.
   replica.SetPollError(absl::UnavailableError("away"));
   look();
   EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_CONNECTING);
@@ -277,7 +277,7 @@ TEST(ReplicaStateTest, AReplicaIsReadyOnceTheViewSendsItCalls) {
   EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_LOADING);
   look();
   EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_READY);
-  // The replica restarted so fast that no call to it failed meanwhile.
+  // The replica restarts so fast that no call to it fails.
   Say(replica, {}, /*loading=*/true);
   EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_LOADING);
   for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) replica.health().CountFailure(now);

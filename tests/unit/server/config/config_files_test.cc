@@ -1,4 +1,4 @@
-// Tests how configuration files are read, and that the examples are valid.
+// Tests how configuration files are read, and that the example files are valid.
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -59,7 +59,7 @@ TEST(ConfigTest, AFileThatCannotBeReadIsNamed) {
   EXPECT_THAT(ErrorOf(loaded), HasSubstr("--config: cannot read /no/such/file.yaml: No such file"));
   EXPECT_THAT(ErrorOf(LoadWith({}, {{"MAXSIM_CONFIG", "/no/such/file.yaml"}})),
               HasSubstr("MAXSIM_CONFIG: cannot read /no/such/file.yaml"));
-  // This file can be opened, and fails when it is read.
+  // This file can be opened, but reading it fails.
   EXPECT_THAT(ErrorOf(LoadWith({"--config", "/proc/self/mem"})), HasSubstr("--config: cannot read /proc/self/mem"));
   EXPECT_TRUE(LoadWith({"--config", "/dev/null"}).ok());
 }

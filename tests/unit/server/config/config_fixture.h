@@ -1,4 +1,4 @@
-// Loads configurations from texts, for the tests of configurations.
+// Loads configurations from texts, command-line arguments and environment variables that a test gives.
 #pragma once
 
 #include <map>

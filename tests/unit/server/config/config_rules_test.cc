@@ -1,4 +1,4 @@
-// Tests the rules for single values and for combinations of values, and the warnings.
+// Tests which single values and which combinations of values are refused, and which cause warnings.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Tests the sources of values, their precedence, and the printed configuration.
+// Tests the sources of configuration values, which source wins, and the printed configuration.
 #include <string>
 
 #include <gmock/gmock.h>

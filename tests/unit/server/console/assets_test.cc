@@ -1,4 +1,5 @@
-// Tests the console's files: the bytes are those of the source tree, and nothing in them asks for another server.
+// Tests the console's files: their bytes are those of the source tree, and none of them loads anything from another
+// server.
 #include "server/console/assets.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ TEST(AssetsTest, TypesAndTagsAreThoseOfTheFiles) {
   }
 }
 
-// The policy would refuse the browser what it must not have; this says it where the file is written.
+// The browser's content security policy would block other servers and inline code. This test finds them in the files
+// before a browser does.
 TEST(AssetsTest, NothingComesFromElsewhereAndNothingIsInline) {
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
     const std::string text = test::ReadFile(entry.path().string());

@@ -53,7 +53,7 @@ TEST(AnswerTest, JsonDialectsGiveOneMatrixATextInTheirOrder) {
   }
 }
 
-// The recording was made with vLLM's own classes of its protocol (its member "of" says which), not by hand.
+// The recording was made with vLLM's own protocol classes (its member "of" names them), not by hand.
 TEST(AnswerTest, ARecordedExchangeWithVllmIsSpokenAndRead) {
   std::ifstream file("tests/unit/server/encoder/recorded/vllm_pooling.json");
   ASSERT_TRUE(file) << "tests run in the repository's root";
@@ -171,7 +171,7 @@ TEST(AnswerTest, SafetensorsAreReadInEveryFloatType) {
     EXPECT_EQ(answer->model, "m");
     EXPECT_EQ(answer->fingerprint, "f");
   }
-  // The matrix of "a" is exact in bf16 too.
+  // The value 1.5 is exact in BF16, too, so the answer must give exactly this value.
   const std::vector<float> one(kDim, 1.5f);
   std::string bytes(one.size() * 2, '\0');
   ConvertElements(ScalarType::kF32, one.data(), ScalarType::kBF16, bytes.data(), one.size());
@@ -224,7 +224,7 @@ TEST(DialectTest, SecretsAreCutOutOfWhatAnErrorSays) {
   EXPECT_EQ(SaidInError(R"({"error":"key S3CRET\/t+ken= is wrong"})", token), "key *** is wrong");
   EXPECT_EQ(SaidInError(R"(cut {"error":"Bearer S3CRET\/t+ken= is)", token), R"(cut {"error":"Bearer *** is)");
   EXPECT_EQ(SaidInError(R"(cut {"key":"S3CRET\/t+ken= is)", token), R"(cut {"key":"*** is)");
-  // However long the body is, no part of a token may remain where it is cut.
+  // However long the body is, it must not be cut within a token so that a part of the token remains.
   for (size_t size = (size_t{64} << 10) - 20; size < (size_t{64} << 10) + 5; ++size) {
     const std::string said = SaidInError(std::string(size, ' ') + token + " and more", token);
     EXPECT_EQ(said.find("S"), std::string::npos) << size << said;

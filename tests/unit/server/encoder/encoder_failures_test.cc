@@ -1,4 +1,4 @@
-// Tests an encoder that is dead, slow, or sends invalid answers. Each call gets one clear error, of bounded size.
+// Tests encoders that are dead or slow, or send invalid answers. Each call must get one clear error of bounded size.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -144,7 +144,7 @@ TEST(EncoderFailuresTest, ABusyEncoderSaysWhenToComeAgain) {
 }
 
 TEST(EncoderFailuresTest, AStaleConnectionIsReplacedOnce) {
-  // A kept connection is closed when its second call comes.
+  // The encoder closes a kept connection instead of answering its second call.
   FakeEncoder fake([](const FakeCall& call) {
     FakeReply reply = Right(call);
     reply.closes_unanswered = call.number == 1;
@@ -171,7 +171,7 @@ TEST(EncoderFailuresTest, AFreshConnectionThatIsClosedIsNotTriedAgain) {
 
 class EncoderBreakerTest : public testing::Test {
  protected:
-  // Opens the breaker with three failures. Its cooldown is `cooldown`.
+  // Lets three calls fail, which opens the circuit breaker for `cooldown`.
   void Open(absl::Duration cooldown) {
     HttpEncoderOptions options = OptionsFor(fake_);
     options.breaker_failures = 3;

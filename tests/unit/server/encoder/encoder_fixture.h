@@ -1,4 +1,4 @@
-// Functions that send a request to an encoder and wait for its answer, and encoder options with short timeouts.
+// Sends requests to an encoder and waits for the answers. Makes encoder options with short timeouts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ inline constexpr int kTestDim = 8;
 
 using EncodeResult = absl::StatusOr<std::vector<EncodedText>>;
 
-// Redirects the default logger to a string while the object lives.
+// While this object lives, the default logger writes to a string.
 class LogText {
  public:
   LogText() : before_(spdlog::default_logger()) {

@@ -1,4 +1,4 @@
-// Tests which texts share a call to the encoder, which do not, and how much may wait.
+// Tests which texts share a call to the encoder, and how many may wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST(EncoderGatherTest, ALongRequestIsCutIntoCallsAndPutTogether) {
 }
 
 TEST(EncoderGatherTest, AQueryDoesNotWaitForAllOfALongRequest) {
-  // The first call is answered only after the other requests have arrived.
+  // The first call is answered only when the other requests wait.
   std::promise<void> open;
   FakeEncoder fake([opened = open.get_future().share()](const FakeCall& call) {
     opened.wait();

@@ -1,4 +1,4 @@
-// Tests that when encoder.timeout passes while an answer is still arriving, the call fails and nothing else happens.
+// If encoder.timeout passes while an answer is still arriving, the call must fail, and later calls must work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Texts become matrices in each dialect, over plain text and TLS, with and without a token.
+// Tests that texts become matrices in each dialect, over plain TCP and TLS, with and without a token.
 #include <fstream>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Tests a connection to an encoder. The test itself plays the encoder, on the same thread, so that sends, receives and
-// the passing of the time limit happen in exactly the order that the test sets.
+// Tests a connection to an encoder. The test plays the encoder itself, on the same thread, and so decides in which
+// order sends, receives and the end of the time limit come.
 #include "server/encoder/http_connection.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class HttpConnectionTest : public testing::Test {
                       [this](HttpOutcome outcome) { outcomes_.push_back(std::move(outcome)); });
   }
 
-  // Runs the loop until `condition` holds or a call has ended.
+  // Runs the event loop until `condition` holds or a call has ended.
   template <typename Condition>
   void RunUntil(Condition condition) {
     const size_t num_outcomes = outcomes_.size();
@@ -58,7 +58,7 @@ class HttpConnectionTest : public testing::Test {
     loop_.run();
   }
 
-  // Runs the loop until the request has arrived at the far end.
+  // Runs the event loop until the request has arrived at the encoder's end of the connection.
   void AwaitRequest() {
     RunUntil([this] {
       Error error;
@@ -72,10 +72,10 @@ class HttpConnectionTest : public testing::Test {
     far_end_.receive(asio::buffer(request));
   }
 
-  // Bytes written to a loopback socket are readable at its other end at once.
+  // Writes to a loopback socket, so that the bytes can be read at the other end at once.
   void Answer(const std::string& bytes) { asio::write(far_end_, asio::buffer(bytes)); }
 
-  // Lets the time limit pass, without running the loop, which therefore has not noticed it yet.
+  // Lets the time limit pass without running the event loop, so the connection cannot have noticed it yet.
   void LetTimePass() {
     while (MonotonicNow() <= end_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -97,8 +97,8 @@ class HttpConnectionTest : public testing::Test {
   absl::Time end_;
 };
 
-// In each of these tests, more bytes are available than one read takes, so that the loop notices the time limit after a
-// read has completed and before its handler runs.
+// In each of these tests, more bytes are available than one read takes. So the event loop notices the time limit after
+// a read has completed, but before its handler has run.
 TEST_F(HttpConnectionTest, ATimeoutWithinAHeader) {
   Send();
   TakeRequest();
@@ -131,7 +131,7 @@ TEST_F(HttpConnectionTest, ATimeoutWithinChunks) {
 TEST_F(HttpConnectionTest, ATimeoutWhileTheRequestIsSent) {
   Send(kTimeout, std::string(size_t{64} << 20, 'x'));
   AwaitRequest();
-  // The socket's buffers are full. After they have been drained, a write can continue.
+  // The socket's buffers are full. When the encoder's end has read some bytes, the connection can write again.
   std::string some(size_t{8} << 20, ' ');
   RunUntil([&] { return loop_.poll() == 0; });
   far_end_.receive(asio::buffer(some));

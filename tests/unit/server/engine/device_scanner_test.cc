@@ -1,4 +1,4 @@
-// Tests that a scanner scans all parts of its device together, and within the bounds of a call.
+// Tests that a scanner scans all parts on its device together, and keeps the limits of a call.
 #include "server/engine/device_scanner.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ class DeviceScannerTest : public testing::Test {
   JobQuery Query(CandidatesPtr candidates = WholeCollection()) {
     return MakeJobQuery(clustered_.Query(), std::move(candidates), 5);
   }
-  // Returns three of four documents that the snapshot has.
+  // Returns three of every four documents in the snapshot.
   CandidatesPtr List(const store::Collection& collection) const {
     std::vector<uint64_t> ordinals;
     size_t count = 0;
@@ -66,7 +66,7 @@ class DeviceScannerTest : public testing::Test {
     return Ordinals(std::move(ordinals), 2);
   }
 
-  // Makes one job of each query, and a task of each job's query.
+  // Makes a job for each query, and a scan task for each job.
   void Begin(std::shared_ptr<const store::Collection> collection, const std::vector<JobQuery>& queries,
              int32_t num_results) {
     collection_ = std::move(collection);
@@ -90,7 +90,7 @@ class DeviceScannerTest : public testing::Test {
     }
   }
 
-  // Scans all parts. `bounds` are those of DeviceScanner's constructor.
+  // Scans all parts with these two limits of a call.
   std::unique_ptr<DeviceScanner> Scan(uint64_t max_call_work = kNoBound,
                                       int64_t max_call_results = kMaxScanCallResults) {
     backend_.calls.clear();
@@ -101,7 +101,7 @@ class DeviceScannerTest : public testing::Test {
     return scanner;
   }
 
-  // Returns the best of what was found for a task, in rank order.
+  // Returns the best candidates that were found for a task, in rank order.
   static std::vector<std::pair<uint64_t, float>> Best(std::vector<ScannedCandidate> found, int32_t num_results) {
     std::sort(found.begin(), found.end(), RanksBefore);
     if (found.size() > static_cast<size_t>(num_results)) found.resize(static_cast<size_t>(num_results));
@@ -117,7 +117,7 @@ class DeviceScannerTest : public testing::Test {
     return found;
   }
 
-  // Returns what each task must find: each of its documents is scanned alone. Tasks of jobs that failed find nothing.
+  // Computes what each task must find, by scanning each of its documents alone. Tasks of failed jobs find nothing.
   FoundByTask Expected() const {
     FoundByTask expected;
     const auto executor = *cpu_->CreateScanExecutor();
@@ -142,7 +142,7 @@ class DeviceScannerTest : public testing::Test {
         scores.push_back({.score = result.at(0).score, .position = position});
       };
       if (set.kind == CandidateSet::Kind::kOrdinals) {
-        // Positions of what a scan finds are those in the list.
+        // In a list, a document's position is its index in the list.
         for (size_t idx = 0; idx < set.ordinals.size(); ++idx) scan(set.ordinals[idx], idx);
       } else {
         for (uint64_t ordinal = 0; ordinal < collection_->num_ordinals(); ++ordinal) {
@@ -273,7 +273,7 @@ TEST_F(DeviceScannerTest, TellsTheDevicesWhatItsWorkspaceTakes) {
     EXPECT_EQ(devices_.scan_bytes(0), 2000u);
   }
   EXPECT_EQ(devices_.scan_bytes(0), 1000u);
-  // A scan that fails may have replaced some of the memory, too.
+  // A scan that fails may also have changed the size of the workspace, so the scanner must report the size again.
   backend_.workspace_bytes = 600;
   backend_.on_scan = [](const ScanCall&) { return absl::ResourceExhaustedError("no memory"); };
   first->BeginBatch(batch_.get(), tasks_);
@@ -352,7 +352,8 @@ TEST_F(DeviceScannerTest, ADeviceThatIsLostAtAnyPartIsLost) {
   }
 }
 
-// If all queries of a group have failed, its list by parts is not made: it may be empty, or an earlier batch's.
+// If all queries of a group have failed, their candidate list is not split by parts. A scan would read an empty list,
+// or that of an earlier batch.
 TEST_F(DeviceScannerTest, JobsThatFailedAreNotScanned) {
   Begin(changed_, {Query(List(*changed_)), Query(), Query(Ordinals({changed_->num_ordinals()}))}, 10);
   ASSERT_FALSE(batch_->StatusOf(2).ok());

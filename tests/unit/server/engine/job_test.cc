@@ -77,7 +77,7 @@ TEST_F(JobTest, ACandidateListIsSplitByPartInItsOrder) {
   for (uint64_t idx = 0; idx < 200; ++idx) ordinals.push_back((idx * 77) % 200);
   const CandidatesPtr set = Ordinals(ordinals, 3);
   CandidatesByPart split;
-  // The second assignment must not see the first one.
+  // Assigns two lists. Nothing of the first may be left.
   ASSERT_TRUE(split.Assign(*collection_, *Ordinals({5, 190, 100})).ok());
   ASSERT_TRUE(split.Assign(*collection_, *set).ok());
   size_t total = 0;

@@ -1,4 +1,4 @@
-// Makes a collection of several parts, and jobs for a lane on a backend that tests control.
+// Makes a collection of several parts, and jobs for a lane. The test controls the lane's backend.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests the calls that lanes make to an executor: their sizes, sharing, failures, statistics.
+// Tests the calls that lanes make to an executor: their sizes, which queries share them, their failures, and
+// statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ TEST_F(LaneCallsTest, QueriesOfOneListShareItsOrdinalsAndPartsWithoutCandidatesA
   const auto tokens = static_cast<uint64_t>(documents_.length(0) + documents_.length(2));
   EXPECT_EQ(stats.token_pairs, 7 * tokens);
   EXPECT_EQ(stats.document_tokens, tokens);
-  // The fake's best document is the lowest ordinal.
+  // The fake backend ranks the lowest ordinal first.
   ASSERT_EQ(results[0]->queries[0].hits.size(), 2u);
   EXPECT_EQ(results[0]->queries[0].hits[0].ordinal, 0u);
   EXPECT_EQ(results[0]->queries[0].hits[0].position, 1u);
@@ -88,7 +89,7 @@ TEST_F(LaneCallsTest, NoCallPassesTheLimits) {
   for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 200u);
 }
 
-// A call of fewer queries would copy all documents to the GPU once more.
+// All queries must be in each call. For a query in a call of its own, the documents would be copied to the GPU again.
 TEST_F(LaneCallsTest, QueriesShareEveryDocumentThatIsCopiedToTheGpu) {
   test::FakeBackend gpu("cuda");
   for (const store::Residency residency : {store::Residency::kHost, store::Residency::kDisk}) {
@@ -135,7 +136,7 @@ TEST_F(LaneCallsTest, NoCallPassesTheWorkUnlessItIsOneDocument) {
         for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 100u);
         EXPECT_EQ(stats.token_pairs, jobs[0]->work);
         const auto calls = backend_.calls();
-        // Calls are cut no finer than half full, or else one document makes a call.
+        // Calls are at least half full, unless each has one document only.
         EXPECT_LE(calls.size() - before, tokens[0] == 50 ? 100u : jobs[0]->work / 100 + 1);
         for (size_t idx = before; idx < calls.size(); ++idx) {
           int64_t work = 0;
@@ -157,7 +158,8 @@ TEST_F(LaneCallsTest, ACancellationEndsAScanOfOnePartBetweenItsCalls) {
   test::BuildCorpus(folder.path(), documents_);
   const auto collection = test::LoadCorpus(folder.path(), &backend_);
   ASSERT_EQ(collection->generation().parts().size(), 1u);
-  const auto engine = MakeEngine(&backend_, {}, AllTokens());  // allows a third of the scan of one query token
+  // a third of the job's work, because its query has three tokens
+  const auto engine = MakeEngine(&backend_, {}, AllTokens());
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(collection, {Query(3, WholeCollection())}));
   jobs[0]->cancelled = std::make_shared<std::atomic<bool>>(false);
@@ -262,7 +264,8 @@ TEST_F(LaneCallsTest, WhenACallFailsOnlyTheJobToBlameFails) {
   EXPECT_EQ(results[2]->queries[0].hits.size(), 10u);
   EXPECT_EQ(stats.num_queries, 2);
   EXPECT_EQ(stats.token_pairs, 8 * AllTokens());
-  // These are the first part's call, a call for each of its three queries alone, and one call a part from there on.
+  // The first part takes one call, which fails, and then a call for each of the three queries alone. Each other part
+  // takes one call.
   EXPECT_EQ(backend_.calls().size(), 4 + (num_parts_ - 1));
 }
 
@@ -272,7 +275,8 @@ TEST_F(LaneCallsTest, ALostDeviceFailsEveryJobOfTheBatch) {
   backend_.OnTopK([&calls](absl::Span<const maxsim::Query>) {
     return ++calls == 1 ? absl::OkStatus() : absl::UnavailableError("fell off the bus");
   });
-  // The first job is complete after the first part, and must still not be answered.
+  // The first job has all its results after the first part. It must fail all the same, because the device is lost
+  // after that.
   const auto jobs = Jobs(OneQuery(3, Ordinals({0})), OneQuery(4, WholeCollection()));
   const auto results = Execute(engine->lane(0), jobs);
   for (const auto& result : results) {

@@ -38,7 +38,7 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
       if (random() % 4 == 0) {
         live_->Delete(id);
       } else {
-        // A few documents come again and again, so that scores are equal.
+        // A third of the writes choose among four documents, so that many scores are equal.
         live_->Upsert(id, written_, static_cast<int64_t>(random() % 3 == 0 ? random() % 4 : random() % 600));
       }
     }
@@ -48,8 +48,8 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
     return test::MakeQuery(seed_ + number, GetParam(), kWrittenDim, num_tokens);
   }
 
-  // Scores the documents that should be there as inline documents, which says the bits of their scores and, by their
-  // order, how ties break.
+  // Scores the expected documents as inline documents. That gives the expected bits of their scores and, by the
+  // documents' order, the order of ties.
   JobQueryResult Expected(const test::ExpectedDocuments& expected, const std::vector<std::string>& ids,
                           const JobQuery& query) {
     auto set = std::make_shared<CandidateSet>();
@@ -67,7 +67,7 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
     return ExecuteOne(engine_->lane(0), base_, std::move(inline_query));
   }
 
-  // Checks a result against documents `ids` as they should be: ids, bits of scores, alignments.
+  // Compares a result with that of the documents `ids` as they should be: ids, bits of scores, and alignments.
   void ExpectSame(const store::Collection& collection, const test::ExpectedDocuments& expected,
                   const std::vector<std::string>& ids, const JobQuery& query, const JobQueryResult& result) {
     const JobQueryResult best = Expected(expected, ids, query);
@@ -97,7 +97,7 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
 
 TEST_P(LaneChangesTest, ScansAndListsGiveTheBitsOfTheDocumentsThatAreLeft) {
   std::mt19937_64 random(seed_);
-  // Few tombstones, some, and more than a scan asks results for.
+  // Few tombstones, some, and more than the number of results for which a scan asks.
   for (const int changes : {0, 5, 100, 1500}) {
     SCOPED_TRACE(changes);
     Change(random, changes);

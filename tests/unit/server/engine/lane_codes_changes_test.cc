@@ -42,7 +42,7 @@ class LaneCodesChangesTest : public testing::TestWithParam<LiveCodesParam> {
     options_ = {.max_shard_bytes = 60'000,
                 .storage = GetParam().storage,
                 .codes = {.planes = GetParam().planes, .rotation_seed = 5, .factors = GetParam().factors}};
-    // The collection begins with a half of the documents, and the other half is written.
+    // The collection is built with one half of the documents. The other half is written to it.
     const test::ClusteredDocuments base(seed_, kNumDocuments, kDim, GetParam().storage);
     test::BuildCorpus(folder_.path(), is_i8 ? base.values : base.documents, options_);
     base_ = test::LoadCorpus(folder_.path(), backend_.get());
@@ -75,7 +75,7 @@ class LaneCodesChangesTest : public testing::TestWithParam<LiveCodesParam> {
   }
   Lane& lane() { return engine_->lane(0); }
 
-  // Checks that every hit is a document that the snapshot has, once each.
+  // Checks that every hit is a document of the snapshot, and that none comes twice.
   static void ExpectAlive(const store::Collection& snapshot, const JobQueryResult& answer) {
     std::set<uint64_t> ordinals;
     for (const Hit& hit : answer.hits) {
@@ -122,12 +122,12 @@ TEST_P(LaneCodesChangesTest, WhatWasWrittenIsScannedAndWhatIsGoneIsNeverFound) {
         EXPECT_EQ(stats.refinements.token_pairs, 8 * snapshot->num_tokens()) << "of documents that are alive";
         ExpectAlive(*snapshot, answer);
         num_proven += answer.refinement->is_proven ? 1 : 0;
-        // With enough documents the answer is the exact one, and a proven answer always is.
+        // If all documents but one may be refined, or the answer is proven, it must be the exact answer.
         if (answer.refinement->is_proven || asked.refinement.documents == static_cast<int32_t>(count) - 1) {
           ExpectSameResult(exact, answer);
         }
       }
-      // Those with no more candidates than are refined are scored without a scan.
+      // If the snapshot has no more documents than are refined, all are scored exactly, without a scan.
       const JobQueryResult all = ExecuteOne(lane(), snapshot, Refined(query, count));
       EXPECT_FALSE(all.refinement.has_value());
       ExpectSameResult(exact, all);
@@ -150,7 +150,7 @@ TEST_P(LaneCodesChangesTest, ListsAreScannedInShardsAndSegments) {
   ExpectSameResult(exact, answer);
 }
 
-// Scans that keep to few token pairs take lists of the documents that are left, not masks.
+// If calls may have few token pairs only, scans use lists of the remaining documents instead of masks.
 TEST_P(LaneCodesChangesTest, SmallCallsGiveTheSameAnswers) {
   Change(500);
   const auto snapshot = live_->Snapshot();
@@ -195,8 +195,8 @@ TEST_P(LaneCodesChangesTest, JobsOfSeveralSnapshotsAreScannedTogether) {
   ExpectAlive(*later, results[2]->queries[0]);
 }
 
-// A batch is not scanned if its first job has no more documents than are refined, and it is scanned if only its last
-// job has that few.
+// Whether a batch is scanned depends on the number of documents in the first job's snapshot: if that is not more than
+// are refined, there is no scan. In both orders of jobs the answers must be exact.
 TEST_P(LaneCodesChangesTest, WhetherABatchIsScannedIsDecidedByDocuments) {
   const auto earlier = live_->Snapshot();
   for (int64_t n = 0; n < 30; ++n) live_->Upsert("new-" + std::to_string(n), clustered_.documents, n);
@@ -216,7 +216,8 @@ TEST_P(LaneCodesChangesTest, WhetherABatchIsScannedIsDecidedByDocuments) {
     }
   }
   for (int64_t n = 0; n < 200 && n < kNumDocuments; ++n) live_->Delete("doc-" + std::to_string(n));
-  // The first job's snapshot has enough documents for a scan. But the snapshot that answers has fewer than are refined.
+  // The first job's snapshot has enough documents for a scan. But the snapshot that is scored has fewer than are
+  // refined.
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(later, {query}));
   jobs.push_back(MakeJob(live_->Snapshot(), {query}));

@@ -19,7 +19,7 @@ namespace {
 
 using store::OnDeviceLoss;
 
-// Computes on the CPU backend, in memory that counts as a device's, until it is lost.
+// A backend that computes on the CPU but counts as a GPU. A test can make it lose its device.
 class LosableBackend final : public Backend {
  public:
   LosableBackend() : cpu_(MakeCpuBackend()), info_(cpu_->info()) { info_.name = "cuda"; }
@@ -34,7 +34,7 @@ class LosableBackend final : public Backend {
   MemoryNeed BytesNeeded(ScalarType, int32_t, int64_t, int64_t, Tier) const override { return {}; }
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override {
-    // The store drops the rows that a GPU has copied.
+    // The store frees the rows once a GPU has copied them, so this backend must copy them.
     auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(documents.num_tokens() * documents.dim) *
                                                          SizeOf(documents.type));
     std::memcpy(copy->data(), documents.tokens, copy->size());
@@ -161,7 +161,7 @@ class LaneCodesDevicesTest : public testing::Test {
     return count;
   }
 
-  // Checks an answer that lacks the documents of device 1.
+  // Checks that an answer lacks the documents of device 1 and only those.
   void ExpectWithoutDevice1(const JobQuery& query, const JobQueryResult& answer) {
     EXPECT_FALSE(devices_->alive(1));
     EXPECT_EQ(answer.num_unavailable, CountOn(1));

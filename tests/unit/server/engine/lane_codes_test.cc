@@ -1,5 +1,5 @@
-// Tests lanes over collections that have codes: what is scanned, what is scored, and which answers are proven
-// to be exact.
+// Tests lanes over collections with codes: which documents are scanned, which are scored exactly, and which answers
+// are proven to be exact.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ TEST_P(LaneCodesTest, ProvenAnswersAreTheExactOnes) {
   EXPECT_GT(num_proven, test::kSanitized ? 0 : 20) << "4 planes prove most";
 }
 
-// The exact score of each hit, whatever the scan chose.
+// Each hit must have its exact score, whatever the scan has chosen.
 TEST_P(LaneCodesTest, HitsHaveTheBitsOfARerankOfThem) {
   for (const int planes : {1, 2, 4}) {
     const auto coded = Coded(planes);
@@ -187,7 +187,7 @@ TEST_P(LaneCodesTest, AProofTakesFurtherCandidatesWithinItsBudget) {
     if (!enough.refinement->is_proven) continue;
     ++num_proven;
     ExpectSameResult(Exact(query), enough);
-    // With a budget of one candidate less, the bound of the documents that are left out must not be lower.
+    // With a budget that is smaller by one candidate, the bound of the left-out documents cannot be lower.
     const auto needed = static_cast<int32_t>(enough.refinement->num_documents);
     if (needed <= kTopK + 1) continue;
     const JobQueryResult less = ExecuteOne(lane(), coded, Proven(query, kTopK, needed - 1));
@@ -198,7 +198,7 @@ TEST_P(LaneCodesTest, AProofTakesFurtherCandidatesWithinItsBudget) {
 }
 
 TEST_P(LaneCodesTest, TiesAreNotProvenAndRankByPosition) {
-  // All documents are the same, so that the best are the first.
+  // All documents are equal, so those with the lowest positions are the best.
   test::RandomDocuments same =
       test::MakeDocuments(seed_, ScalarType::kF16, kDim, std::vector<int64_t>(kNumDocuments, int64_t{2}));
   for (int64_t token = 2; token < same.tokens.num_tokens(); ++token) {

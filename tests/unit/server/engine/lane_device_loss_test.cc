@@ -1,4 +1,4 @@
-// Tests a device that is lost before, during and between batches, under either policy.
+// Tests a device that is lost before, during and between batches, with both policies for lost devices.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -39,7 +39,7 @@ class LaneDeviceLossTest : public FakeDevicesTest {
 
 TEST_F(LaneDeviceLossTest, WhatIsLeftIsScoredAndTheRestIsCounted) {
   Start(3);
-  // The lost device's first call succeeds, and its results are still not to be trusted.
+  // The lost device answers its first call, but its results must not be used.
   LoseAfter(1, 1);
   BatchStats stats;
   const auto result = Run(OneQuery(spread_, WholeCollection()), &stats);
@@ -49,14 +49,14 @@ TEST_F(LaneDeviceLossTest, WhatIsLeftIsScoredAndTheRestIsCounted) {
   EXPECT_TRUE(engine_->Health().ok());
   EXPECT_EQ(stats.devices.size(), 2u) << "a lost device's work does not count";
 
-  // A device that was lost is not asked any more in later batches.
+  // In later batches, the lost device must not be called.
   backend(1).OnTopK(nullptr);
   const size_t calls = num_calls(1);
   const auto next = Run(OneQuery(spread_, WholeCollection()));
   ASSERT_TRUE(next.ok());
   ExpectWithout(next->queries[0], 1);
   EXPECT_EQ(num_calls(1), calls);
-  // A job that touches nothing of the lost device is answered in full.
+  // A job that needs no document of the lost device must be answered completely.
   const std::vector<uint64_t> others = OrdinalsOn(*spread_, 2);
   const auto untouched = Run(OneQuery(spread_, Ordinals(others)));
   ASSERT_TRUE(untouched.ok());
@@ -162,7 +162,8 @@ TEST_F(LaneDeviceLossTest, ALossWhileAligningTakesTheHitsAlong) {
   EXPECT_EQ(result->queries[0].matches.size(), 2 * result->queries[0].hits.size());
 }
 
-// Another lane, or the monitor, finds the loss while a batch is under way that would not have noticed.
+// Another lane or the monitor finds the loss during a batch. The batch's own calls all succeed, but its results from
+// the lost device must not be used.
 TEST_F(LaneDeviceLossTest, WhatALostDeviceSaidIsNotBelievedWhoeverFoundOut) {
   Start(2);
   backend(0).OnTopK([this](absl::Span<const maxsim::Query>) {
@@ -218,7 +219,8 @@ TEST_F(LaneDeviceLossTest, ACancelledJobIsNotScoredAgain) {
   EXPECT_EQ(num_calls(0) + num_calls(1), 1u);
 }
 
-// Lanes on several threads score while a device is lost. Each answer is the whole one, or that of the other devices.
+// Several lanes score while a device is lost. Each answer must be complete, or lack exactly the lost device's
+// documents.
 TEST_F(LaneDeviceLossTest, ManyLanesLoseADeviceTogether) {
   constexpr int kLanes = 3;
   Start(3, OnDeviceLoss::kDegrade, kLanes);

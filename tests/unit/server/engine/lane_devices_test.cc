@@ -79,7 +79,7 @@ TEST_P(DeviceBitsTest, TheSameBitsComeOutOfAnyNumberOfDevices) {
       ASSERT_GE(collection->generation().parts().size(), 4u);
       EXPECT_EQ(collection->generation().parts()[0].replicas.size(),
                 replication == store::Replication::kOn ? num_devices : 1);
-      // The jobs are scored all in one batch, and each alone.
+      // Scores all queries in one job, and then each in a job of its own.
       std::vector<std::unique_ptr<Job>> jobs;
       jobs.push_back(MakeJob(collection, queries));
       const auto together = Execute(engine->lane(0), jobs);
@@ -141,7 +141,7 @@ TEST_F(LaneDevicesTest, DevicesWorkSideBySide) {
   for (const auto& fake : backends_) fake->Close();
   std::future<absl::StatusOr<JobResult>> result =
       std::async(std::launch::async, [this] { return Run(OneQuery(spread_, WholeCollection())); });
-  // Each device has its first call before any has answered.
+  // Each device gets its first call before any device has answered.
   for (const auto& fake : backends_) EXPECT_TRUE(fake->WaitForCalls(1));
   for (size_t device = 0; device < 3; ++device) EXPECT_EQ(engine_->lanes_busy(device), 1);
   for (const auto& fake : backends_) fake->Open();

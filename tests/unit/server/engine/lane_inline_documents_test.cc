@@ -1,4 +1,4 @@
-// Tests how a lane cuts the documents of requests into calls of an executor.
+// Tests how a lane divides the documents that requests carry among calls of an executor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A backend may pad staged rows to 8 columns, so that documents are cut by the bytes they take there, and not by those
-// that were sent.
+// A backend may pad the rows that it stages to a multiple of 8 columns. So the lane must divide documents by their
+// padded bytes, not by those that were sent.
 TEST_F(LaneCallsTest, InlineDocumentsCountWithPaddedColumns) {
   const test::TemporaryFolder folder;
   test::BuildCorpus(folder.path(), test::SmallDocuments(22, 3, ScalarType::kF16, 12));
@@ -38,7 +38,8 @@ TEST_F(LaneCallsTest, InlineDocumentsCountWithPaddedColumns) {
   EXPECT_THAT(staged, ElementsAre(1, 2, 2, 1));
 }
 
-// i8 rows are padded to 16 columns, and ranges of them may begin at an odd address, where no backend takes them.
+// The limit counts i8 rows padded to 16 columns. Rows of 13 columns may begin at an odd address, which no backend
+// accepts.
 TEST_F(LaneCallsTest, InlineDocumentsOfI8CarryTheirScalesThroughStagings) {
   constexpr int32_t kOdd = 13;
   const test::TemporaryFolder folder;

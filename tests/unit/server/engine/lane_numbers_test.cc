@@ -1,4 +1,4 @@
-// Tests lanes on the CPU backend: answers against FP64, and the same bits however the work is cut.
+// Tests lanes on the CPU backend: answers must agree with FP64, and have the same bits however the work is divided.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     engine_ = MakeEngine(backend_.get());
   }
 
-  // Returns the type of the values that a collection is built from: the storage type or, for i8, the type before
-  // quantising.
+  // Returns the type of the values from which a collection is built: the storage type or, for i8, the type of the
+  // vectors before quantising.
   static ScalarType ValueType() { return QueryType(GetParam()); }
 
   // Builds and loads the documents in shards of at most `max_shard_bytes`.
@@ -50,7 +50,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
 
   Lane& lane() { return engine_->lane(0); }
 
-  // Checks an answer against FP64. `ordinals` are the candidates; the n-th one has position n * gap.
+  // Compares an answer with FP64. `ordinals` are the candidates. Candidate n has the position n * gap.
   void ExpectMatchesReference(const test::RandomQuery& query, const std::vector<uint64_t>& ordinals, uint32_t gap,
                               int32_t top_k, const JobQueryResult& result) {
     const std::vector<uint32_t> candidates(ordinals.begin(), ordinals.end());
@@ -91,7 +91,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
           ReferenceAlign(documents_.view(), query.view(1), static_cast<uint32_t>(result.hits[idx].ordinal));
       for (size_t token = 0; token < num_tokens; ++token) {
         const TokenMatch& match = result.matches[idx * num_tokens + token];
-        // Rows are unit vectors, so that the sum of magnitudes is at most 1, up to rounding.
+        // Rows are unit vectors, so similarities are at most 1, and an absolute tolerance will do.
         EXPECT_NEAR(match.similarity, expected[token].similarity, 2e-5);
         if (match.document_token != expected[token].document_token) {
           EXPECT_LT(match.document_token, documents_.length(static_cast<int64_t>(result.hits[idx].ordinal)));
@@ -125,7 +125,8 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     return queries;
   }
 
-  // Checks that one job of every kind gets on `tight` what each query gets alone on a lane without narrow limits.
+  // Scores one job with queries of all kinds on the lane `tight`. Each query must get the same bits as alone on a lane
+  // without narrow limits.
   void ExpectSameBitsFrom(Lane& tight) {
     const std::vector<JobQuery> queries = AllKinds();
     std::vector<std::unique_ptr<Job>> jobs;
@@ -199,7 +200,7 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfEveryBatch) {
   std::vector<JobQueryResult> alone;
   for (const JobQuery& query : queries) alone.push_back(ExecuteOne(lane(), collection_, query));
 
-  // The queries come as one job, then as a job each, then backwards, twice over.
+  // A batch of all queries in one job, then each in a job of its own, then each twice more in reverse order.
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(collection_, queries));
   for (const JobQuery& query : queries) jobs.push_back(MakeJob(collection_, {query}));
@@ -240,7 +241,7 @@ TEST_P(LaneNumbersTest, TheSameBitsComeOutOfCallsOfLittleWork) {
   }
 }
 
-// Equal documents lie in different shards. The earlier position wins, wherever its shard stands.
+// Equal documents are in different shards. The earlier position must come first, whichever shard it is in.
 TEST_P(LaneNumbersTest, TiesAcrossShardsBreakByPosition) {
   test::RandomDocuments equal = test::MakeDocuments(seed_, ValueType(), kDim, std::vector<int64_t>(kNumDocuments, 6));
   for (int64_t token = 6; token < equal.tokens.num_tokens(); ++token)

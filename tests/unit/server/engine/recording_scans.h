@@ -19,7 +19,7 @@
 
 namespace maxsim::engine {
 
-// Scans on the CPU backend. Records each call, and lets a test decide the outcome of each scan.
+// Scans on the CPU backend and records each call. A test can decide the outcome of each scan.
 class RecordingBackend final : public test::FakeBackend {
  public:
   // Records one ScanCall.

@@ -9,7 +9,7 @@
 namespace maxsim::gate {
 namespace {
 
-// Returns one end of a new pair of sockets, whose other end is closed.
+// Returns one end of a new pair of sockets. The other end is closed.
 int NewSocket() {
   int ends[2] = {-1, -1};
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);

@@ -1,4 +1,4 @@
-// Tests the frames that the gate writes by reading them with nghttp2.
+// Tests the HTTP/2 frames that the gate writes: nghttp2 must be able to read them.
 #include "server/gate/http2_frames.h"
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace maxsim::gate {
 namespace {
 
-// Holds what a client of nghttp2 makes of the server's bytes on the stream of its first call.
+// What a client that uses nghttp2 reads from the server's bytes on the stream of its first call.
 struct Seen {
   std::map<std::string, std::string> headers;
   bool ended = false;

@@ -15,7 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Returns every unit that comes out of `bytes`, given in parts of the sizes that `next_size` returns, or the error.
+// Gives `bytes` to a scanner in pieces, whose sizes `next_size` returns. Returns all units that come out, or the
+// error.
 template <typename NextSize>
 absl::StatusOr<std::vector<Http2Unit>> Scan(const std::string& bytes, NextSize next_size) {
   Http2Scanner scanner;
@@ -42,7 +43,7 @@ std::string Begin() { return absl::StrCat(std::string(kClientPreface), Frame(Fra
 
 TEST(Http2ScannerTest, UnitsAreTheBytesThatCameHoweverTheyAreCut) {
   Packer packer;
-  // The calls come one after another, since later ones refer to what earlier ones left in HPACK's table.
+  // The calls are packed in this order, because later ones refer to entries that earlier ones left in HPACK's table.
   const std::string first = Call(packer, 1, "/maxsim.v1.Reranker/Rerank", "Bearer secret");
   const std::string second = Call(packer, 3, "/maxsim.v1.Reranker/Rerank", "Bearer other");
   const std::string trailers =
@@ -130,7 +131,8 @@ TEST(Http2ScannerTest, ContinuationsWithoutEndAreRefused) {
   EXPECT_THAT(ErrorOf(bytes + Frame(FrameType::kContinuation, 0, 1, "")), HasSubstr("16 CONTINUATION frames"));
 }
 
-// One byte names an entry of HPACK's table, which may be of 3 KiB and more.
+// One byte can name an entry of HPACK's table that is longer than 3 KiB. So few bytes can unpack to more than the
+// limit.
 TEST(Http2ScannerTest, HeadersThatUnpackToMoreThanTheLimitAreRefused) {
   Packer packer;
   const std::string entry = packer.Pack({{"x", std::string(3000, 'y')}});

@@ -1,5 +1,5 @@
-// Checks the two promises about the order of service from outside: no client gets far ahead of another, and no priority
-// is starved.
+// Checks two promises of the scheduler by looking only at what is served when: no client gets far ahead of another,
+// and no priority starves.
 #pragma once
 
 #include <algorithm>
@@ -15,21 +15,22 @@
 
 namespace maxsim::batching {
 
-// Checks that, while two clients both have jobs of one priority waiting on one collection, neither is served more than
-// about three of the largest jobs ahead of the other (docs/internals/batching.md). The bound that never breaks is 4 of
-// the largest: a turn is worth less than two of the largest waiting jobs, and a client may enter and leave a turn with
-// less than one such job's worth of credit, which makes 2 + 2 x 1.
+// Checks that, while two clients both have jobs of one priority waiting on one collection, neither gets far ahead of
+// the other. docs/internals/batching.md says that about three of the largest jobs are the limit. This check allows
+// four, which can never be exceeded: a turn is worth less than two of the largest waiting jobs, and a client may begin
+// and end a turn with less than one such job's worth of credit (2 + 2 x 1).
 //
-// Clients on different collections share turns only, because a batch also takes jobs of its own collection beyond its
-// clients' turns: while a client waits unserved, no other begins batches worth more than a turn and the credit left.
+// With several collections that does not hold, because a batch also takes jobs of its collection beyond their clients'
+// turns. There, only the jobs that begin a batch count: while a client waits unserved, no other client may begin
+// batches worth more than the same limit.
 class FairnessCheck {
  public:
   explicit FairnessCheck(bool one_collection) : one_collection_(one_collection) {}
 
   static constexpr uint64_t kLargestJobs = 4;
 
-  // Notes that `client` has one job more in the line, maybe its first. `waiting` holds the jobs of all clients in the
-  // line, by client.
+  // Notes that a job of `client` came into the line, which holds all waiting jobs of one priority. `waiting` has the
+  // jobs of all clients in the line, by client, including the new one.
   template <typename Waiting>
   void Came(size_t line, uint64_t client, uint64_t work, const Waiting& waiting) {
     work = std::max<uint64_t>(work, 1);
@@ -42,7 +43,7 @@ class FairnessCheck {
     }
   }
 
-  // Notes that `client` has no job left in the line.
+  // Notes that `client` has no more jobs in the line.
   void Left(size_t line, uint64_t client) {
     for (auto place = pairs_[line].begin(); place != pairs_[line].end();) {
       const bool mine = place->first.first == client || place->first.second == client;
@@ -50,8 +51,8 @@ class FairnessCheck {
     }
   }
 
-  // Notes that a job was taken to be scored; `begins` says that a batch begins with it. Returns "", or which promise is
-  // broken.
+  // Notes that a job was taken to be scored. `begins` says whether it is the first job of its batch. Returns "", or a
+  // text that says which promise was broken.
   std::string Served(size_t line, uint64_t client, uint64_t work, bool begins) {
     work = std::max<uint64_t>(work, 1);
     std::string wrong;
@@ -80,35 +81,37 @@ class FairnessCheck {
 
  private:
   struct Pair {
-    int64_t ahead = 0;  // served work of the first client, less that of the second
+    int64_t ahead = 0;  // work served for the first client minus work served for the second
     int64_t least = 0;
     int64_t most = 0;
-    uint64_t begun_first = 0;  // work of the first's jobs that began a batch since the second was served
+    uint64_t begun_first = 0;  // work of the first client's jobs that began a batch since the second was last served
     uint64_t begun_second = 0;
-    uint64_t largest = 0;  // work of the largest job that was in the line meanwhile
+    uint64_t largest = 0;  // work of the largest job that was in the line while both clients waited
   };
 
   static std::pair<uint64_t, uint64_t> Ids(uint64_t a, uint64_t b) { return {std::min(a, b), std::max(a, b)}; }
 
   const bool one_collection_;
   std::array<std::map<std::pair<uint64_t, uint64_t>, Pair>, 3> pairs_;
-  // The largest job since the line was last empty, even if it has left: the credit of a turn may depend on it.
+  // The largest job since the line was last empty, even if that job has left. The credit of a turn may still depend on
+  // it.
   std::array<uint64_t, 3> largest_{};
 };
 
-// Checks that "a job of lower priority that has waited this long goes before newer ones of higher priority"
-// (SchedulerOptions), if it is the next of its priority (JobQueue). A job that is served was the next of its line for
-// as long as nothing else has left the line. In that time no batch may have begun with a newer job of another line
-// after the job had waited for the limit.
+// Checks the promise that "a job of lower priority that has waited this long goes before newer ones of higher
+// priority" (SchedulerOptions). The promise is for the next job of a priority (JobQueue). A job that is served was the
+// next of its line since another job last left that line. After the job had waited for the limit in that time, no
+// batch may have begun with a newer job of another line.
 class StarvationCheck {
  public:
   explicit StarvationCheck(absl::Duration limit) : limit_(limit) {}
 
-  // Notes that a job left the line. Which job was the line's next one before that is no longer known.
+  // Notes that a job left the line. The check does not know which job was next before, so it forgets the batches so
+  // far.
   void Changed(size_t line) { begun_[line].clear(); }
 
-  // Notes that a batch began with job `number` of `line`, which came at `enqueued`. Returns "", or which promise is
-  // broken.
+  // Notes that a batch began with job `number` of `line`, which was submitted at `enqueued`. Returns "", or a text
+  // that says which promise was broken.
   std::string Began(size_t line, uint64_t number, absl::Time enqueued, absl::Time now) {
     std::string wrong;
     for (const Begun& other : begun_[line]) {
@@ -130,7 +133,8 @@ class StarvationCheck {
   };
 
   const absl::Duration limit_;
-  std::array<std::vector<Begun>, 3> begun_;  // by line: other lines' jobs that began batches since it last changed
+  // by line: jobs of other lines that began batches since the line last changed
+  std::array<std::vector<Begun>, 3> begun_;
 };
 
 }  // namespace maxsim::batching

@@ -11,12 +11,12 @@ namespace {
 
 using State = JobRecord::State;
 
-// A dead job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler). There is a sweep every
-// 10 ms, and simulated threads take up to 2 ms to wake up, before and after it.
+// A cancelled or expired job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler). A sweep
+// comes every 10 ms, and a simulated thread may take 2 ms to wake up before the sweep and 2 ms after it.
 constexpr absl::Duration kMaxDead = absl::Milliseconds(15);
 
-// The reaper is woken for jobs that have left the queue unscored. It may be answering other jobs then. Waking up takes
-// it up to 2 ms, and so does answering.
+// Maximum time from a job's leaving the queue unscored to its answer. The reaper takes up to 2 ms to wake up, may be
+// answering other jobs first, and takes up to 2 ms to answer.
 constexpr absl::Duration kMaxUnanswered = absl::Milliseconds(7);
 
 uint64_t JobsOf(const QueueSize& amount) { return static_cast<uint64_t>(amount.jobs); }
@@ -68,8 +68,8 @@ void Ledger::LeftQueue(JobRecord& record) {
   queries_ -= record.queries;
 }
 
-// Checks that a job was refused for a reason that holds. What max_queue_time refuses is an estimate, which is not
-// repeated here.
+// Checks that a job was refused for a valid reason. Refusals by max_queue_time depend on an estimate, which the ledger
+// does not compute. For these it only checks that other jobs wait.
 void Ledger::Refused(JobRecord& record, const absl::Status& status, absl::Time now, bool stopping, bool lost) {
   record.state = State::kRefused;
   ++refusals_[static_cast<size_t>(status.code())];
@@ -88,8 +88,8 @@ void Ledger::Refused(JobRecord& record, const absl::Status& status, absl::Time n
   }
   if (!status.GetPayload(kQueueFullMark).has_value()) return reason(false);
   if (status.message().find("would wait for about") != std::string::npos) return reason(total_.jobs > 0);
-  // "At a hard bound": an empty queue takes any job. A job that breaks a bound is let in if its client stays within its
-  // share of that bound, "the bound over the number of clients", unless jobs of higher priority wait.
+  // The rule at a hard bound: an empty queue takes any job. A job that exceeds a bound is accepted if its client stays
+  // within its share ("the bound over the number of clients"), unless jobs of higher priority wait.
   if (total_.jobs == 0) return reason(false);
   const QueueSize bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
   const QueueSize more = {1, record.work, record.bytes};
@@ -118,8 +118,8 @@ void Ledger::ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now) 
 }
 
 void Ledger::Compare(const SchedulerStats& stats) {
-  // Tell the starvation check once more which lines dropped jobs: a job that was dropped while a batch was formed may
-  // have been the next of its line when the batch began.
+  // Tells the starvation check again which lines have dropped jobs. A job that was dropped while a batch was formed
+  // may have been the next of its line when the batch began.
   for (size_t line = 0; line < dropped_from_.size(); ++line) {
     if (std::exchange(dropped_from_[line], false)) starvation_.Changed(line);
   }
@@ -132,16 +132,17 @@ void Ledger::Compare(const SchedulerStats& stats) {
                        "; there are ", mine.queued_jobs, ", ", mine.queued_clients, ", ", mine.queued_work, ", ",
                        mine.queued_bytes, ", ", mine.running_jobs));
   }
-  // SchedulerOptions say of the bounds: "rejected, unless the queue is empty (so that one large job can always run)".
+  // SchedulerOptions promise of the bounds: "rejected, unless the queue is empty (so that one large job can always
+  // run)".
   if (total_.jobs > 1 && (total_.jobs > options_.max_queue_jobs || total_.work > options_.max_queue_work ||
                           total_.bytes > options_.max_queue_bytes)) {
     Break(absl::StrCat("admission: ", total_.jobs, " jobs, work ", total_.work, " and bytes ", total_.bytes, " wait"));
   }
 }
 
-// Checks that the right job was displaced by the newcomer. The rule takes it from the client that holds most: this must
-// be another client than the newcomer's, and holds at least the average of some quantity. Of its jobs the newest one of
-// the lowest priority goes, which must not be above the newcomer's priority.
+// Checks that displacing this job for the newcomer was right. The job must belong to another client, which holds at
+// least the average of some quantity. It must be that client's newest job of its lowest priority, and that priority
+// must not be above the newcomer's.
 void Ledger::CheckDisplaced(const JobRecord& record) {
   const JobRecord& newest = records_[static_cast<size_t>(*waiting_[record.line].at(record.client).rbegin())];
   bool lower_waits = false;
@@ -209,7 +210,7 @@ void Ledger::Taken(const Batch& batch, absl::Time now) {
     if (now >= record.expires) Break(absl::StrCat("job ", record.number, " was taken after max_queue_time"));
     if (record.collection != records_[of(batch.jobs[0].job.get()).number].collection)
       Break("a batch mixes collections");
-    // The jobs of one client, priority and collection are taken in the order in which they came.
+    // Jobs of one client, priority and collection must be taken in the order in which they were submitted.
     for (const uint64_t before : waiting_[record.line].at(record.client)) {
       if (before >= record.number) break;
       if (records_[before].collection == record.collection &&
@@ -257,8 +258,8 @@ void Ledger::Answered(uint64_t number, const absl::Status& status, absl::Time no
                          " after it left the queue"));
     }
   } else if (record.state == State::kRunning) {
-    // An answer is a result unless it came too late: scoring said why not, or the job was dead when it ended. A
-    // cancellation may come between the end and the answer.
+    // The answer must be a result, with two exceptions: scoring gave an error, or the job was cancelled or expired
+    // when scoring ended. A cancellation may also come between that end and the answer.
     const bool dead = absl::IsCancelled(status) ? now >= record.dead_at : record.dead_before_end;
     right = record.expected.ok() ? (status.ok() ? !record.dead_before_end : dead) : status == record.expected;
   }
@@ -293,7 +294,7 @@ JobRecord* Ledger::AnyWaiting(uint64_t random) {
     if (clients.empty()) continue;
     const auto client = std::next(clients.begin(), static_cast<int64_t>(random / 4 % clients.size()));
     const auto& jobs = client->second;
-    // The place is counted from one of the ends: a walk through a long list would take most of the time.
+    // Counts from one end of the list. Walking through a long list would take most of the simulation's time.
     const auto offset = static_cast<int64_t>(random / 64 % std::min<size_t>(jobs.size(), 16));
     const uint64_t number = random % 2 == 0 ? *std::next(jobs.begin(), offset) : *std::next(jobs.rbegin(), offset);
     return &records_[static_cast<size_t>(number)];

@@ -1,5 +1,5 @@
-// Keeps a simulation's own record of every job, independent of the dispatcher, and checks the dispatcher's promises by
-// it.
+// Keeps a record of every job of a simulation, independently of the dispatcher. Checks the dispatcher's promises
+// against these records.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ struct JobRecord {
   bool dead_before_end = false;  // it was cancelled or had expired by scored_end
 };
 
-// In ledger.cc, one line of code checks each promise. The line names the bound and the bound's source. The ledger keeps
-// the first broken promise, and the caller must then end the run.
+// ledger.cc checks each promise with one statement, which states the bound and where it comes from. The ledger keeps
+// the first broken promise. The caller must then end the run.
 class Ledger {
  public:
   Ledger(const SchedulerOptions& options, int num_lanes, bool one_collection);
@@ -60,25 +60,25 @@ class Ledger {
   JobRecord& record(uint64_t number) { return records_[static_cast<size_t>(number)]; }
   void Own(const engine::Job* job, uint64_t number) { by_job_[job] = number; }
 
-  // To be called before the dispatcher is offered `record`. If the dispatcher displaces jobs from now on, it does so in
-  // favour of this job.
+  // Call this before `record` is offered to the dispatcher. If the dispatcher displaces jobs from now on, it does so
+  // in favour of this job.
   void Offered(JobRecord* record) { newcomer_ = record; }
-  // Notes that the dispatcher has accepted (or, below, refused) the offered job.
+  // Notes that the dispatcher has accepted, or refused, the offered job.
   void Accepted(JobRecord& record, absl::Time now);
   void Refused(JobRecord& record, const absl::Status& status, absl::Time now, bool stopping, bool lost);
-  // Notes the jobs that have left the dispatcher's queue unscored and wait for the reaper. Must be the first call of
-  // the ledger after each call of the dispatcher. If the reaper has taken the jobs, call ReaperTook instead.
+  // Notes the jobs that have left the dispatcher's queue unscored and wait for the reaper. Call it first after each
+  // call of the dispatcher. If the reaper has already taken the jobs, call ReaperTook instead.
   void SeeDropped(const std::vector<DroppedJob>& dropped, absl::Time now);
   void ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now);
-  // Compares the dispatcher's statistics with the ledger. To be called after each event.
+  // Compares the dispatcher's statistics with the ledger. Call it after each event.
   void Compare(const SchedulerStats& stats);
   // Notes that a thread has taken a batch at the time `now`.
   void Taken(const Batch& batch, absl::Time now);
-  // Notes that a batch was scored, and the results of its jobs.
+  // Notes that a batch was scored, and which results its jobs got.
   void Scored(const Batch& batch);
   // Notes that a job's `done` was called.
   void Answered(uint64_t number, const absl::Status& status, absl::Time now);
-  // Checks, after everything has ended, that every job was answered or refused.
+  // Checks, at the end of the simulation, that every job was answered or refused.
   void Over(const Dispatcher& dispatcher, int64_t num_failed_by_stop);
 
   void Cancel(JobRecord& record, absl::Time now);
@@ -89,7 +89,7 @@ class Ledger {
   bool has_waiting() const { return total_.jobs > 0; }
   uint64_t num_waiting() const { return static_cast<uint64_t>(total_.jobs); }
   int64_t num_running() const { return running_; }
-  // Returns a waiting job for the caller to cancel, or null if no job waits.
+  // Returns a waiting job that the caller may cancel, or null if no job waits.
   JobRecord* AnyWaiting(uint64_t random);
   const std::array<int64_t, 17>& answers() const { return answers_; }
   const std::array<int64_t, 17>& refusals() const { return refusals_; }
@@ -103,7 +103,7 @@ class Ledger {
 
   const SchedulerOptions options_;
   const int num_lanes_;
-  std::deque<JobRecord> records_;  // a job's index is its number, in order of arrival
+  std::deque<JobRecord> records_;  // the index of a job is its number, in order of arrival
   absl::flat_hash_map<const engine::Job*, uint64_t> by_job_;
   std::string broken_;
 
@@ -114,12 +114,12 @@ class Ledger {
   int64_t queries_ = 0;
   int64_t running_ = 0;
   std::set<int> busy_lanes_;
-  size_t num_dropped_seen_ = 0;  // number of noted jobs that wait for the reaper
+  size_t num_dropped_seen_ = 0;  // number of dropped jobs that were noted and wait for the reaper
   JobRecord* newcomer_ = nullptr;
 
   FairnessCheck fairness_;
   StarvationCheck starvation_;
-  std::array<bool, 3> dropped_from_{};  // lines that jobs were dropped from since the last Compare
+  std::array<bool, 3> dropped_from_{};  // the lines from which jobs were dropped since the last Compare
   bool device_lost_ = false;
   bool stop_now_ = false;
   int64_t failed_by_stop_ = 0;

@@ -189,7 +189,7 @@ void World::StepStop() {
     dispatcher_.BeginStop();
     AfterCall();
   }
-  if (rest_failed_) return;  // this wake-up was for the end of a caller that scored
+  if (rest_failed_) return;  // woken by the end of a caller's scoring, but the shutdown is over
   if (!dispatcher_.idle() && now_ < stop_deadline_) {
     stop_.at = stop_deadline_;
     return;
@@ -205,7 +205,7 @@ void World::StepStop() {
 
 void World::Arrive() {
   Note(6);
-  // Some jobs still come after the shutdown has begun.
+  // A few jobs still arrive after the shutdown has begun.
   if (rest_failed_ || (stopping_ && Chance(0.2))) return;
   Offer(Chance(options_.caller_share));
   if (burst_ > 0) {
@@ -259,7 +259,7 @@ std::unique_ptr<engine::Job> World::MakeJob() {
 void World::Offer(bool by_caller) {
   std::unique_ptr<engine::Job> job = MakeJob();
   JobRecord& record = ledger_.of(job.get());
-  // A thread reads the clock before it gets the lock, so that its time may be a little older.
+  // A thread reads the clock before it gets the lock, so the time that it passes may be a little old.
   const absl::Time thread_now = Chance(0.5) ? now_ : now_ - absl::Microseconds(static_cast<int64_t>(random_() % 50));
   record.enqueued = thread_now;
   ledger_.Offered(&record);
@@ -314,7 +314,7 @@ void World::EndScoring(Thread& thread) {
     } else if (status.ok() && Chance(options_.fail_share)) {
       status = absl::InternalError("a call failed");
     } else if (!status.ok() && Chance(0.5)) {
-      status = absl::OkStatus();  // the job died after the lane had looked at it last
+      status = absl::OkStatus();  // the job was cancelled or expired after the lane had last checked it
     }
     num_unavailable += absl::IsUnavailable(status) ? 1 : 0;
     if (status.ok()) batch.token_pairs += queued.job->work;
@@ -326,8 +326,8 @@ void World::EndScoring(Thread& thread) {
   AfterCall();
 }
 
-// Checks the books after a call of the dispatcher, and sends its notifications, which leave after the lock is given
-// back: at once or a little later.
+// Compares the ledger with the dispatcher after each call. Then delivers the dispatcher's notifications, at once or a
+// little later, because real threads send them after they have released the lock.
 void World::AfterCall() {
   ledger_.Compare(dispatcher_.stats());
   const Wakeups wakeups = dispatcher_.TakeWakeups();
@@ -336,7 +336,7 @@ void World::AfterCall() {
   in_flight_.emplace_back(now_ + absl::Microseconds(1 + static_cast<int64_t>(random_() % 20)), wakeups);
 }
 
-// Notifies threads as condition variables do: a thread that does not wait hears nothing.
+// Notifies threads as condition variables do: a thread that is not waiting misses the notification.
 void World::Wake(const Wakeups& wakeups) {
   Note(8);
   std::vector<Thread*> waiting;

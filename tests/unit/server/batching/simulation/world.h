@@ -1,5 +1,5 @@
-// Simulates one life of a dispatcher with its threads and clients, and a device with its failures. The simulation runs
-// in one thread and in virtual time. A seed determines all events and their times.
+// Simulates a dispatcher from its start to its shutdown, with threads, clients, and a device that may fail. The
+// simulation runs in one thread and in virtual time. Its seed determines all events and their times.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace maxsim::batching {
 
-// The properties of a world. A world draws them from its seed.
+// The properties of a world, which the world draws at random from its seed.
 struct WorldOptions {
   SchedulerOptions scheduler;
   int num_lanes = 1;
@@ -46,7 +46,7 @@ struct WorldOptions {
   std::string ToString() const;
 };
 
-// Counts the events in worlds, so that a test can check that a simulation has met every kind of event.
+// Counts the events in worlds, so that a test can check that every kind of event has occurred.
 struct Tally {
   int64_t steps = 0;
   int64_t jobs = 0;
@@ -65,10 +65,10 @@ class World {
  public:
   using Collections = std::vector<std::shared_ptr<const store::Collection>>;
 
-  // `collections` has at least one collection, and all are resident.
+  // `collections` must not be empty, and all collections in it must be resident.
   World(uint64_t seed, int64_t num_steps, const Collections& collections);
 
-  // Runs the world until everything has ended. Returns "", or the first promise that was broken, with the step.
+  // Runs the world until everything has ended. Returns "", or a text with the first broken promise and its step.
   std::string Run(Tally* tally);
 
  private:
@@ -103,7 +103,7 @@ class World {
 
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   bool Chance(double probability) { return Uniform() < probability; }
-  absl::Duration Latency();  // time until a thread runs after it was woken or got work
+  absl::Duration Latency();  // time from a thread's wake-up, or from getting work, until the thread runs
   absl::Duration Exponential(absl::Duration mean);
   uint64_t Price();
   absl::Status health() const { return lost_ ? absl::UnavailableError("lost") : absl::OkStatus(); }

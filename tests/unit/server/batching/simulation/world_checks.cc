@@ -1,4 +1,4 @@
-// Checks that a world makes after each step and at its end.
+// The checks that a simulated world makes after each step and at its end.
 #include "tests/unit/server/batching/simulation/world.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace maxsim::batching {
 
-// Checks that no lane stands idle while jobs wait: if a lane is free and no other thread is about to look at the queue,
-// a sleeping lane thread must have been woken or have its wake-up on the way.
+// Checks that no lane is idle while jobs wait. If a lane is free and no other thread is about to look at the queue, a
+// sleeping lane thread must have been woken, or its wake-up must be on the way.
 void World::CheckProgress() {
   if (!ledger_.has_waiting()) return;
   int busy = caller_.state == State::kScoring ? 1 : 0;
@@ -35,7 +35,7 @@ bool World::Over() const {
   return std::all_of(lanes_.begin(), lanes_.end(), ended) && std::all_of(answerers_.begin(), answerers_.end(), idle);
 }
 
-// Checks that the metrics count "a rejection for every error that Submit returns or `done` gets" (Scheduler).
+// Checks that the metrics count a rejection "for every error that Submit returns or `done` gets" (Scheduler).
 void World::CheckCounts() {
   double counted = 0;
   for (const absl::string_view line : absl::StrSplit(metrics_.Expose(), '\n')) {
