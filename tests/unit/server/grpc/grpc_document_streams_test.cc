@@ -1,4 +1,4 @@
-// Tests streams of upserts over gRPC with a fake live collection, for which each test gives the answers.
+// Tests streams of upserts over gRPC. A fake live collection gives the answers that each test chooses.
 #include "server/grpc/grpc_documents.h"
 
 #include <chrono>
@@ -131,7 +131,8 @@ TEST_F(GrpcDocumentsTest, AnErrorOfTheLogEndsTheStreamWithoutAnotherOffer) {
   ASSERT_TRUE(stream->Write(Request({"a"})));
   ASSERT_TRUE(stream->Write(Request({"b"})));
   ASSERT_TRUE(desk_.WaitFor(2));
-  // A request that was handed over has lost its place among the others, so that it is not offered again.
+  // The collection has already taken these requests, so later requests of the stream may have overtaken them. The
+  // stream must end with the error instead of sending them again.
   absl::Status full = absl::ResourceExhaustedError("the disk is full");
   client::SetRetryAfter(absl::Milliseconds(10), full);
   desk_.Answer(0, full);

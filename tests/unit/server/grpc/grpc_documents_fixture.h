@@ -1,4 +1,4 @@
-// Serves the Documents service over gRPC with a fake live collection, for which the test gives the answers.
+// Serves the Documents service over gRPC. A fake live collection gives the answers that the test chooses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@
 
 namespace maxsim::rpc {
 
-// Keeps write calls to the live collection until the test answers them. Thread-safe.
+// Holds the write calls to the live collection until the test answers them. Thread-safe.
 class Desk {
  public:
   struct Call {
@@ -118,7 +118,7 @@ class GrpcDocumentsTest : public testing::Test {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
   }
 
-  // From now on, the test gives the collection's answers.
+  // From now on, the test itself answers the writes to the collection (desk_).
   void AnswerByHand() {
     live_->on_submit = [this](std::vector<store::Write> writes, store::LiveDocuments::Done done) {
       desk_.Take(std::move(writes), std::move(done));

@@ -1,5 +1,5 @@
-// Tests the unary calls of the Documents service over gRPC with a fake live collection, for which each test gives the
-// answers.
+// Tests the unary calls of the Documents service over gRPC. A fake live collection gives the answers that each test
+// chooses.
 #include "server/grpc/grpc_documents.h"
 
 #include <functional>

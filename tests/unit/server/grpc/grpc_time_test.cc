@@ -1,4 +1,4 @@
-// Tests deadlines on their way from gRPC's clocks to the one that the server counts by, and back.
+// Tests the conversion of deadlines between gRPC's clocks and the monotonic clock of the server.
 #include <cstdint>
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(GrpcTimeTest, InfinityAndDeadlinesBeyondAYearAreNone) {
   EXPECT_EQ(ToMonotonic(At(100 + 365 * 24 * kHour + 1, 0), At(100, 0), kMonotonicNow), absl::InfiniteFuture());
   EXPECT_EQ(ToMonotonic(At(100 + 365 * 24 * kHour, 0), At(100, 0), kMonotonicNow),
             kMonotonicNow + absl::Hours(365 * 24));
-  // A client may ask for `grpc-timeout: 99999999H` and less, and nanoseconds in 64 bits end before that.
+  // A client may send a `grpc-timeout` of up to 99999999H, which is more than 64 bits of nanoseconds can hold.
   for (const int64_t hours : {1'000'000, 2'562'047, 2'562'048, 9'999'999, 99'999'999}) {
     EXPECT_EQ(ToMonotonic(At(100 + hours * kHour, 0), At(100, 0), kMonotonicNow), absl::InfiniteFuture()) << hours;
   }

@@ -20,7 +20,7 @@ constexpr size_t kMi = size_t{1} << 20;
 
 constexpr int kUnknownField = 2000;
 
-// Returns `unit` as often as it takes for `size` bytes or more.
+// Repeats `unit` until the result has `size` bytes or more.
 std::string Repeat(const std::string& unit, size_t size) {
   std::string bytes;
   bytes.reserve(size + unit.size());
@@ -28,7 +28,7 @@ std::string Repeat(const std::string& unit, size_t size) {
   return bytes;
 }
 
-// Returns the bytes in slices as gRPC reads them, whose ends lie within fields.
+// Returns the bytes in slices, as gRPC reads them. Some fields reach from one slice into the next.
 grpc::ByteBuffer Sliced(const std::string& bytes) {
   constexpr size_t kSliceBytes = 8191;
   std::vector<grpc::Slice> slices;

@@ -1,4 +1,4 @@
-// Tests RerankStream over gRPC with a fake service, for which each test gives the answers.
+// Tests RerankStream over gRPC. A fake service gives the answers that each test chooses.
 #include "server/grpc/rerank_stream.h"
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Tests that memory that ends while an HTTP answer or an error is written costs that one answer, and not the process.
+// Memory runs out while an HTTP answer or an error is written. That must fail this one answer, and not end the
+// process.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -26,7 +27,7 @@ namespace {
 using test::FailAtEachAllocation;
 using testing::HasSubstr;
 
-// A text that needs an allocation of its own, and escapes.
+// Returns a text that needs escapes in JSON and is long enough to need its own allocation.
 std::string LongText(const char* name) { return std::string(name) + " \"" + std::string(40, 'x') + "\"\n"; }
 
 v1::RerankResponse FullResponse() {
@@ -120,7 +121,7 @@ class KeepingService final : public service::RerankApi {
 
 class RerankCallsMemoryTest : public AnswerMemoryTest {
  protected:
-  // Runs `work` on the thread of the pool after what it has been given.
+  // Runs `work` on the pool's thread, after all work that the thread already has.
   void RunOnPool(std::function<void()> work) {
     absl::Notification done;
     boost::asio::post(pool_, [&] {
@@ -130,8 +131,8 @@ class RerankCallsMemoryTest : public AnswerMemoryTest {
     done.WaitForNotification();
   }
 
-  // Answers a call with `response` where the answering thread has memory for `here` allocations, and the pool's thread
-  // for `on_pool`. Returns the HTTP status; each call must have one.
+  // Answers a call with `response`. Meanwhile this thread has memory for `here` allocations, and the pool's thread for
+  // `on_pool`. Returns the HTTP status. Fails the test unless the call gets exactly one reply.
   int Answer(const absl::StatusOr<v1::RerankResponse>& response, int64_t here, int64_t on_pool) {
     std::atomic<int> num_replies{0};
     std::atomic<int> status{0};
@@ -176,7 +177,7 @@ TEST_F(RerankCallsMemoryTest, EachCallIsAnsweredOnceWhereverMemoryEnds) {
     for (; Answer(response, count, test::kEnoughMemory) != whole; ++count) ASSERT_LT(count, 10'000);
     const int failed_here = count;
     for (count = 0; Answer(response, test::kEnoughMemory, count) != whole; ++count) ASSERT_LT(count, 10'000);
-    // An error is written at once, and an answer on the pool.
+    // Errors are written by the answering thread, other answers on the pool. So one of the two counts must be large.
     EXPECT_GT(is_error ? failed_here : count, 10);
   }
 }

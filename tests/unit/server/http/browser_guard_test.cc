@@ -55,7 +55,7 @@ TEST(BrowserGuardTest, RefusesPostsOfOtherSitesPages) {
       EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << origin;
       EXPECT_THAT(std::string(status.message()), HasSubstr("Origin: is \"" + std::string(origin) + "\"")) << origin;
     }
-    // This server sends no CORS headers, so the page cannot read the answer.
+    // GET is allowed: this server sends no CORS headers, so the other site's page cannot read the answer.
     EXPECT_TRUE(Check("GET", "localhost:7071", origin).ok()) << origin;
     EXPECT_FALSE(Check("POST", "localhost:7071", origin, {}, /*encrypted=*/true).ok()) << origin;
   }
@@ -65,7 +65,7 @@ TEST(BrowserGuardTest, TakesPostsOfItsOwnPageAndOfConfiguredSites) {
   EXPECT_TRUE(Check("POST", "localhost:7071", "http://localhost:7071").ok());
   EXPECT_TRUE(Check("POST", "LocalHost:7071", "http://localhost:7071").ok());
   EXPECT_TRUE(Check("POST", "[::1]:7071", "http://[::1]:7071").ok());
-  // A proxy ends TLS, and sends its own name for the server as Host.
+  // A proxy terminates TLS and sends its own name for the server in the Host header.
   EXPECT_TRUE(Check("POST", "maxsimd:7071", "https://search.example.org", {"search.example.org"}).ok());
   EXPECT_TRUE(Check("POST", "maxsimd:7071", "https://any.example.org", {"*"}).ok());
 }

@@ -1,4 +1,4 @@
-// Tests the paths and bodies of calls that change collections.
+// Tests how the HTTP API reads the paths and bodies of calls that change collections.
 #include "server/http/collections/collection_body.h"
 
 #include <optional>

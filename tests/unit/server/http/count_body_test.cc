@@ -1,4 +1,4 @@
-// Tests the bodies and answers of calls that count and list documents.
+// Tests how the HTTP API reads the bodies of calls that count and list documents, and how it writes their answers.
 #include "server/http/documents/count_body.h"
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Tests the paths, bodies and answers of calls that write and read documents.
+// Tests how the HTTP API reads the paths and bodies of calls that write and read documents, and how it writes their
+// answers.
 #include <cstring>
 #include <string>
 

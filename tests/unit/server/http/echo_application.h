@@ -16,7 +16,7 @@
 
 namespace maxsim::http {
 
-// Returns the options with all default time limits raised to an hour, so that a busy machine does not reach them. Keeps
+// Returns the options with each default time limit raised to an hour, so that a busy machine does not reach it. Keeps
 // the time limits that the test has changed.
 inline TransportOptions Patient(TransportOptions options) {
   const TransportOptions defaults;
@@ -28,8 +28,8 @@ inline TransportOptions Patient(TransportOptions options) {
   return options;
 }
 
-// Answers GET with the path, or for /how with a description of the connection. Refuses /closed-to-you before the body.
-// Echoes POST: immediately, or for /held when the test releases it.
+// Answers a GET with the path, or with a description of the connection if the path is /how. Refuses /closed-to-you
+// before it reads the body. Answers a POST with its body: at once, or when the test releases it if the path is /held.
 class EchoApplication final : public Application {
  public:
   std::optional<Response> Begin(const Request& request) override {
@@ -93,7 +93,7 @@ class EchoApplication final : public Application {
     }
   }
 
-  // Pads the bodies of held answers to at least `bytes`.
+  // Adds bytes to the bodies of held answers until they have at least `bytes`.
   void set_answer_bytes(size_t bytes) { answer_bytes_ = bytes; }
 
  private:

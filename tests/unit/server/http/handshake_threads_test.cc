@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 class HandshakeThreadsTest : public testing::Test {
  protected:
-  // Keeps the one thread busy until Release, so that what is added meanwhile waits.
+  // Keeps the only thread busy until Release(), so that work which is added meanwhile must wait.
   void Hold() {
     threads_.Add({}, [this] {
       MutexLock lock(&mutex_);

@@ -1,4 +1,4 @@
-// Tests the limit on the bodies of all requests together.
+// Tests the limit on the memory that the bodies of all requests take together.
 #include <memory>
 #include <string>
 
@@ -40,7 +40,7 @@ class HttpBodiesTest : public testing::Test {
     return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size, "\r\n\r\n");
   }
 
-  // Sends a request that the application keeps without answering, and waits until it keeps `count` of them.
+  // Sends a request that the application does not answer yet. Waits until the application holds `count` requests.
   void Hold(RawConnection& connection, size_t count) {
     connection.Send(Header("/held", 1000) + std::string(1000, 'h'));
     ASSERT_TRUE(application_.WaitForHeld(count));
@@ -88,7 +88,7 @@ TEST_F(HttpBodiesTest, ABodyThatComesSlowlyGivesItsMemoryToOthers) {
   slow.Send(std::string(999, 's'));
   RawConnection fresh(port_);
   Hold(fresh, 2);
-  // If the slow body's bytes are read after the others, the slow one is refused.
+  // The slow body is refused if the server reads its bytes after the others.
   bool closed = false;
   EXPECT_THAT(slow.ReadToEnd(&closed), AnyOf("", StartsWith("HTTP/1.1 429 ")));
   EXPECT_TRUE(closed);

@@ -1,5 +1,4 @@
-// Tests the HTTP transport when memory is refused: to a body that is too large for what is left, or to anything, by
-// chance.
+// Tests the HTTP transport when allocations fail: those of bodies that are too large, or random ones.
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -32,7 +31,8 @@ namespace {
 constexpr size_t kAnySize = ~size_t{0};
 
 std::atomic<size_t> largest{kAnySize};  // in bytes; larger allocations fail
-std::atomic<uint32_t> fails_one_in{0};  // allocations of the transport's thread; 0: none fails
+// One in this many allocations of the transport's thread fails at random. 0: none fails.
+std::atomic<uint32_t> fails_one_in{0};
 std::atomic<uint32_t> num_failed{0};
 
 bool IsTransportThread() {
@@ -113,14 +113,14 @@ class HttpMemoryTest : public testing::Test {
     return absl::StrCat("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: ", bytes, "\r\n\r\n", std::string(bytes, 'b'));
   }
 
-  // Makes allocations fail while connections are served. Whichever of them fails, the transport goes on: every request
-  // slot is free again, and the port accepts.
+  // Serves connections while allocations fail at random. Afterwards the transport must still accept connections, and
+  // every request slot must be free again.
   template <typename Connection>
   void ServeThroughFailures() {
     int good = 0;
     for (const uint32_t one_in : {3, 10, 30, 100}) {
       for (int i = 0; i < 60; ++i) {
-        // The handshake of a connection that has one fails too.
+        // Every second connection is made while allocations fail, so that TLS handshakes fail, too.
         fails_one_in = i % 2 == 0 ? 0 : one_in;
         Connection connection(port_);
         fails_one_in = one_in;
@@ -132,7 +132,7 @@ class HttpMemoryTest : public testing::Test {
     }
     EXPECT_GE(good, 1);
     EXPECT_GE(num_failed, 50u);
-    // At most four requests are handled at a time, and some of those above may wait for the limit of their phase.
+    // There are four request slots. Connections of the loop above may still hold some of them until their time limit.
     std::vector<std::unique_ptr<Connection>> connections;
     for (const auto end = std::chrono::steady_clock::now() + test::kTestLimit;
          connections.size() < 4 && std::chrono::steady_clock::now() < end;) {
@@ -164,7 +164,7 @@ class HttpMemoryTest : public testing::Test {
 
   EchoApplication application_;
   const std::unique_ptr<TlsCertificates> certificates_ = LoadCertificates();
-  // An operation of a library that fails inside is ended by the time limit of its phase.
+  // If memory fails inside a library, its operation may never end. The time limit of its phase then ends it.
   Transport transport_{{.host = "127.0.0.1",
                         .max_requests = 4,
                         .certificates = certificates_.get(),

@@ -1,4 +1,4 @@
-// An HTTP port with TLS, which serves an application whose answers a test controls.
+// Serves an HTTP port with TLS. The application behaves as the test says.
 #pragma once
 
 #include <stdlib.h>
@@ -65,7 +65,7 @@ class HttpTlsTest : public testing::Test {
   }
   static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
 
-  // Asks the application for its description of a connection. Returns the answer, or "" if none comes.
+  // Makes a connection and asks the application to describe it. Returns the answer, or "" if none comes.
   std::string HowItComes(const test::TlsClientOptions& options) {
     test::TlsConnection connection(port_, options);
     connection.Send(Get("/how"));

@@ -1,4 +1,5 @@
-// Tests TLS handshakes on the HTTP port: which are refused, their time limit, and that they make way for others.
+// Tests TLS handshakes on the HTTP port: which are refused, their time limit, and that new connections may displace
+// slow handshakes.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -35,12 +36,12 @@ TEST_F(HttpTlsTest, OldVersionsOtherProtocolsAndNewHandshakesAreRefused) {
   unsigned size = 0;
   SSL_get0_alpn_selected(chosen.ssl(), &protocol, &size);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(protocol), size), "http/1.1");
-  // Nothing is kept by which a session could be resumed.
+  // The server gives the client neither a ticket nor a session id with which it could resume the session.
   EXPECT_EQ(SSL_SESSION_has_ticket(SSL_get_session(chosen.ssl())), 0);
   unsigned id_size = 0;
   SSL_SESSION_get_id(SSL_get_session(chosen.ssl()), &id_size);
   EXPECT_EQ(id_size, 0u);
-  // TLS 1.2 lets a client ask for another handshake within the connection.
+  // In TLS 1.2, a client can ask for another handshake on the same connection. The server must refuse it.
   SSL_renegotiate(chosen.ssl());
   EXPECT_NE(SSL_do_handshake(chosen.ssl()), 1);
 }

@@ -1,4 +1,4 @@
-// Tests TLS on the HTTP port: handshakes, their limits, and what the port keeps of its limits through TLS.
+// Tests TLS on the HTTP port, and that the port keeps its limits with TLS.
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -43,7 +43,7 @@ TEST_F(HttpTlsTest, AConnectionServesManyRequestsInOrder) {
       connection.Send(Post("/b", absl::StrCat("number ", i)));
       EXPECT_THAT(connection.ReadAnswers(1), HasSubstr(absl::StrCat("\r\n\r\nnumber ", i)));
     }
-    // These bodies are of many records, and of one byte more or less than a record.
+    // Bodies of one byte, of one TLS record and one byte more or less, and of many records.
     for (const size_t size : {size_t{1}, size_t{16383}, size_t{16384}, size_t{16385}, size_t{1'000'000}}) {
       std::string body(size, 'x');
       for (size_t i = 0; i < size; i += 1000) body[i] = static_cast<char>('a' + i / 1000 % 26);
@@ -69,7 +69,7 @@ TEST_F(HttpTlsTest, PlainTextIsServedBesideTlsAndToldApart) {
   EXPECT_THAT(text, HasSubstr("\r\n\r\nbody"));
 }
 
-// A client may ask for new keys as often as it likes; neither does that keep a connection from being idle.
+// A client may ask for new keys any number of times. That is no request, so the connection still counts as idle.
 TEST_F(HttpTlsTest, NewKeysAreNoRequest) {
   Serve({.idle_timeout = absl::Milliseconds(500)});
   TlsConnection connection(port_, {.min_version = TLS1_3_VERSION});
@@ -104,7 +104,7 @@ TEST_F(HttpTlsTest, AClientThatEndsItsHalfCancelsItsRequest) {
       EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nbody"));
     }
   }
-  // A client that sends its next request early, or asks for new keys, has not hung up.
+  // If a client sends its next request early or asks for new keys, its current request must not be cancelled.
   TlsConnection connection(port_, {.min_version = TLS1_3_VERSION});
   connection.Send(Post("/held", "body"));
   ASSERT_TRUE(application_.WaitForHeld(1));
@@ -133,7 +133,7 @@ TEST_F(HttpTlsTest, AClientThatIsStillSendingReadsWhyItWasRefused) {
 TEST_F(HttpTlsTest, AnAnswerWaitsForASlowReader) {
   Serve();
   TlsConnection connection(port_);
-  // The answer is more than the sockets' buffers hold.
+  // The answer is larger than the buffers of the sockets.
   constexpr size_t kBytes = 32 << 20;
   application_.set_answer_bytes(kBytes);
   connection.Send(Post("/held", "body"));

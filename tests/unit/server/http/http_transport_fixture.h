@@ -1,4 +1,4 @@
-// An HTTP port, which serves an application whose answers a test controls.
+// Serves an HTTP port. The application behaves as the test says.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,14 +37,15 @@ class HttpTransportTest : public testing::Test {
   }
   static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
 
-  // Sends the header of a request whose body has `size` bytes. Returns true if the server waits for the body.
+  // Sends the header of a request with a body of `size` bytes. Returns true if the server asks for the body.
   static bool BeginBody(test::RawConnection& connection, const std::string& path, size_t size) {
     connection.Send(absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size,
                                  "\r\nExpect: 100-continue\r\n\r\n"));
     return absl::StartsWith(connection.ReadAnswers(1), "HTTP/1.1 100 ");
   }
 
-  // Sends `bytes` on a new connection. Returns all bytes until the server closes the connection, which it must do.
+  // Sends `bytes` on a new connection. Returns what the server sends until it closes the connection. Fails the test if
+  // it does not close the connection.
   std::string Exchange(const std::string& bytes) {
     test::RawConnection connection(port_);
     connection.Send(bytes);

@@ -1,4 +1,4 @@
-// Tests the limits of the HTTP port: of headers, requests, connections that wait, and the time of each phase.
+// Tests the limits of the HTTP port: for headers, requests, waiting connections, and the time of each phase.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -62,7 +62,7 @@ TEST_F(HttpTransportTest, RequestsBeyondTheLimitAreRefusedAndOthersAnswered) {
   application_.AnswerHeld();
   EXPECT_THAT(first.ReadAnswers(1), HasSubstr("\r\n\r\nfirst"));
   EXPECT_THAT(second.ReadAnswers(1), HasSubstr("\r\n\r\nsecond"));
-  // Both request slots are free again, on connections old and new.
+  // Both request slots must be free again, for old and for new connections.
   for (int i = 0; i < 10; ++i) {
     first.Send(Post("/b", "again"));
     EXPECT_THAT(first.ReadAnswers(1), HasSubstr("\r\n\r\nagain"));
@@ -116,7 +116,7 @@ TEST_F(HttpTransportTest, BodiesThatComeSlowlyGiveWayToNewRequests) {
   EXPECT_THAT(waiting.ReadAnswers(1), HasSubstr("\r\n\r\nwaiting")) << "what is being answered keeps its place";
 }
 
-// A client that sends a byte now and then makes no progress.
+// A client that sends one byte now and then must not keep a connection open beyond the time limit.
 TEST_F(HttpTransportTest, EachPhaseHasATimeLimit) {
   Serve({.max_requests = 1,
          .idle_timeout = absl::Milliseconds(300),
@@ -136,7 +136,7 @@ TEST_F(HttpTransportTest, EachPhaseHasATimeLimit) {
     EXPECT_GE(Clock::now() - begin, 290ms) << start;
     EXPECT_LT(Clock::now() - begin, test::kTestLimit) << start;
   }
-  // The one request slot is free again, and an answer may take any time.
+  // The only request slot must be free again. The time until the application answers has no limit.
   RawConnection connection(port_);
   connection.Send(Post("/held", "body"));
   ASSERT_TRUE(application_.WaitForHeld(1));

@@ -1,4 +1,4 @@
-// Tests connections, framing, limits and time limits of the HTTP port, with an application that tests control.
+// Tests connections, framing, limits and time limits of the HTTP port. The application behaves as each test says.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 TEST_F(HttpTransportTest, AConnectionServesManyRequestsInOrder) {
   Serve();
   RawConnection connection(port_);
-  // The requests are sent all at once, and the answers come in their order.
+  // All requests are sent at once. The answers must come in the same order.
   connection.Send(Get("/a?query=1") + Post("/b", "body of b") + Post("/empty", "") + Get("/c"));
   const std::string text = connection.ReadAnswers(4);
   EXPECT_THAT(text, testing::MatchesRegex("HTTP/1.1 200 .*\r\n\r\n/aHTTP/1.1 200 .*\r\n\r\nbody of bHTTP/1.1 200 "
@@ -54,7 +54,7 @@ TEST_F(HttpTransportTest, BodiesMayComeInChunksAndAfterAContinue) {
   EXPECT_EQ(connection.ReadAnswers(1), "HTTP/1.1 100 Continue\r\n\r\n");
   connection.Send("xyz");
   EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nxyz"));
-  // A client that is refused anyway is not told to send its body.
+  // If the server refuses the request anyway, it must not ask the client to send the body.
   connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100001\r\n\r\n");
   EXPECT_THAT(connection.ReadAnswers(1), StartsWith("HTTP/1.1 413 "));
 }
@@ -71,7 +71,7 @@ TEST_F(HttpTransportTest, TheClientDecidesWhetherTheConnectionStays) {
   EXPECT_THAT(text, testing::EndsWith("\r\n\r\n"));
 }
 
-// The bytes after a refusal are a body, whatever they look like.
+// The bytes after a refused header are its body, and must not be read as a request, even if they look like one.
 TEST_F(HttpTransportTest, ARefusedBodyIsNeverTakenForARequest) {
   Serve();
   std::string smuggled;
@@ -81,7 +81,7 @@ TEST_F(HttpTransportTest, ARefusedBodyIsNeverTakenForARequest) {
   EXPECT_THAT(Exchange(absl::StrCat("GET /with-a-body HTTP/1.1\r\nHost: x\r\nContent-Length: ", smuggled.size(),
                                     "\r\n\r\n", smuggled)),
               StartsWith("HTTP/1.1 200 "));
-  // This body comes in chunks, and is found too large only on the way.
+  // This body comes in chunks, so the server finds out that it is too large only while it reads it.
   std::string chunks = "POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 20; ++i) absl::StrAppend(&chunks, "2710\r\n", smuggled.substr(0, 10'000), "\r\n");
   EXPECT_THAT(Exchange(chunks + "0\r\n\r\n"), StartsWith("HTTP/1.1 413 "));
@@ -92,7 +92,8 @@ TEST_F(HttpTransportTest, AClientThatIsStillSendingReadsWhyItWasRefused) {
   Serve({.linger_timeout = absl::FromChrono(test::kTestLimit)});
   RawConnection connection(port_);
   connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
-  // This body is more than the sockets' buffers hold. The server takes it in for a while, and never answers it.
+  // The body is larger than the buffers of the sockets. The server reads some of it, so that the client can send on
+  // and then read the refusal.
   std::string piece;
   while (piece.size() < 100'000) piece += Get("/smuggled");
   for (size_t sent = 0; sent < 20'000'000; sent += piece.size()) ASSERT_TRUE(connection.Send(piece));
@@ -112,7 +113,7 @@ TEST_F(HttpTransportTest, ARefusalWithoutABodyKeepsTheConnection) {
   EXPECT_THAT(connection.ReadAnswers(2), HasSubstr("\r\n\r\n/a"));
 }
 
-// Where two readers could see two different ends of a request, neither is right.
+// If two programs could see the end of a request in different places, the request must be refused.
 TEST_F(HttpTransportTest, AmbiguousFramingIsRefused) {
   Serve();
   const std::string tail = "\r\n0\r\n\r\n" + Get("/smuggled");
@@ -161,7 +162,7 @@ TEST_F(HttpTransportTest, AClientThatHangsUpCancelsItsRequest) {
     EXPECT_TRUE(test::Eventually([&] { return cancelled->load(); }));
     application_.AnswerHeld();
   }
-  // A client that sends its next request early has not hung up.
+  // If a client sends its next request early, its current request must not be cancelled.
   RawConnection connection(port_);
   connection.Send(Post("/held", "body") + Get("/next"));
   ASSERT_TRUE(application_.WaitForHeld(1));
@@ -197,7 +198,7 @@ TEST_F(HttpTransportTest, StopAnswersWhatHasArrivedAndClosesTheRest) {
 TEST_F(HttpTransportTest, StopCutsOffAClientThatDoesNotReadItsAnswer) {
   Serve();
   RawConnection deaf(port_);
-  // The answer is more than the sockets' buffers hold, so that not all of it is sent.
+  // The answer is larger than the buffers of the sockets, so the server cannot send all of it.
   deaf.SetReceiveBuffer(4096);
   application_.set_answer_bytes(64 << 20);
   deaf.Send(Post("/held", "body"));
@@ -209,10 +210,10 @@ TEST_F(HttpTransportTest, StopCutsOffAClientThatDoesNotReadItsAnswer) {
   const Clock::time_point begin = Clock::now();
   std::thread stop([this] { transport_->Stop(absl::Milliseconds(300)); });
   std::this_thread::sleep_for(600ms);
-  // A request that is answered after the grace has a second more.
+  // A request that is answered after the grace period gets one second more.
   application_.AnswerHeld();
   stop.join();
-  EXPECT_GE(Clock::now() - begin, 300ms);  // and it returns, although the write timeout is an hour
+  EXPECT_GE(Clock::now() - begin, 300ms);  // Stop() returns, although the write timeout is an hour
 }
 
 TEST_F(HttpTransportTest, ManyClientsAtOnceAreServed) {

@@ -1,4 +1,5 @@
-// Tests the framing of requests, without sockets. The same bytes must give the same requests, however they are cut.
+// Tests the framing of requests, without sockets. The same bytes must give the same requests, however they are
+// divided.
 #include "server/http/transport/request_reader.h"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// Gives the bytes to a reader in parts of these sizes (the last size repeats). Returns one line per request, and a last
-// line if the reader refuses a request.
+// Gives the bytes to a reader in pieces of these sizes. The last size repeats. Returns one line for each request, and
+// one more line if the reader refuses a request.
 std::vector<std::string> ReadAll(std::string_view bytes, const std::vector<size_t>& pieces, uint64_t max_body = 1000) {
   RequestReader reader("x-client");
   reader.Begin();
@@ -93,7 +94,7 @@ TEST(RequestReaderTest, ATargetIsAPathOrAnAddressWithOne) {
   }
 }
 
-// An HTTP/1.0 client does not know of 100, and would take it for the answer (RFC 9110, 10.1.1).
+// An HTTP/1.0 client does not know the status 100 and would take it for the answer (RFC 9110, 10.1.1).
 TEST(RequestReaderTest, OnlyHttp11IsToldToContinue) {
   const std::string rest = "Host: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nb";
   EXPECT_THAT(ReadAll("POST /a HTTP/1.1\r\n" + rest), ElementsAre("POST /a b continue"));
@@ -115,7 +116,7 @@ TEST(RequestReaderTest, AllLinesOfAFieldCount) {
               ElementsAre("400 Authorization: appears twice"));
 }
 
-// Returns "traceparent|tracestate" of a request with these header lines.
+// Returns "traceparent|tracestate" as read from a request with these header lines.
 std::string TraceOf(const std::string& headers, bool reads_trace_headers) {
   RequestReader reader("", reads_trace_headers);
   reader.Begin();

@@ -1,4 +1,4 @@
-// Tests bodies of /v1/rerank that are made to cost much: time, memory, or a thread that does not come back.
+// Tests bodies of /v1/rerank that are built to take much time or memory, or to keep a thread from returning.
 #include <time.h>
 
 #include <algorithm>
@@ -55,8 +55,8 @@ struct Shape {
   const char* name;
   std::string (*make)(size_t bytes);
 };
-// Some of these shapes make a reader that keeps the document as a tree look at a container's elements again and again;
-// the others make long tokens of every kind.
+// Some shapes would make a parser that builds a tree look at the elements of a container again and again. The others
+// have long tokens of each kind.
 constexpr Shape kShapes[] = {
     {"members of {}", [](size_t n) { return Members(n); }},
     {"a list of {}", [](size_t n) { return List("{}", n); }},
@@ -93,8 +93,8 @@ constexpr Shape kShapes[] = {
     {"deep documents", [](size_t n) { return "{\"documents\":" + std::string(n, '['); }},
 };
 
-// Returns the CPU seconds that this thread takes to refuse the text: the least of three attempts, so that other work on
-// the machine does not matter.
+// Returns the CPU seconds that this thread takes to refuse the body. Takes the shortest of three attempts, so that
+// other load on the machine does not matter.
 double SecondsToRefuse(const std::string& body) {
   const auto seconds = [] {
     timespec now = {};
@@ -112,8 +112,8 @@ double SecondsToRefuse(const std::string& body) {
   return least;
 }
 
-// A text eight times as long may take about eight times as long, but not 64 times. nlohmann's parser with a callback
-// takes 28 s to build a tree of one megabyte of the first shape, optimized.
+// A body eight times as long may take about eight times as long, but not 64 times. For comparison: nlohmann's parser
+// with a callback, optimised, takes 28 s for a tree of one megabyte of the first shape.
 TEST(RerankBodyCostTest, EveryShapeIsReadInLinearTime) {
   constexpr double kNoise = 0.002;  // in seconds
   constexpr size_t kLong = test::kSanitized ? kMega / 4 : 2 * kMega;
@@ -182,7 +182,8 @@ TEST(RerankBodyCostTest, ContainersInTheWrongPlaceAreShown) {
   EXPECT_THAT(RefusalOf(R"({"model": ["a")" + std::string(300, ' ') + "]}"), HasSubstr(", not a text"));
 }
 
-// At its deadline, or when the server closes, a handler must come back: within a token as well as between tokens.
+// At its deadline, or when the server closes, a handler must stop reading: between tokens, and also within a long
+// token.
 TEST(RerankBodyCostTest, ReadingEndsWhenItIsToldTo) {
   for (const Shape& shape : kShapes) {
     if (std::string_view(shape.name).substr(0, 4) == "deep") continue;
@@ -190,14 +191,14 @@ TEST(RerankBodyCostTest, ReadingEndsWhenItIsToldTo) {
     const auto request = ParseCostly(shape.make(kMega / 5), {}, [&calls] {
       return ++calls < 2 ? absl::OkStatus() : absl::DeadlineExceededError("late");
     });
-    // Some bodies are refused before the second call of the predicate.
+    // Some bodies are refused before the predicate is called a second time.
     if (calls == 2) {
       EXPECT_EQ(request.status(), absl::DeadlineExceededError("late")) << shape.name;
     }
     EXPECT_LE(calls, 2) << shape.name;
   }
   const std::string text = WithQuery("{\"data\":\"" + std::string(3 * kMega, 'A') + "\"}");
-  for (const int last : {1, 2, 40, 48}) {  // 46 calls for the text, 3 for the base64 in it
+  for (const int last : {1, 2, 40, 48}) {  // 46 calls while the text is read, 3 while its base64 is decoded
     int calls = 0;
     const auto request = ParseCostly(
         text, {}, [&calls, last] { return ++calls < last ? absl::OkStatus() : absl::UnavailableError("closing"); });

@@ -1,4 +1,4 @@
-// Tests the members of a rerank request over HTTP.
+// Tests how each member of a rerank request over HTTP is read, and which values are refused.
 #include "server/http/rerank/rerank_body.h"
 
 #include <cstdint>
@@ -226,7 +226,7 @@ TEST_F(RerankBodyTest, APageIsAnOffsetAndALeastScore) {
             "score_threshold: is 1e+39; its magnitude must be at most 3.40282e+38");
   EXPECT_EQ(ErrorOf(R"({"query": "q", "documents": "*", "min_score": 1, "score_threshold": 1})"),
             "score_threshold: appears twice");
-  // All documents after the offset, but for the limit of offset + top_n.
+  // Without top_n, all documents after the offset are returned. But offset + top_n stays within its limit.
   const json many(std::vector<int>(5000, 1));
   json body = json::parse(With("documents", many));
   body["offset"] = 400;
@@ -243,7 +243,7 @@ TEST_F(RerankBodyTest, ResultsMayComeInGroups) {
   EXPECT_EQ(ErrorOf(With("group_by", 3)), "group_by: is 3, not the name of a field");
   EXPECT_EQ(ErrorOf(With("group_size", "3")),
             "group_size: is \"3\", and whole numbers from 0 to 1000 (limits.max_top_k) are accepted");
-  // As many groups as there are documents, but for the limit of all groups' documents.
+  // Without top_n, there may be as many groups as documents. But the documents of all groups stay within their limit.
   json body = json::parse(With("documents", json(std::vector<int>(5000, 1))));
   body["group_by"] = "book";
   body["group_size"] = 4;

@@ -1,4 +1,4 @@
-// Tests rerank requests with texts, and those of clients of other services.
+// Tests rerank requests with texts, and requests that are written for other rerank services.
 #include "server/http/rerank/rerank_body.h"
 
 #include <string>
@@ -79,7 +79,8 @@ TEST_F(RerankBodyTest, MembersOfOtherServicesAreAccepted) {
   const auto accepted = [](const char* path, const std::string& members) {
     return ParseFor(path, R"({"query": "q", )" + members + "}");
   };
-  // Cohere v2 as LangChain sends it, Haystack's Jina, Voyage, TEI as rerankers and Haystack send it, vLLM.
+  // The members that these send: Cohere v2 (LangChain), Jina (Haystack), Voyage, TEI (rerankers and Haystack), and
+  // vLLM.
   EXPECT_TRUE(
       accepted("/v2/rerank", R"("documents": ["a"], "model": "m", "top_n": 3, "max_tokens_per_doc": null)").ok());
   EXPECT_TRUE(accepted("/v1/rerank", R"("documents": ["a"], "rank_fields": ["text"], "max_chunks_per_doc": 3)").ok());
@@ -105,7 +106,7 @@ TEST_F(RerankBodyTest, ClientsOfOtherServicesAreRead) {
     EXPECT_TRUE(parsed.ok()) << members << parsed.status();
     return *std::move(parsed);
   };
-  // As sent by LlamaIndex (SiliconFlow), Xinference's client, LiteLLM and RAGFlow.
+  // The members that these send: LlamaIndex (SiliconFlow), Xinference's client, LiteLLM and RAGFlow.
   parse("/text/v1/rerank", R"("documents": ["a"], "max_chunks_per_doc": 1024, "overlap_tokens": 80)");
   parse("/text/v1/rerank", R"("documents": ["a"], "return_len": null, "kwargs": "{}")");
   parse("/text/rerank",

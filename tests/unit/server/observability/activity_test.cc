@@ -1,4 +1,4 @@
-// Tests the samples of the last ten minutes, and the totals of the metrics that they are made of.
+// Tests the samples of the last ten minutes of activity, which are computed from the totals of the metrics.
 #include "server/observability/activity.h"
 
 #include <gtest/gtest.h>

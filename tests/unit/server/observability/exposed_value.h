@@ -9,7 +9,7 @@
 
 namespace maxsim {
 
-// Returns the value of a series as the exposition shows it, or "" if the series does not exist.
+// Returns a series's value as it stands in the text of the metrics, or "" if the series does not exist.
 inline std::string ValueOf(const Metrics& metrics, const std::string& series) {
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(metrics.Expose(), '\n'))) {
     if (line.rfind(series + " ", 0) == 0) return line.substr(series.size() + 1);

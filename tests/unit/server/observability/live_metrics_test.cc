@@ -1,4 +1,4 @@
-// Tests the series of live collections, as the exposition shows them.
+// Tests the series of live collections in the text of the metrics.
 #include "server/observability/live_metrics.h"
 
 #include <string>

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// Opens a pipe of the smallest size, which is read only when a test says so.
+// A pipe of the smallest possible size, which fills up because it is read only when a test says so.
 class Pipe {
  public:
   Pipe() {
@@ -44,7 +44,7 @@ class Pipe {
   void CloseReader() {
     if (fds_[0] >= 0) close(std::exchange(fds_[0], -1));
   }
-  // Reads until `end` arrives, or nothing arrives for kTestLimit.
+  // Reads until `end` has arrived. Gives up after kTestLimit without new bytes.
   std::string Read(const std::string& end) {
     std::string text;
     Clock::time_point last = Clock::now();

@@ -22,7 +22,7 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// Sends the default logger into a string while the object lives.
+// While this object lives, the default logger writes to a string.
 class Captured {
  public:
   explicit Captured(std::unique_ptr<spdlog::formatter> formatter) : before_(spdlog::default_logger()) {

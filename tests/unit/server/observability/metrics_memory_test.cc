@@ -1,4 +1,4 @@
-// Tests that a metric whose series could not be made for want of memory is made at its next use.
+// If a metric's series cannot be made because memory runs out, its next use must make it.
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,7 +14,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Runs `use` on fresh metrics with memory for 0, 1, 2, ... allocations. A second `use` must then show `shown`.
+// Calls `use` on new metrics with memory for 0, 1, 2, ... allocations, and then once more with enough memory. After
+// that, the metrics must show `shown`.
 void ExpectMadeLater(const std::function<void(Metrics&)>& use, const std::string& shown) {
   for (int64_t count = 0;; ++count) {
     Metrics metrics;

@@ -91,7 +91,8 @@ TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
   EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
 }
 
-// Checks what a token of each file, and a call without a token, may do, depending on which files there are.
+// Some of three token files exist: for searching, writing and administration. Checks what each token, and a call
+// without a token, may do then.
 class TokenScopesTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -100,8 +101,8 @@ class TokenScopesTest : public testing::Test {
     test::WriteFile(folder_ / "admin", "operator\n");
   }
 
-  // Returns for each scope the code that a call with the token gets: "SWA" where all are allowed, "S--" where only
-  // searching is, "?" where the token is not known.
+  // Returns one letter per scope: S, W or A if a call with the token may search, write or administer, "-" if it may
+  // not, and "?" if the token is not known.
   static std::string MayDo(const Authenticator& authenticator, const std::string& token) {
     std::string allowed;
     const std::string header = token.empty() ? "" : "Bearer " + token;
@@ -170,7 +171,7 @@ TEST_F(TokenScopesTest, WithAFileForWritingAloneItsTokensAdministerAndEveryoneSe
   EXPECT_EQ(MayDo(search_and_write, "writer"), "SWA");
 }
 
-// Starts with two files: one has the token "searcher", the other one "operator".
+// Starts with two token files. One contains the token "searcher", the other "operator".
 class TokenFilesTest : public testing::Test {
  protected:
   void SetUp() override {

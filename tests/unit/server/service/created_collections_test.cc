@@ -1,4 +1,4 @@
-// Tests that collections that clients created are served again after a restart.
+// Tests that collections which clients have created are served again after a restart.
 #include "server/service/created_collections.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// One run of a server whose clients may create collections under `root`.
+// A server from start to end, whose clients may create collections in the folder `root`.
 struct ServerRun {
   explicit ServerRun(const std::string& root) : store(&devices, {}), admin(&store, &devices, &metrics, {root}) {
     store.SetOpenLive([](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> {

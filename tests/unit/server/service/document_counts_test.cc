@@ -1,5 +1,5 @@
-// Tests what calls that count documents refuse, and how many of them run at a time. filtered_rerank_test.cc and
-// filtered_live_test.cc compare counts with those of each document.
+// Tests which calls that count documents are refused, and how many such calls may run at a time.
+// filtered_rerank_test.cc and filtered_live_test.cc test the counts themselves.
 #include "server/service/documents/document_counts.h"
 
 #include <memory>
@@ -60,7 +60,7 @@ class DocumentCountsTest : public testing::Test {
     return answer.value_or(absl::InternalError("no answer"));
   }
 
-  // Expects an INVALID_ARGUMENT for the facets, about a field of the request.
+  // Expects that Facets returns INVALID_ARGUMENT, with an error about this field of the request.
   void ExpectRefused(const std::string& field, const std::string& message) {
     const absl::Status status = Facets().status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

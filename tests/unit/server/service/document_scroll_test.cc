@@ -1,5 +1,5 @@
-// Tests what Documents.Scroll returns and refuses. scroll_live_test.cc and filtered_rerank_test.cc compare its pages
-// with the documents that match.
+// Tests what Documents.Scroll returns and refuses. scroll_live_test.cc and filtered_rerank_test.cc test that its pages
+// have exactly the matching documents.
 #include "server/service/documents/document_scroll.h"
 
 #include <atomic>
@@ -52,7 +52,7 @@ class DocumentScrollTest : public testing::Test {
   }
   absl::StatusOr<v1::ScrollResponse> Scroll() { return ScrollOf(service_); }
 
-  // Expects an INVALID_ARGUMENT about a field of the request.
+  // Expects that Scroll returns INVALID_ARGUMENT, with an error about this field of the request.
   void ExpectRefused(const std::string& field, const std::string& message) {
     const absl::Status status = Scroll().status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -87,7 +87,7 @@ TEST_F(DocumentScrollTest, StringsComeInTheOrderOfTheirBytes) {
   EXPECT_EQ(page->documents(0).payload(), "");
   EXPECT_FALSE(page->documents(0).has_tokens());
   EXPECT_GE(page->documents(0).num_tokens(), 1u);
-  // The id after which the next page begins need not belong to a document.
+  // A page may begin after an id that no document has.
   request_.set_after_string_id(prefix + "110");
   request_.set_limit(8);
   page = Scroll();

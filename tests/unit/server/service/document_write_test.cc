@@ -1,4 +1,4 @@
-// Tests every way in which a document that is to be written can be wrong, and what a right one becomes.
+// Tests all ways in which a document to be written can be wrong, and what is stored for a right one.
 #include "server/service/documents/document_write.h"
 
 #include <cmath>
@@ -66,7 +66,8 @@ class DocumentWriteTest : public testing::Test {
     return ToWrite(document, rules, Path, loss_);
   }
 
-  // Applies `change` to a valid document and returns the error's text; fails the test unless it is INVALID_ARGUMENT.
+  // Applies `change` to a valid document. Returns the error's text. Fails the test unless the error is
+  // INVALID_ARGUMENT.
   static std::string Refused(const std::function<void(v1::Document*)>& change, const RequestLimits& limits = {}) {
     v1::Document document = Valid();
     change(&document);
@@ -115,8 +116,8 @@ TEST_F(DocumentWriteTest, IntegerIdsAreThoseOfACollectionThatHasThem) {
             "documents[3].string_id: the ids of collection corpus are of type int64");
 }
 
-// The rows that a write stores are, bit for bit, those that a request scores if it has the same document inline, for
-// every type that is sent and every type that is stored.
+// A write must store the same bits that a request scores if it carries the same document inline. Tests every type that
+// a client may send with every type of storage.
 TEST_F(DocumentWriteTest, RowsAreThoseOfInlineDocuments) {
   for (const auto& collection : {world_->f16, world_->f32, world_->bf16, world_->i8}) {
     for (const ScalarType sent : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {

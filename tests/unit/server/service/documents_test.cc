@@ -1,4 +1,4 @@
-// Tests DocumentService with a fake live collection, for which each test gives the answers.
+// Tests DocumentService. A fake live collection gives the answers that each test chooses.
 #include "server/service/documents.h"
 
 #include <atomic>
@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 constexpr int32_t kDocumentDim = 16;
 
-// Makes of a text one row of ones for each of its bytes, at once; refuses "refuse".
+// Encodes each byte of a text as one row of ones, on the calling thread. Refuses the text "refuse".
 class TestEncoder final : public encoder::Encoder {
  public:
   encoder::EncoderIdentity identity() const override { return {.model = "test", .dim = kDocumentDim}; }
@@ -244,7 +244,7 @@ TEST_F(DocumentServiceTest, DeletesAreWrittenWithTheirVersion) {
 }
 
 TEST_F(DocumentServiceTest, ADocumentHasNoVersionOfAWriteThatNobodySeesYet) {
-  live_->versions["doc-3"] = 11;  // as the log has it, with a write that is not served yet
+  live_->versions["doc-3"] = 11;  // version of a write that is in the log but not yet served
   v1::GetRequest request;
   request.set_collection("live");
   request.mutable_string_ids()->add_ids("doc-3");

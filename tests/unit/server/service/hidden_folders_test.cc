@@ -23,11 +23,11 @@ TEST(HiddenFoldersTest, PathsAreCutToTheirLastComponent) {
   EXPECT_EQ(WithoutFolders("\"/srv/secret\" (/mnt/other/a, /b/c/) key=/d/e; /f"), "\"secret\" (a, c) key=e; f");
 }
 
-// A folder's name as an operator may choose it.
+// Names that an operator may choose for a folder, with characters that make the end of a path hard to find.
 constexpr const char* kOddFolders[] = {"my docs",   "a b c", " lead", "it's",  "a\"b",   "one, two", "a; b", "a: b",
                                        "(old) new", "x = y", "a=b",   "[1] 2", "trail:", "end)",     "v1"};
 
-// The messages that speak of a file or a folder: the codes of base/file.h, of formats, and of RocksDB. ~ is the path.
+// Error messages with a path, as base/file.h, the parsers of formats, and RocksDB write them. ~ stands for the path.
 constexpr const char* kMessages[] = {
     "cannot open ~: No such file or directory",
     "cannot write ~: No space left on device",

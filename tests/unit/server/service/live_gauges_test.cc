@@ -1,4 +1,4 @@
-// Tests that the gauges of a live collection are those of its state, and go with it.
+// Tests that the gauges of a live collection show its state, and disappear when it is unloaded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Serves a generation without any change, and says of itself what a test tells it.
+// Serves a generation without changes. Its state is what the test says.
 class StatedLive final : public store::LiveDocuments {
  public:
   explicit StatedLive(const store::LiveState* state) : state_(state) {}

@@ -1,4 +1,4 @@
-// Tests that LiveRoom::Take takes no place for a live collection if an allocation in it fails.
+// Tests that LiveRoom::Take, if one of its allocations fails, does not count the live collection as open.
 #include <memory>
 
 #include <gtest/gtest.h>

@@ -14,11 +14,12 @@ TEST(OrdinalSetTest, KnowsWhatIsNewInEachListWhateverCameBefore) {
   SCOPED_TRACE(test::SeedTrace(test::TestSeed()));
   std::mt19937_64 random(test::TestSeed());
   OrdinalSet set;
-  // Long and short lists follow each other, so that tables grow, are used in part, and are let go of.
+  // Long and short lists alternate, so that tables grow, are used in part, and are freed again.
   for (const size_t length : {1u, 100u, 3u, 5000u, 7u, 200'000u, 8u, 9u, 1000u, 900u, 800u, 300'000u, 16u, 17u}) {
     std::unordered_set<uint64_t> expected;
-    // There are few values, so that many repeat: at the bottom of the range (of a collection without others or of a
-    // larger one, which makes the set a bitmap or a table), or at its top.
+    // Takes ordinals from a small range, so that many repeat. The range is at the bottom or at the top of all
+    // ordinals. At the bottom the collection has few or many other documents, so that the set uses a bitmap or a
+    // table.
     const uint64_t base = random() % 2 == 0 ? 0 : (uint64_t{1} << 40) - 2 * length;
     set.Begin(length, base + 2 * length * (base == 0 && random() % 2 == 0 ? 1 + random() % 2000 : 1));
     for (size_t n = 0; n < length; ++n) {
@@ -30,7 +31,7 @@ TEST(OrdinalSetTest, KnowsWhatIsNewInEachListWhateverCameBefore) {
 
 TEST(OrdinalSetTest, ManyListsDoNotMeetOneAnother) {
   OrdinalSet set;
-  // These are more lists than an entry can tell apart.
+  // More lists than the list number in an entry can tell apart.
   for (int list = 0; list < (1 << 24) + 100; ++list) {
     set.Begin(1, 100'000);
     ASSERT_TRUE(set.Insert(5));

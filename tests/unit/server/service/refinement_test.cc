@@ -1,5 +1,5 @@
-// Tests the refinement options of requests: the valid options, the scans made from them, and the refinement in an
-// answer.
+// Tests the refinement options of requests: which are valid, which scans they lead to, and what an answer says about
+// the refinement.
 #include "server/service/request/refinement.h"
 
 #include <limits>
@@ -105,7 +105,7 @@ TEST(RefinementTest, AnswersSayWhatIsKnown) {
   EXPECT_EQ(ToWire(result, 1).margin(), 0);
 }
 
-// Two scores may become one when they are divided: a proof stays one.
+// Dividing two different scores by the number of query tokens may make them equal. The proof must stay a proof.
 TEST(RefinementTest, ADivisionDoesNotTakeAwayAMargin) {
   engine::JobQueryResult result;
   result.hits = {{std::nextafter(1e-38F, 1.0F), 0, 0}};

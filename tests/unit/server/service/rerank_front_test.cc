@@ -1,4 +1,4 @@
-// Tests that RerankFront answers a call whose scorer runs out of memory on the encoder's thread.
+// Tests that RerankFront answers a call even if its scorer runs out of memory on the encoder's thread.
 #include "server/service/rerank_front.h"
 
 #include <memory>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr int32_t kFrontDim = 8;
 
-// Makes one row of each text, on the calling thread.
+// Encodes each text as one row, on the calling thread.
 class OneRowEncoder final : public encoder::Encoder {
  public:
   encoder::EncoderIdentity identity() const override { return {.model = "test", .dim = kFrontDim}; }
@@ -72,7 +72,7 @@ class RerankFrontMemoryTest : public testing::Test {
 
 TEST_F(RerankFrontMemoryTest, ACallWithoutMemoryOnTheEncodersThreadIsAnsweredAndCounted) {
   std::vector<absl::Status> answers;
-  // The thread of an encoder has no handler for an exception.
+  // An encoder's thread does not catch exceptions, so none may reach it.
   EXPECT_NO_THROW(front_.Rerank(Request(), {.method = "Rerank"}, [&](const absl::StatusOr<v1::RerankResponse>& answer) {
     answers.push_back(answer.status());
   }));

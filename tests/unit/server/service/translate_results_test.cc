@@ -1,4 +1,4 @@
-// Tests the message made from a result: its ids, positions, payloads and missing ids, and the limit of an answer's
+// Tests the messages made from results: ids, positions, payloads and missing ids. Also tests the limit on an answer's
 // size.
 #include "server/service/request/translate.h"
 
@@ -70,7 +70,8 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   engine::JobResult result;
   result.queries.resize(1);
   result.queries[0].hits = {{.score = 2, .position = 0, .ordinal = 3}, {.score = 1, .position = 1, .ordinal = 7}};
-  // The answer has two scores and positions of 14 bytes, ids of 5 and payloads of 7, and 6 for each string.
+  // For each of two results: 14 bytes of score and position, an id of 5 bytes, a payload of 7, and 6 more bytes per
+  // string.
   const uint64_t bytes = 2 * (14 + (5 + 6) + (7 + 6));
   const auto check = [&](uint64_t limit) {
     return CheckAnswerSize(Accept(request).answer, result, {.max_answer_bytes = limit});
@@ -86,13 +87,13 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   EXPECT_EQ(check(without - 1).message(),
             "top_k: the results of all queries take 50 bytes, and an answer has at most 49 (limits.max_answer_bytes); "
             "lower it, or send fewer queries");
-  // A message is never larger than what was counted.
+  // The actual message must not be larger than the counted size.
   request.set_return_payloads(true);
   const Translated accepted = Accept(request);
   EXPECT_LE(BuildResponse(accepted.answer, result).results(0).ByteSizeLong(), bytes);
 }
 
-// Queries that share their candidates each list which of them are unknown.
+// Queries with the same candidates each list the unknown ids, so these count once per query.
 TEST_F(TranslateTest, UnknownIdsAreCountedForEveryQuery) {
   for (const collection::IdType type : {collection::IdType::kString, collection::IdType::kInt64}) {
     Build(type);

@@ -125,7 +125,7 @@ TEST_F(TranslateTest, QueriesForI8AreF32) {
   }
 }
 
-// Inline documents get the elements and scales that they would be stored with in the collection.
+// Inline documents must get the same elements and scales that the collection would store for them.
 TEST_F(TranslateTest, InlineDocumentsForI8AreQuantised) {
   Build(collection::IdType::kString, false, ScalarType::kI8);
   v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF32, kDim, 4), {}, 3);
@@ -193,7 +193,7 @@ TEST_F(TranslateTest, DefaultsAreFilledIn) {
   EXPECT_EQ(Accept(request).job->priority, engine::Priority::kLow);
 }
 
-// Lists are resolved with the request's own snapshot, so scans in the same request must use that snapshot too.
+// Lists are resolved with the snapshot of the request. So scans of the same request must use this snapshot, too.
 TEST_F(TranslateTest, AJobOfScansAndListsIsPinned) {
   Build(collection::IdType::kString);
   v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 4), {"doc-1"}, 3);

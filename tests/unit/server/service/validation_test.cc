@@ -1,4 +1,4 @@
-// Tests every way in which a request can be wrong, and the field, value and limit that the error names.
+// Tests all ways in which a request can be wrong. The error must name the field, the value and the limit.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -48,7 +48,8 @@ class ValidationTest : public testing::Test {
     return Translate(request, world_->strings, limits);
   }
 
-  // Applies `change` to a valid request and returns the error's text; fails the test unless it is INVALID_ARGUMENT.
+  // Applies `change` to a valid request. Returns the error's text. Fails the test unless the error is
+  // INVALID_ARGUMENT.
   static std::string Refused(const std::function<void(v1::RerankRequest*)>& change, const RequestLimits& limits = {}) {
     v1::RerankRequest request = Valid();
     change(&request);
@@ -152,7 +153,7 @@ TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->pop_back(); }),
               HasSubstr("queries[1].tokens.data: has 319 bytes, and num_tokens x dim elements are 320 bytes"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->push_back('x'); }), HasSubstr("has 321 bytes"));
-  // 2^32 - 1 tokens of 16 columns would be 2^38 bytes, and the limit refuses them before any arithmetic can wrap.
+  // 2^32 - 1 tokens of 16 columns would be 2^38 bytes. The limit must refuse them before a computation can overflow.
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_num_tokens(UINT32_MAX); }), HasSubstr("is 4294967295"));
 }
 
@@ -164,7 +165,7 @@ TEST_F(ValidationTest, UnusableValuesNameTheirPlace) {
   EXPECT_THAT(Refused(with(79, std::numeric_limits<float>::infinity())), HasSubstr("holds inf at row 4, column 15"));
   EXPECT_THAT(Refused(with(18, -2e12F)),
               HasSubstr("at row 1, column 2; values must be finite and their magnitude at most 1e+12"));
-  // This value is finite as it is sent, and infinite in the collection's storage type.
+  // This value is finite in the type that is sent, but becomes infinite in the collection's storage type.
   EXPECT_THAT(Refused(with(18, 65520.0F)), AllOf(HasSubstr("holds 65520 at row 1, column 2"), HasSubstr("overflows"),
                                                  HasSubstr("f16"), HasSubstr("65504")));
   v1::RerankRequest largest = Valid();
@@ -223,7 +224,7 @@ TEST_F(ValidationTest, InlineDocumentsAreCheckedLikeQueries) {
   };
   EXPECT_THAT(Refused(with_documents([](auto* d) { d->clear_documents(); })),
               HasSubstr("candidates.inline_documents.documents: has 0 documents"));
-  // 2 tokens of 16 columns are 64 bytes in the F16 collection, in whatever type they are sent.
+  // In the F16 collection, 2 tokens of 16 columns take 64 bytes, whatever type is sent.
   EXPECT_THAT(
       Refused(with_documents([](auto*) {}), {.max_staged_bytes = 63}),
       AllOf(HasSubstr("candidates.inline_documents.documents["), HasSubstr("].num_tokens: is "),

@@ -56,7 +56,7 @@ TEST(WorkerTest, StopLetsTheRunningTaskFinishAndTellsTheOthers) {
   EXPECT_EQ(ran, 1);
 }
 
-// Makes a task that waits until it is released.
+// Makes a task that blocks until the test releases it.
 class Blocked {
  public:
   Worker::Task Task() {

@@ -1,5 +1,5 @@
-// Tests shard files that are changed while their collection is served, as `cp`, `rsync --inplace` and a full disk do
-// it.
+// Tests shard files that change while their collection is served: overwritten by `cp` or `rsync --inplace`, or cut off
+// by a full disk.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,13 +25,13 @@ class ChangedFilesTest : public testing::Test {
   ChangedFilesTest() : documents_(test::SmallDocuments(3, 2000)) {
     manifest_ = test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = 200'000, .payloads = true});
     EXPECT_GE(manifest_.shards.size(), 2u);
-    // Waits so that a later change gets another time: times of files have a granularity of some milliseconds.
+    // Waits so that a later change gets a different time: file systems record times in steps of some milliseconds.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 
   std::string Path(size_t shard) const { return folder_ / manifest_.shards[shard].file; }
 
-  // Writes other bytes into the file, which stays the same inode.
+  // Overwrites the file's contents. The file keeps its inode.
   static void WriteInPlace(const std::string& path, std::string_view bytes) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_TRUNC);
     ASSERT_GE(fd, 0);
@@ -54,7 +54,8 @@ class ChangedFilesTest : public testing::Test {
   collection::Manifest manifest_;
 };
 
-// Another corpus of the same shape is copied over the served one.
+// Another corpus of the same shape is copied over the files of the served one. A collection on a GPU must still have
+// its own ids, payloads and lengths.
 TEST_F(ChangedFilesTest, ACollectionOnAGpuDoesNotNeedItsFilesAnyMore) {
   test::FakeBackend gpu("cuda");
   CollectionStore store(&gpu, {});
@@ -68,7 +69,7 @@ TEST_F(ChangedFilesTest, ACollectionOnAGpuDoesNotNeedItsFilesAnyMore) {
   EXPECT_TRUE((*loaded)->Check().ok()) << (*loaded)->Check();
 }
 
-// Scores a whole collection on the CPU, part by part.
+// Scores the whole collection on the CPU, one part after the other.
 absl::Status Score(const Collection& collection, Executor& executor) {
   const test::RandomQuery query = test::MakeQuery(5, collection.storage(), collection.dim(), 8);
   const Query call = query.view(20);
@@ -100,8 +101,8 @@ TEST_F(ChangedFilesTest, ACollectionOnDiskFailsItsRequestsUntilItIsReloadedAndKe
     EXPECT_EQ(served->Check(), status);
     ExpectIdsPayloadsAndLengths(*served, documents_);
 
-    // A reload does not take the damaged file, and does take the repaired one although its generation is the served
-    // one.
+    // A reload must refuse the damaged file. It must load the repaired file, although the generation number is the one
+    // that is already served.
     EXPECT_EQ(store.Reload("a", nullptr).status().code(), absl::StatusCode::kDataLoss);
     WriteInPlace(Path(1), good);
     bool changed = false;
@@ -124,7 +125,7 @@ TEST_F(ChangedFilesTest, ACollectionInMemoryIsUntouched) {
   ExpectIdsPayloadsAndLengths(**loaded, documents_);
 }
 
-// A file changes while the backend copies it, so that what was checked is not what was copied.
+// The file changes while the backend copies it, so the copied bytes are not the checked ones. The load must fail.
 TEST_F(ChangedFilesTest, AChangeDuringTheUploadFailsTheLoad) {
   test::FakeBackend gpu("cuda");
   gpu.OnLoad([this] { WriteInPlace(Path(0), test::ReadFile(Path(1))); });

@@ -41,7 +41,7 @@ class ChangesTest : public testing::Test {
     live_ = std::make_unique<test::LiveCorpus>(backend_.get(), base_, documents_, options_, 40);
   }
 
-  // Checks everything that a snapshot says of its documents.
+  // Compares everything that a snapshot says about its documents with the expected documents.
   static void ExpectHolds(const Collection& collection, const test::ExpectedDocuments& expected) {
     const std::vector<std::string> ids = expected.ids();
     ASSERT_EQ(collection.num_documents(), ids.size());
@@ -75,7 +75,7 @@ class ChangesTest : public testing::Test {
     EXPECT_EQ(masked_tokens, num_tokens);
   }
 
-  // The ordinals that scans of all parts' codes may select, and their tokens.
+  // Returns the ordinals that scans of the codes of all parts may select. Adds their tokens to `num_tokens`.
   static std::vector<uint64_t> Unmasked(const Collection& collection, uint64_t* num_tokens) {
     std::vector<uint64_t> unmasked;
     for (size_t idx = 0; idx < collection.num_parts(); ++idx) {
@@ -92,7 +92,7 @@ class ChangesTest : public testing::Test {
     return unmasked;
   }
 
-  // The ordinals that scans of all parts give results for.
+  // Returns the ordinals for which scans of all parts give results.
   static std::vector<uint64_t> Scanned(const Collection& collection, size_t max_extra) {
     std::vector<uint64_t> scanned;
     for (size_t idx = 0; idx < collection.num_parts(); ++idx) {

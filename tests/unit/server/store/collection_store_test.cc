@@ -67,7 +67,7 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
   EXPECT_EQ(*store.Find("a"), *loaded);
 }
 
-// The documents are equally long everywhere, equally long within each shard, or neither.
+// Tests collections in which all documents have one length, those of each shard have one length, or neither.
 TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
   const std::vector<int64_t> all_alike(300, 5);
   std::vector<int64_t> last_longer = all_alike, halves = all_alike;
@@ -100,7 +100,8 @@ TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
   }
 }
 
-// Scales lie beside the tokens: in the file's bytes on the host, and among what is copied on disk.
+// The plan must count the scales of i8: on the host as part of the file, and on disk as part of the bytes that are
+// copied.
 TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
   const test::TemporaryFolder folder;
   const test::RandomDocuments values = test::SmallDocuments(7, 300, ScalarType::kF32, 16);
@@ -235,7 +236,7 @@ TEST_F(CollectionStoreTest, DamagedAndHostileFilesAreRefused) {
 
 TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
   std::string bytes = test::ReadFile(folder_ / manifest_.shards[0].file);
-  // The second row of the first shard is found by its bytes; its column 3 is changed.
+  // Finds the second row of the first shard by its bytes, and makes its column 3 infinite.
   const std::string row(static_cast<const char*>(documents_.tokens.row(1)), 32);
   const size_t at = bytes.find(row);
   ASSERT_NE(at, std::string::npos);
@@ -243,7 +244,7 @@ TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
   std::memcpy(bytes.data() + at + 6, &infinity, sizeof(infinity));
   test::ReplaceShard(folder_.path(), 0, bytes);
 
-  // Checksums say nothing about it, so switching them off must not let it in.
+  // The checksum is right for the changed bytes. So the value must be refused with and without checksum checks.
   for (const bool verify_checksums : {true, false}) {
     for (const Residency residency : {Residency::kHost, Residency::kDisk}) {
       CollectionStore store(&backend_, {.verify_checksums = verify_checksums});
@@ -260,7 +261,7 @@ TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
 TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   const uint64_t needed = FileBytes();
   CollectionStore store(&backend_, {.memory_budget_bytes = needed - 1});
-  // The missing shard would be noticed if one were opened.
+  // The first shard's file is missing, so opening it would give another error.
   const std::string shard = test::ReadFile(folder_ / manifest_.shards[0].file);
   std::remove((folder_ / manifest_.shards[0].file).c_str());
   const absl::Status status = store.Load("a", folder_.path(), Residency::kHost).status();
@@ -269,7 +270,7 @@ TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   EXPECT_EQ(backend_.num_loads(), 0);
   test::WriteFile(folder_ / manifest_.shards[0].file, shard);
 
-  // A shard on disk takes memory for all but the tokens, and auto chooses that tier by itself.
+  // On disk, a shard takes memory for everything except its tokens. auto must choose that tier for what does not fit.
   const uint64_t token_bytes = static_cast<uint64_t>(documents_.view().num_tokens()) * 16 * 2;
   const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -290,7 +291,7 @@ TEST_F(CollectionStoreTest, CollectionsShareTheBudgetAndGiveItBack) {
   ASSERT_TRUE(store.Load("a", folder_.path(), Residency::kHost).ok());
   ASSERT_TRUE(store.Load("b", folder_.path(), Residency::kHost).ok());
   EXPECT_EQ(CodeOf(store.Load("c", folder_.path(), Residency::kHost)), absl::StatusCode::kResourceExhausted);
-  // An unloaded collection holds its memory as long as a request uses it.
+  // An unloaded collection keeps its memory while a request uses it.
   std::shared_ptr<const Collection> in_use = *store.Find("a");
   ASSERT_TRUE(store.Unload("a").ok());
   EXPECT_EQ(CodeOf(store.Load("c", folder_.path(), Residency::kHost)), absl::StatusCode::kResourceExhausted);
@@ -315,8 +316,8 @@ TEST_F(CollectionStoreTest, TheCpuBackendHasNoGpuMemory) {
   EXPECT_EQ((*store.Load("b", folder_.path(), Residency::kAuto))->tiers(), "host");
 }
 
-// On the CPU backend the budget is the host's: shards are copied in their order as long as what the others have beside
-// their tokens fits as well.
+// On the CPU backend, the budget is host memory. Shards are copied there in order, as long as the memory also suffices
+// for what the remaining shards need besides their tokens.
 TEST_F(CollectionStoreTest, OnTheCpuBackendShardsGoToTheHostOneByOne) {
   const auto need = [&](size_t shard, Residency tier) {
     return ShardNeed(devices_, manifest_, manifest_.shards[shard], tier).device_bytes;

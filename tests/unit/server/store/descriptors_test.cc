@@ -1,4 +1,4 @@
-// Tests the file descriptors and mappings that collections take, and loads near the limits.
+// Tests how many file descriptors and mappings collections take, and loads that come near the limits.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 int64_t NumOpen() {
   DIR* const folder = opendir("/proc/self/fd");
-  int64_t count = -1;  // begins at -1 for the descriptor of the folder itself
+  int64_t count = -1;  // begins at -1, because the folder's own descriptor is listed, too
   while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
   closedir(folder);
   return count;
@@ -77,8 +77,8 @@ TEST_F(DescriptorsTest, AReloadForWhichThereAreTooFewIsRefusedAndTheOldGeneratio
   const auto num_shards = static_cast<int64_t>(Publish(1).shards.size());
   test::FakeBackend backend;
   CollectionStore store(&backend, {});
-  // The limit leaves room for one generation and half of another, beside the eighth that is kept free and the threads
-  // that read.
+  // The limit suffices for one generation and half of another, plus the eighth that is kept free and the descriptors
+  // of the threads that read.
   const DescriptorLimit limit((NumOpen() + num_shards * 3 / 2 + 4) * 8 / 7 + 1);
   ASSERT_TRUE(store.Load("a", folder_.path(), Residency::kDisk).ok());
   const int64_t open = NumOpen();
@@ -98,7 +98,7 @@ TEST_F(DescriptorsTest, AFileThatCannotBeOpenedForWantOfThemSaysHowManyThereAre)
   const int next = dup(STDIN_FILENO);
   ASSERT_GE(next, 0);
   close(next);
-  const DescriptorLimit limit(next);  // open() takes the lowest free number, and `next` is over the limit
+  const DescriptorLimit limit(next);  // open() takes the lowest free number, which is `next` and so beyond the limit
   const absl::Status status = InputFile::Open(folder_ / "file").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("the limit of this process is"), HasSubstr("ulimit -n")));
@@ -113,7 +113,7 @@ TEST_F(DescriptorsTest, TwoLoadsCannotBothTakeTheLast) {
   const auto second = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the second");
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("the second needs 60 file descriptors"));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("reserved by other loads 60"));
-  // Descriptors that are open are counted as such, and no longer as reserved.
+  // Descriptors that have been opened count as open and no longer as reserved. Otherwise they would count twice.
   (*first)->Commit({.descriptors = 60, .mappings = 0});
   const auto third = ledger.Reserve({.descriptors = 60, .mappings = 0}, "the third");
   ASSERT_TRUE(third.ok()) << third.status();

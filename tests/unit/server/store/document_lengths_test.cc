@@ -12,7 +12,7 @@
 namespace maxsim::store {
 namespace {
 
-// A part with documents of these lengths. `known` is the length of every document if they are all equal, else 0.
+// A part with documents of these lengths. `known` is the length that all documents have, or 0 if lengths differ.
 struct Part {
   explicit Part(const std::vector<int64_t>& lengths, int64_t known = 0) : document_tokens(known) {
     for (const int64_t length : lengths) offsets.push_back(offsets.back() + length);
@@ -70,7 +70,7 @@ TEST(DocumentLengthsTest, ACollectionWithoutPartsHasNone) {
   EXPECT_EQ(lengths.num_bytes(), 0u);
 }
 
-// Lengths are added over shards, by the ordinals of the collection and by those of a part.
+// Adds up lengths over several shards, both by the collection's ordinals and by those of each part.
 TEST(DocumentLengthsTest, ACollectionAddsUpItsOwn) {
   const test::TemporaryFolder folder;
   const test::RandomDocuments documents = test::SmallDocuments(1, 100);

@@ -1,4 +1,4 @@
-// Tests in which tiers the shards of a collection on a GPU are placed, and how much memory that takes.
+// Tests in which tiers the shards of a collection on a GPU are placed, and how much memory each tier takes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_F(GpuTiersTest, EveryTierCanBeAskedFor) {
     EXPECT_EQ(share.device_bytes, idx == 0 ? bytes : 0);
     EXPECT_EQ(share.host_bytes, idx == 1 ? bytes : 0);
     EXPECT_EQ(share.num_shards, manifest_.shards.size());
-    // The host keeps what the device does not need. A mapped file stays for kDisk alone.
+    // The host keeps everything except the tokens. Only kDisk keeps the file mapped.
     EXPECT_EQ((*loaded)->index_bytes(),
               IdIndex::NumBytes(300) + DocumentLengths::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
     EXPECT_EQ((*loaded)->generation().parts()[0].shard->documents().tokens != nullptr, idx == 2);
@@ -88,7 +88,7 @@ TEST_F(GpuTiersTest, PinnedHostMemoryHasABudgetOfItsOwn) {
   EXPECT_EQ(gpu_.num_loads(), 0);
   EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kGpu).ok()) << "the device's memory is another";
 
-  // Without a budget the capacity is what is free, less the reserve.
+  // Without a budget, the capacity is the free memory minus the reserve.
   std::atomic<uint64_t> free{bytes + 99};
   CollectionStore unbudgeted(&gpu_, {.host_reserve_bytes = 100, .free_host_bytes = [&] { return free.load(); }});
   EXPECT_EQ(unbudgeted.Load("a", folder_.path(), Residency::kHost).status().code(),

@@ -37,7 +37,7 @@ TEST(IdIndexTest, FindsEveryStringIdAcrossShards) {
   test::BuildCorpus(folder.path(), test::SmallDocuments(1, 500), options);
   const auto shards = OpenShards(folder.path());
   ASSERT_GE(shards.size(), 3u);
-  // "doc-9" and "doc-10" are in the first shard; in the last one all ids have three digits.
+  // The first shard has "doc-9" and "doc-10", of different sizes. In the last shard all ids have three digits.
   EXPECT_EQ(shards.front()->ids().size, 0);
   EXPECT_EQ(shards.back()->ids().size, 7);
   const absl::StatusOr<IdIndex> index = IdIndex::Build(shards);
@@ -58,7 +58,7 @@ TEST(IdIndexTest, DocumentsWithATombstoneAreNotFoundAndMayComeAgain) {
     test::BuildCorpus(folder.path(), test::SmallDocuments(1, 200), options);
     auto shards = OpenShards(folder.path());
     const auto first_size = static_cast<uint64_t>(shards[0]->documents().num_documents);
-    // The first shard stands there twice, the first time without two documents that the second has.
+    // One shard is used twice. Two of its documents have a tombstone in the first copy, the others in the second.
     shards.resize(1);
     shards.push_back(shards[0]);
     collection::Tombstones tombstones(2);
@@ -91,7 +91,7 @@ TEST(IdIndexTest, FindsEveryIntegerIdAcrossShards) {
   }
 }
 
-// Publishes documents of these ids, with one token each, in a few shards.
+// Publishes a collection of documents with these ids and one token each, in a few shards.
 void BuildInts(const std::string& folder, const std::vector<int64_t>& ids) {
   collection::Catalog catalog(collection::IdType::kInt64);
   for (const int64_t id : ids) {
@@ -153,7 +153,7 @@ TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
       expected[one.ids[n]] = n;
       ASSERT_EQ(index->int_id(n), one.ids[n]) << n;
     }
-    // The ids, their neighbours and both ends of the range are asked for.
+    // Asks for each id, for its neighbours, and for both ends of the range of ids.
     std::vector<int64_t> asked = {kMinId, kMinId + 1, -1, 0, 1, kMaxId - 1, kMaxId};
     for (const int64_t id : one.ids) {
       asked.push_back(id);
@@ -170,7 +170,7 @@ TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
   }
 }
 
-// Shards have ids of equal and of unequal sizes.
+// Some shards have ids of equal sizes, and others of different sizes.
 TEST(IdIndexTest, AListOfAnyLengthFindsWhatFindDoes) {
   const test::TemporaryFolder folder;
   const test::CorpusOptions options = {.max_shard_bytes = 20'000};
@@ -221,7 +221,7 @@ TEST(IdIndexTest, AnIndexOfNothingFindsNothing) {
   EXPECT_EQ(index->num_bytes(), 0u);
 }
 
-// A builder refuses duplicates in one build; shards from two builds meet only when they are loaded.
+// A builder refuses equal ids in one build. Shards of two builds come together only when they are loaded.
 TEST(IdIndexTest, AStringIdInTwoShardsIsDataLossNamingBothPlaces) {
   const test::TemporaryFolder first;
   const test::TemporaryFolder second;

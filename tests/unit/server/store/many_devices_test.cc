@@ -1,4 +1,5 @@
-// Tests collections on several devices: spreading, copying, and loading while a device is lost.
+// Tests collections on several devices: parts that are spread over them or copied to all, and loads during which a
+// device is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +67,7 @@ TEST_F(ManyDevicesTest, ShardsAreSpreadByBytes) {
   }
   ASSERT_THAT((*loaded)->tier_usage(), SizeIs(3));
   EXPECT_EQ((*loaded)->tiers(), "gpu");
-  // A second store places the collection in the same way as the first, and in the way that the plan says.
+  // A second store must place the collection as the first one does, and as the memory plan says.
   CollectionStore other(&devices_, {});
   const auto again = other.Load("a", folder_.path(), Residency::kAuto);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {
@@ -110,7 +111,7 @@ TEST_F(ManyDevicesTest, SmallCollectionsAreCopiedUnlessTheySayNo) {
   EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->generation().parts()[0].replicas,
               SizeIs(1));
   EXPECT_THAT((*store.Load("c", folder_.path(), Residency::kHost))->generation().parts()[0].replicas, SizeIs(3));
-  // A reload keeps the replication that the load asked for.
+  // A reload must keep the replication that the load has asked for.
   Publish(8);
   EXPECT_THAT((*store.Reload("b", nullptr))->generation().parts()[0].replicas, SizeIs(1));
 }

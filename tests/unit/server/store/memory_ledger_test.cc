@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Returns a demand for memory of the first device.
+// Returns a demand for memory on the first device only.
 MemoryDemand Bytes(uint64_t bytes) { return {.device_bytes = {bytes}}; }
 
 // A memory ledger of one device.
@@ -77,8 +77,8 @@ TEST(MemoryLedgerTest, ABudgetBeyondWhatIsFreeDoesNotHelp) {
   EXPECT_TRUE(ledger.Reserve(500, "a").ok());
 }
 
-// Bytes that are reserved and not allocated yet look free to the backend. They must not be given out twice, and once
-// they are allocated they must not be counted twice.
+// To the backend, memory that is reserved but not yet allocated looks free. It must not be given out a second time,
+// and after its allocation it must not be counted twice.
 TEST(MemoryLedgerTest, PendingBytesAreTakenOnce) {
   test::FakeBackend backend;
   backend.SetFreeBytes(1000);
@@ -90,14 +90,14 @@ TEST(MemoryLedgerTest, PendingBytesAreTakenOnce) {
   (*reservation)->Commit(Bytes(300));
   EXPECT_EQ(ledger.available(), 400u);
   backend.SetFreeBytes(400);
-  (*reservation)->Commit(Bytes(1000));  // more than is reserved, which commits all of it
+  (*reservation)->Commit(Bytes(1000));  // more than was reserved, so all of the reservation is committed
   EXPECT_EQ(ledger.available(), 400u);
   backend.SetFreeBytes(1000);
   *reservation = nullptr;
   EXPECT_EQ(ledger.available(), 1000u);
 }
 
-// All reservations share the memory for scans: the largest counts.
+// All reservations share the memory for scans, so only the largest demand counts.
 TEST(MemoryLedgerTest, MemoryForScansIsHeldOnce) {
   test::FakeBackend backend;
   OneDevice ledger(&backend, 1000, 0);
@@ -116,7 +116,7 @@ TEST(MemoryLedgerTest, MemoryForScansIsHeldOnce) {
   EXPECT_EQ(ledger.available(), 500u);
   first = nullptr;
   EXPECT_EQ(ledger.available(), 700u);
-  // Each part of a reservation that is split needs the memory for scans as long as it lives.
+  // After a split, each part of a reservation keeps the memory for scans reserved as long as the part lives.
   std::shared_ptr<Reservation> part = second->Split({.device_bytes = {40}, .scan_bytes = {150}});
   second = nullptr;
   EXPECT_EQ(ledger.available(), 810u);
@@ -124,7 +124,7 @@ TEST(MemoryLedgerTest, MemoryForScansIsHeldOnce) {
   EXPECT_EQ(ledger.available(), 1000u);
 }
 
-// Lanes allocate it while they scan, and keep it.
+// Lanes allocate the memory for scans while they scan, and then keep it.
 TEST(MemoryLedgerTest, WhatLanesAllocatedForScansStaysHeld) {
   test::FakeBackend backend;
   backend.SetFreeBytes(1000);
@@ -222,7 +222,8 @@ TEST_F(ManyMemoriesTest, NothingIsTakenOfALostDevice) {
   EXPECT_TRUE(ledger.Reserve({{1, 0, 1}, 0}, "it").ok());
 }
 
-// Two reservations each need both memories, which have room for one of them.
+// Each reservation needs memory of the host, which suffices for one, and of one of three devices. No two may succeed
+// at a time.
 TEST_F(ManyMemoriesTest, ParallelReservationsAreAtomicOverAllMemories) {
   MemoryLedger ledger(&devices_, {100, 0}, {100, 0}, nullptr);
   std::atomic<int> holders{0};

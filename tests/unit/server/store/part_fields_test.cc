@@ -32,7 +32,7 @@ class PartFieldsTest : public testing::Test {
     meanings_.emplace_back(payload);
     payloads_.push_back(std::move(payload));
   }
-  // Takes the payloads that were added since into the fields.
+  // Adds to the fields all payloads that Add() has appended since the last call.
   void Grow() {
     const auto count = static_cast<int64_t>(payloads_.size()) - fields_->num_documents();
     auto grown = fields_->With(count, [this](uint32_t ordinal) { return std::string_view(payloads_[ordinal]); });

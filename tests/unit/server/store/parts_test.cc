@@ -8,7 +8,7 @@
 namespace maxsim::store {
 namespace {
 
-// Finds the part as a look at one part after the other does.
+// Finds the part by a linear search, as the reference.
 size_t LastNotBehind(const std::vector<uint64_t>& first_ordinals, uint64_t ordinal) {
   size_t part = 0;
   for (size_t idx = 0; idx < first_ordinals.size(); ++idx) {

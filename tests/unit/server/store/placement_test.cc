@@ -16,8 +16,8 @@ constexpr Residency kGpu = Residency::kGpu;
 constexpr Residency kHost = Residency::kHost;
 constexpr Residency kDisk = Residency::kDisk;
 
-// Returns a shard that may go to each of `tiers`, best first. It takes `bytes` of the device's memory, or of the host's
-// for kHost.
+// Returns a shard that may be placed in each of `tiers`, best first. It takes `bytes` of device memory, or of host
+// memory in the tier kHost.
 ShardToPlace Shard(uint64_t bytes, std::vector<Residency> tiers = {kGpu, kHost, kDisk}) {
   ShardToPlace shard{.token_bytes = bytes, .choices = {}};
   for (const Residency tier : tiers) {
@@ -35,7 +35,7 @@ std::vector<ShardToPlace> Shards(const std::vector<uint64_t>& sizes, const std::
   return shards;
 }
 
-// Returns "gpu@0 host@1 ...", the tier and devices of each shard.
+// Returns the tier and the devices of each shard, as "gpu@0 host@1 ...".
 std::string Text(const Placement& placement) {
   std::string text;
   for (const ShardPlacement& place : placement.shards) {
@@ -71,7 +71,8 @@ TEST(PlacementTest, AutoTakesTheFirstTierThatHoldsAShardInManifestOrder) {
   }
 }
 
-// On the CPU backend a shard on disk takes memory as well, for what it has beside its tokens.
+// On the CPU backend, a shard on disk also takes memory, for everything except its tokens. A shard gets the better
+// tier only if the memory still suffices for the others on disk.
 TEST(PlacementTest, ABetterTierLeavesRoomForTheOthersInTheirWorst) {
   std::vector<ShardToPlace> shards(4);
   for (ShardToPlace& shard : shards) {
@@ -97,7 +98,7 @@ TEST(PlacementTest, LargeShardsGoFirstToTheLeastLoadedDevice) {
   EXPECT_EQ(Text(PlaceShards(Shards({1, 2, 3, 4, 5, 9}, {kGpu}), capacity, false)),
             "gpu@1 gpu@1 gpu@0 gpu@1 gpu@1 gpu@0");
   EXPECT_EQ(PlaceAuto({5, 5, 5, 5}, capacity), "gpu@0 gpu@1 gpu@0 gpu@1");
-  // Among equally loaded devices the one with more capacity left is taken, since other collections are on the others.
+  // Among devices with equal load, takes the one with most free capacity, because other collections use the others.
   EXPECT_EQ(PlaceAuto({5}, {.device_bytes = {10, 20, 20}, .host_bytes = 0}), "gpu@1");
 }
 
@@ -132,7 +133,7 @@ TEST(PlacementTest, DevicesGetEqualSharesOfEveryTier) {
 TEST(PlacementTest, ADeviceWithLessRoomGetsLess) {
   EXPECT_EQ(Text(PlaceShards(Shards({5, 5, 4}, {kGpu}), {.device_bytes = {10, 4}, .host_bytes = 0}, false)),
             "gpu@0 gpu@0 gpu@1");
-  // Auto prefers the better tier to the better balance.
+  // Auto prefers a better tier to a better balance between devices.
   EXPECT_EQ(PlaceAuto({5, 5, 4}, {.device_bytes = {10, 4}, .host_bytes = 100}), "gpu@0 gpu@0 gpu@1");
 }
 

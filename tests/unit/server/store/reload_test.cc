@@ -49,7 +49,7 @@ TEST_F(ReloadTest, SwapsGenerationsAndFreesTheOldOneAfterItsLastRequest) {
   EXPECT_EQ((*second)->num_documents(), 40u);
   EXPECT_EQ(*store.Find("a"), *second);
 
-  // The request that began on the first generation still reads it.
+  // A request that began on the first generation must still be able to read it.
   EXPECT_EQ(first->manifest().generation, 1);
   EXPECT_EQ(first->string_id(99), "doc-99");
   const int64_t second_parts = static_cast<int64_t>((*second)->generation().parts().size());
@@ -68,7 +68,7 @@ TEST_F(ReloadTest, TheServedGenerationIsNotLoadedAgain) {
   EXPECT_EQ(backend_.num_loads(), loads);
 }
 
-// A folder that was deleted and built anew starts at generation 1 again.
+// A folder that is deleted and built again starts with generation 1 again. A reload must notice the other contents.
 TEST_F(ReloadTest, OtherContentsUnderTheSameGenerationNumberAreLoaded) {
   CollectionStore store(&backend_, {});
   const auto first = *store.Load("a", folder_.path(), Residency::kDisk);
@@ -119,7 +119,7 @@ TEST_F(ReloadTest, BothGenerationsMustFitAndTheErrorSaysSo) {
   EXPECT_EQ((*store.Find("a"))->manifest().generation, 3);
 }
 
-// There is memory for one of the two loads.
+// The memory suffices for one of two loads. Only one may succeed.
 TEST_F(ReloadTest, TwoLoadsAtTheSameTimeCannotBothTakeTheLastMemory) {
   const uint64_t bytes = FileBytes(collection::ReadManifest(folder_.path()).value());
   for (int turn = 0; turn < 20; ++turn) {

@@ -1,4 +1,4 @@
-// Tests the loading of codes: how many planes fit, in which memory they are, and the effect of a damaged file.
+// Tests the loading of codes: how many planes fit, in which memory they are, and what a damaged file leads to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ class StoreCodesTest : public testing::Test {
     return loaded.ok() ? *std::move(loaded) : nullptr;
   }
 
-  // Checks that every replica has the first planes of what encoding its documents gives.
+  // Checks that every replica has the first `planes` planes of the codes of its documents.
   static void ExpectCodes(const Collection& collection, int planes) {
     EXPECT_EQ(collection.code_planes(), planes);
     for (const Part& part : collection.generation().parts()) {
@@ -109,7 +109,7 @@ TEST_F(StoreCodesTest, AsManyPlanesAreLoadedAsFit) {
   EXPECT_THAT(*store.MemoryPlan(folder_.path(), Residency::kHost), HasSubstr("with 2 of 4 planes of codes"));
 }
 
-// On GPUs planes go first: the originals take a slower tier.
+// On a GPU, planes take precedence over the exact vectors, which then take a slower tier.
 TEST_F(StoreCodesTest, PlanesArePlacedBeforeOriginals) {
   test::FakeBackend gpu("cuda");
   gpu.SetBytesPerToken(32);
@@ -129,7 +129,7 @@ TEST_F(StoreCodesTest, PlanesArePlacedBeforeOriginals) {
   EXPECT_EQ(just->resident_bytes(), 33 * tokens);
 }
 
-// The memory that lanes scan with is reserved with the codes, once for all collections.
+// Memory for the scans of all lanes is reserved together with the codes, once for all collections.
 TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
   test::FakeBackend gpu("cuda");
   gpu.SetScanBytesPerDocument(1000);
@@ -149,14 +149,14 @@ TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
       store.Load("second", folder_.path(), Residency::kGpu);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ((*second)->code_planes(), 4) << "it shares the first one's memory for scans";
-  // With one byte less, fewer planes are loaded. If no scan fits, no plane is loaded.
+  // With one byte less, fewer planes are loaded. Without memory for planes besides the scans, none is loaded.
   CollectionStore smaller(&devices, {.memory_budget_bytes = 4 * tokens + scans - 1});
   EXPECT_EQ(Load(smaller, folder_.path())->code_planes(), 2);
   CollectionStore none(&devices, {.memory_budget_bytes = scans});
   EXPECT_EQ(Load(none, folder_.path())->code_planes(), 0);
 }
 
-// The expected time of a scan of the codes is that of scan_cost.h, where there is one.
+// The memory plan must state the time of a scan that scan_cost.h expects, if it expects one.
 TEST(MemoryPlanTest, TellsTheExpectedTimeOfAScan) {
   collection::Manifest manifest;
   manifest.name = "corpus";
@@ -187,7 +187,7 @@ TEST(MemoryPlanTest, TellsTheExpectedTimeOfAScan) {
   const auto says_nothing = testing::Not(HasSubstr("a scan of the codes"));
   EXPECT_THAT(format(one, Replication::kOff, 4), says_nothing) << "a GPU that nobody measured";
   for (test::FakeBackend& gpu : gpus) gpu.SetDevice("NVIDIA H200", "sm_90");
-  // The measured rows have one shard; two take 0.05 ms more.
+  // The measured rows are for one shard. A second shard takes 0.05 ms more.
   EXPECT_THAT(format(one, Replication::kOff, 1), says("6.5"));
   EXPECT_THAT(format(one, Replication::kOff, 2), says("11"));
   EXPECT_THAT(format(one, Replication::kOff, 4), says("15"));
@@ -214,7 +214,7 @@ TEST_F(StoreCodesTest, ADamagedFileFailsTheLoad) {
   const absl::Status status = store.Load("corpus", folder_.path(), Residency::kAuto).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(manifest_.shards[1].code_files[2].file));
-  // Files of planes that are not loaded need not be there.
+  // Only the files of the planes that are loaded must be there.
   CollectionStore two(cpu_.get(), {.memory_reserve_bytes = 0, .max_code_planes = 2});
   EXPECT_EQ(Load(two, folder_.path())->code_planes(), 2);
   ASSERT_EQ(::truncate(path.c_str(), 100), 0);
@@ -223,7 +223,7 @@ TEST_F(StoreCodesTest, ADamagedFileFailsTheLoad) {
 }
 
 TEST_F(StoreCodesTest, AFileThatIsWrittenToFailsTheCheck) {
-  // Times of files have a granularity of some milliseconds.
+  // Waits so that a later change gets a different time: file systems record times in steps of some milliseconds.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CollectionStore store(cpu_.get(), {.memory_reserve_bytes = 0});
   const auto collection = Load(store, folder_.path(), Residency::kDisk);

@@ -1,4 +1,4 @@
-// Tests the loading of fields: the fields of each part, the memory they take, and the effect of a damaged file.
+// Tests the loading of fields: the fields of each part, the memory that they take, and what a damaged file leads to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ class StoreFieldsTest : public testing::Test {
     return loaded.ok() ? *std::move(loaded) : nullptr;
   }
 
-  // Checks the documents of a filter against its meaning over the payloads.
+  // Compares the documents that match a filter with those that match by their payloads.
   void ExpectMatches(const Collection& collection, const Filter& filter) const {
     const auto found = collection.FindMatching(filter);
     ASSERT_TRUE(found.ok()) << found.status();
@@ -125,7 +125,7 @@ TEST_F(StoreFieldsTest, ACollectionWithoutFieldsHasNoIndexAndTakesNoFilter) {
   EXPECT_GT(with_fields->index_bytes(), plain->index_bytes());
 }
 
-// The plan has what indexes take at most, and the cache of filters comes to that once.
+// The plan counts the largest possible size of the indexes, and the cache of filters once per collection.
 TEST_F(StoreFieldsTest, IndexesAndTheCacheAreTakenOfTheBudget) {
   const DeviceSet devices(&cpu_);
   uint64_t index_bytes = 0;
@@ -156,7 +156,7 @@ TEST_F(StoreFieldsTest, IndexesAndTheCacheAreTakenOfTheBudget) {
               HasSubstr("memory.filter_cache"));
 }
 
-// On GPUs indexes lie in the host's memory, once for all replicas.
+// On GPUs, indexes are in host memory, once for all replicas.
 TEST_F(StoreFieldsTest, OnGpusIndexesAreTakenOfTheHostsBudget) {
   test::FakeBackend gpus[2] = {test::FakeBackend("cuda"), test::FakeBackend("cuda")};
   DeviceSet devices({{&gpus[0], 0}, {&gpus[1], 1}}, OnDeviceLoss::kDegrade);
@@ -174,7 +174,7 @@ TEST_F(StoreFieldsTest, OnGpusIndexesAreTakenOfTheHostsBudget) {
   EXPECT_TRUE(absl::IsResourceExhausted(load(index_bytes + kCacheBytes - 1).status()));
 }
 
-// The memory of a generation and of its filters goes with it.
+// Unloading a collection must free the memory of its generation and of its filters.
 TEST_F(StoreFieldsTest, AnUnloadFreesIndexesAndFilters) {
   const DeviceSet devices(&cpu_);
   constexpr size_t kCacheBytes = 100'000;

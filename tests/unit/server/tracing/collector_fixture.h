@@ -1,4 +1,5 @@
-// A collector in this process, whose answers a test chooses, and an exporter that sends spans to the collector.
+// A trace collector in this process that gives the answers which the test chooses, and an exporter that sends spans to
+// it.
 #pragma once
 
 #include <array>
@@ -27,11 +28,11 @@ namespace collector_api = opentelemetry::proto::collector::trace::v1;
 
 inline const absl::Duration kPatience = absl::FromChrono(test::kTestLimit);
 
-// Keeps the requests that it gets. Answers each call with the next of the statuses that the test gave, and then with
-// OK.
+// Keeps the requests that it gets. Answers each call with the next of the statuses that the test gave. When these are
+// used up, answers with OK.
 class Collector : public collector_api::TraceService::Service {
  public:
-  // Ends all calls first, so that none uses a member that is being destroyed.
+  // Ends all calls first, so that none uses a member that has been destroyed.
   ~Collector() override {
     if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_MONOTONIC));
     server_ = nullptr;
@@ -143,7 +144,7 @@ class CountingObserver : public ExportObserver {
     const MutexLock lock(&mutex_);
     return states_;
   }
-  // Waits until `num_spans` have been exported or dropped. Returns whether that happened in time.
+  // Waits until `num_spans` have been exported or dropped. Returns false if that takes too long.
   bool WaitFor(uint64_t num_spans) {
     const absl::Time end = MonotonicNow() + kPatience;
     MutexLock lock(&mutex_);

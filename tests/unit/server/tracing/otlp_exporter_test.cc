@@ -1,4 +1,4 @@
-// Sends spans to a collector in this process, whose answers each test chooses.
+// Sends spans to a collector in this process, which gives the answers that each test chooses.
 #include "server/tracing/otlp_exporter.h"
 
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Runs out of memory in the first call, and answers the others.
+// Throws bad_alloc in the first call. Answers all others with OK.
 class StubWithoutMemory final : public OtlpExporter::Stub {
  public:
   grpc::Status Export(grpc::ClientContext*, const collector_api::ExportTraceServiceRequest&,
@@ -90,7 +90,7 @@ TEST_F(OtlpExporterTest, ASpanArrivesWithEverythingThatItHas) {
   EXPECT_EQ(sent.attributes(1).value().int_value(), 7);
   EXPECT_EQ(sent.attributes(2).value().double_value(), 0.5);
   EXPECT_TRUE(sent.attributes(3).value().bool_value());
-  // These times are from the wall clock, and a busy machine may stop the exporter between its two clock reads.
+  // The times come from the wall clock, which a busy machine may let the exporter read late. Hence the five minutes.
   EXPECT_GE(sent.start_time_unix_nano(), static_cast<uint64_t>(absl::ToUnixNanos(before - absl::Minutes(5))));
   EXPECT_LE(sent.end_time_unix_nano(), static_cast<uint64_t>(absl::ToUnixNanos(after + absl::Minutes(5))));
   EXPECT_LE(sent.start_time_unix_nano(), sent.end_time_unix_nano());
@@ -141,7 +141,8 @@ TEST_F(OtlpExporterTest, AnotherErrorIsNotTriedAgain) {
   EXPECT_THAT(observer_->states(), ElementsAre(absl::StatusCode::kPermissionDenied));
 }
 
-// Shutdown cancels the attempt in progress. ASan finds one whose context is gone.
+// The first export throws. Shutdown must then not cancel that export's call, which no longer exists. ASan would find
+// it.
 TEST_F(OtlpExporterTest, AnExportThatThrowsLosesItsBatchAndIsForgotten) {
   for (const int num_later : {0, 2}) {
     observer_ = std::make_shared<CountingObserver>();
@@ -180,7 +181,7 @@ TEST_F(OtlpExporterTest, AFullQueueDropsAndDoesNotBlock) {
   collector_.SetStuck(true);
   Open({.max_queued_spans = kCapacity, .max_batch_spans = 1, .max_batch_delay = absl::Milliseconds(1)});
   Record(1);
-  ASSERT_TRUE(collector_.WaitForCalls(1));  // the thread has one span, and the queue none
+  ASSERT_TRUE(collector_.WaitForCalls(1));  // the exporter's thread has taken the span, so the queue is empty
   Record(kCapacity);
   EXPECT_EQ(observer_->num_dropped(DropReason::kQueueFull), 0u);
   Record(100);

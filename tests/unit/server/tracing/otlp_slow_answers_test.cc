@@ -1,4 +1,4 @@
-// Tests that a time limit which passes while a collector's answer is arriving loses that batch, and nothing else.
+// If a time limit passes while a collector's answer is arriving, the exporter must lose that batch and no other.
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -12,12 +12,12 @@ namespace {
 
 using Manner = test::SlowProxy::Manner;
 
-// An answer takes about 50 bytes on a connection that has had one: 9 bytes open each of its frames.
+// On a connection that has had an answer, a further one takes about 50 bytes. The header of a frame has 9 bytes.
 constexpr int64_t kFirstBytes[] = {0, 1, 9, 12, 20};
 
 class OtlpSlowAnswersTest : public OtlpExporterTest {
  protected:
-  // Connects an exporter with the collector by way of a proxy, and lets it export a span.
+  // Opens an exporter that reaches the collector through a slow proxy.
   void OpenByProxy(absl::Duration timeout) {
     if (proxy_ == nullptr) {
       proxy_ = std::make_unique<test::SlowProxy>(collector_.Open());
@@ -30,7 +30,7 @@ class OtlpSlowAnswersTest : public OtlpExporterTest {
     options.max_attempts = 1;
     Open(options);
   }
-  // Records spans until one is exported. A machine may be too slow for the time limit.
+  // Records spans until one is exported, because on a busy machine some miss the time limit.
   void ExpectWorks() {
     const uint64_t before = observer_->num_exported();
     ASSERT_TRUE(test::Eventually([&] {
@@ -54,7 +54,7 @@ TEST_F(OtlpSlowAnswersTest, ATimeoutWhileAnAnswerArrivesLosesTheBatchAlone) {
       proxy_->PassOnAtMost(count, manner);
       Record(1);
       ASSERT_TRUE(observer_->WaitFor(done + 1));
-      // An answer of bytes that drip may still come in time.
+      // If the proxy passes on the answer slowly, it may still arrive in time.
       if (manner == Manner::kStop) {
         EXPECT_EQ(observer_->num_dropped(DropReason::kTimeout), timeouts + 1);
       }

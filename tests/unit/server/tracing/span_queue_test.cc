@@ -55,7 +55,7 @@ TEST(SpanQueueTest, AFullBatchNeedNotWait) {
     PushNumber(queue, 1);
     PushNumber(queue, 2);
   });
-  // The test's own time limit ends a wait of an hour.
+  // If Take() waited although the batch is full, it would wait an hour, and the test would reach its time limit.
   EXPECT_EQ(queue.Take(std::chrono::hours(1)).size(), 2u);
   pusher.join();
 }

@@ -11,7 +11,7 @@
 namespace maxsim::tracing {
 namespace {
 
-// The example of the standard, section 3.2.3.
+// The example in section 3.2.3 of the W3C Trace Context standard.
 constexpr char kExample[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 TraceContext ExampleContext() {

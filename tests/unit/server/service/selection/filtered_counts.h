@@ -1,4 +1,4 @@
-// Compares random calls of Count and Facets with counts made by reading each document's payload.
+// Makes random calls of Count and Facets. Compares the answers with counts made by reading each document's payload.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ class FilteredCounts {
     std::map<std::string, uint64_t> counts;
     for (const FilteredDocument& document : collection.documents) {
       if (!Matches(document, filter)) continue;
-      std::set<std::string> values;  // a document counts once, however often it has a value
+      std::set<std::string> values;  // as a set, so that a document counts once even if it has a value twice
       for (const nlohmann::json& value : document.meaning->ValuesOf(field)) values.insert(value.get<std::string>());
       for (const std::string& value : values) ++counts[value];
     }

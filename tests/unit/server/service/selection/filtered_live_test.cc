@@ -1,5 +1,6 @@
-// A request with a filter to a live collection has the answer of the same request for the documents that match, as the
-// request's snapshot has them: random writes, compactions, restarts and filters, with and without codes, bit for bit.
+// A request with a filter to a live collection must have the same answer, bit for bit, as the request for a list of
+// the documents that match in the same snapshot. The tests use random writes, compactions, restarts and filters, with
+// and without codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +41,7 @@ class FilteredLiveTest : public live::LiveTest, public testing::WithParamInterfa
     Open();
   }
 
-  // Writes some documents in one call, and takes note of them.
+  // Writes some documents in one call, and records them.
   void WriteSome() {
     std::vector<store::Write> writes;
     for (uint64_t count = 1 + random_.Below(20); count > 0; --count) {
@@ -159,7 +160,7 @@ TEST_P(FilteredLiveTest, TheCacheHasOneSnapshotOfAFilter) {
   ASSERT_NE((*first)->mask(0), nullptr);
   EXPECT_EQ((*second)->mask(0), (*first)->mask(0)) << "a part that has not changed is shared";
   EXPECT_LT(before->generation().filter_cache()->num_bytes(), 2 * num_bytes);
-  // An earlier snapshot does not take the place of a later one.
+  // The cached result for an earlier snapshot must not replace that for a later one.
   EXPECT_TRUE(before->FindMatching(filter).ok());
   EXPECT_EQ(*now->FindMatching(filter), *second);
 }

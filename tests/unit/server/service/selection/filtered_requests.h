@@ -19,7 +19,7 @@
 
 namespace maxsim::service {
 
-// A document of a collection, with the test's own copy of its values.
+// A document of a collection, and the test's own record of its values.
 struct FilteredDocument {
   std::string string_id = {};  // or int_id, as the collection has them
   int64_t int_id = 0;
@@ -27,13 +27,13 @@ struct FilteredDocument {
   std::shared_ptr<const collection::FilterMeaning> meaning;
 };
 
-// The live documents, by position, and the collection that has them.
+// A collection and its live documents, in the order of their positions.
 struct FilteredCollection {
   std::shared_ptr<const store::Collection> collection;
   std::vector<FilteredDocument> documents;
 };
 
-// Adds the id of document number `document`, or an unknown id if the collection has fewer documents.
+// Adds the id of document `document`. If the collection has fewer documents, adds an unknown id.
 inline void AddId(const FilteredCollection& collection, uint64_t document, v1::Candidates& candidates) {
   const bool is_known = document < collection.documents.size();
   if (collection.collection->manifest().id_type == collection::IdType::kString) {
@@ -50,8 +50,8 @@ struct FilteredPair {
   collection::Filter filter;
   v1::RerankRequest filtered;
   v1::RerankRequest listed;
-  // For each query, maps positions of the answer for listed ids to positions of the answer with the filter. Empty if no
-  // document matches and no id is unknown, because the request with listed ids leaves this query out.
+  // For each query, maps positions in the answer for listed ids to positions in the answer with the filter. It is
+  // empty if the listed request leaves the query out, because no document matches and no id is unknown.
   std::vector<std::vector<uint64_t>> positions;
 };
 
@@ -59,8 +59,8 @@ class FilteredRequests {
  public:
   FilteredRequests(collection::RandomFilters* random, engine::Engine* engine) : random_(*random), engine_(*engine) {}
 
-  // Answers random requests in one batch, one request for each element of `collections` (all of one generation).
-  // Compares each answer with the answer for the matching ids.
+  // Answers random requests in one batch: one request for each element of `collections`, which are all of one
+  // generation. Compares each answer with that of the request for the matching ids.
   void Check(const std::vector<const FilteredCollection*>& collections) {
     std::vector<FilteredPair> pairs;
     std::vector<AskedRequest> together;
@@ -96,8 +96,8 @@ class FilteredRequests {
  private:
   uint64_t Below(uint64_t end) { return random_.Below(end); }
 
-  // Sets the candidates to the whole collection, or to a list of ids with repeated and unknown ids. `documents` gets
-  // the numbers of the listed documents.
+  // Sets the candidates to the whole collection, or to a list of ids, some of them repeated or unknown. Puts the
+  // numbers of the listed documents into `documents`.
   void FillCandidates(const FilteredCollection& collection, v1::Candidates& candidates,
                       std::vector<uint64_t>& documents) {
     documents.clear();
@@ -170,7 +170,7 @@ class FilteredRequests {
       ASSERT_EQ(std::bit_cast<uint32_t>(actual.scores(i)), std::bit_cast<uint32_t>(expected.scores(i))) << i;
       expected.set_positions(i, positions[expected.positions(i)]);
     }
-    // Compares ids, positions, payloads, alignments, missing ids and the refinement.
+    // The messages contain ids, positions, payloads, alignments, missing ids and the refinement.
     ASSERT_EQ(actual.SerializeAsString(), expected.SerializeAsString())
         << actual.ShortDebugString().substr(0, 2000) << "\n"
         << expected.ShortDebugString().substr(0, 2000);

@@ -1,5 +1,6 @@
-// A request with a filter has the answer of the same request for the documents that match: random fields, documents,
-// filters and requests, with and without codes, over whole collections and lists, bit for bit.
+// A request with a filter must have the same answer, bit for bit, as the request for a list of the documents that
+// match. The tests use random fields, documents, filters and requests, with and without codes, over whole collections
+// and lists.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

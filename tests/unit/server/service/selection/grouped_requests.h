@@ -1,4 +1,5 @@
-// Compares random requests with group_by, bit for bit, with the groups made from a plain request's whole ranking.
+// Makes random requests with group_by. Compares the answers, bit for bit, with groups made from the ranking of all
+// candidates.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,15 +23,15 @@ class GroupedRequests {
  public:
   GroupedRequests(collection::RandomFilters* random, engine::Engine* engine) : random_(*random), engine_(*engine) {}
 
-  // Answers a random request with group_by, which scores every candidate, and compares it with the groups of a
-  // plain request's whole ranking.
+  // Answers a random request with group_by that scores every candidate. Compares the answer with groups made from the
+  // complete ranking of the same request without group_by.
   void Check(const FilteredCollection& known) {
     v1::RerankRequest grouped = MakeGrouped(known);
     grouped.mutable_refinement()->set_documents(kAllDocuments);
     Compare(known, grouped, Answer(known, grouped), /*has_refinement=*/false);
   }
 
-  // Answers a random request with group_by that may scan codes, and checks the answer if its scans are all proven.
+  // Answers a random request with group_by that may scan codes. Checks the answer if all its scans are proven.
   void CheckProof(const FilteredCollection& known) {
     v1::RerankRequest grouped = MakeGrouped(known);
     const uint32_t size = std::max<uint32_t>(grouped.group_size(), 1);
@@ -87,7 +88,7 @@ class GroupedRequests {
     return request;
   }
 
-  // Answers in rounds. The first rounds rank few candidates, so that many rounds are needed.
+  // Answers in rounds. The first rounds rank only few candidates, so that the request needs many rounds.
   v1::RerankResponse Answer(const FilteredCollection& known, const v1::RerankRequest& request) {
     EXPECT_TRUE(CheckEnvelope(request, {}).ok()) << CheckEnvelope(request, {});
     absl::StatusOr<Translated> translated = Translate(request, known.collection, {});
@@ -113,7 +114,7 @@ class GroupedRequests {
     return BuildResponse(rounds.answer(), rounds.result());
   }
 
-  // Compares an answer with the groups of the plain request's ranking of all candidates.
+  // Compares an answer with groups made from the ranking of all candidates by the same request without group_by.
   void Compare(const FilteredCollection& known, const v1::RerankRequest& grouped, const v1::RerankResponse& answer,
                bool has_refinement) {
     v1::RerankRequest plain = grouped;

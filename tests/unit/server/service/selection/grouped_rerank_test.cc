@@ -1,5 +1,5 @@
-// A request with group_by has the groups that are made of a plain request's whole ranking: random documents,
-// candidates, filters and pages, with and without codes, bit for bit.
+// The groups of a request with group_by must be, bit for bit, those made from the complete ranking of the same request
+// without it. The tests use random documents, candidates, filters and pages, with and without codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class GroupedRerankTest : public FilteredCorpusTest {
     return request;
   }
 
-  // Returns the error of a request, which is INVALID_ARGUMENT about `field`.
+  // Returns the error of a request. Expects INVALID_ARGUMENT about `field`.
   std::string Refused(const v1::RerankRequest& request, const char* field) const {
     absl::Status status = CheckEnvelope(request, {});
     if (status.ok()) status = Translate(request, collection_, {}).status();

@@ -1,5 +1,6 @@
-// Pages of a live collection are those of a sorted map, whatever is written, deleted, compacted or restarted between
-// them, and a document that stays is returned exactly once while others are written at the same time.
+// The pages of a live collection must be those of a sorted map, although documents are written, deleted and compacted
+// and the server restarts between pages. A document that stays must be returned exactly once, also while other
+// documents are written.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -32,7 +33,7 @@ struct ModelDocument {
   uint64_t version = 0;
 };
 
-// The parameter says whether the collection has codes, where filters are masks alone.
+// The parameter says whether the collection has codes. With codes, filters are evaluated to masks only.
 class ScrollLiveTest : public live::LiveTest, public testing::WithParamInterface<bool> {
  protected:
   ScrollLiveTest() : seed_(test::TestSeed()), trace_(__FILE__, __LINE__, test::SeedTrace(seed_)), random_(seed_) {
@@ -44,7 +45,7 @@ class ScrollLiveTest : public live::LiveTest, public testing::WithParamInterface
     service_->SetState(ServingState::kServing);
   }
 
-  // Ids have equal prefixes, bytes above 127 and different lengths, so that their order is that of bytes alone.
+  // The ids share prefixes, have bytes above 127 and different lengths, so that only an order by bytes is right.
   std::string RandomId() {
     static const std::vector<std::string> beginnings = {"", "a", "a/", "d", "\xc3\xa9", "z", "\xf0\x9f\x98\x80"};
     return beginnings[random_.Below(beginnings.size())] + std::to_string(random_.Below(40));
@@ -86,7 +87,7 @@ class ScrollLiveTest : public live::LiveTest, public testing::WithParamInterface
     return answer.value_or(absl::InternalError("no answer"));
   }
 
-  // Compares a page with that of the model as it is now.
+  // Compares a page with the page that the model has at this moment.
   void ExpectPage(const v1::ScrollRequest& request, const std::optional<Filter>& filter,
                   const v1::ScrollResponse& page) {
     auto next = request.has_after_string_id() ? model_.upper_bound(request.after_string_id()) : model_.begin();
@@ -135,7 +136,8 @@ TEST_P(ScrollLiveTest, PagesAreThoseOfASortedMap) {
     } else if (filter.has_value()) {
       *request.mutable_filter() = FilterMessageOf(*filter);
     }
-    std::map<std::string, int> stayed;  // documents that were there and matched at each page: how often they came
+    // How often each document was returned. Has only the documents that exist and match at every page.
+    std::map<std::string, int> stayed;
     for (const auto& [id, document] : model_) {
       if (!filter.has_value() || document.meaning->Matches(*filter)) stayed[id] = 0;
     }
@@ -183,7 +185,7 @@ TEST_P(ScrollLiveTest, DocumentsThatStayComeOnceWhileOthersAreWritten) {
     std::map<std::string, int> seen;
     for (bool has_more = true; has_more;) {
       const absl::StatusOr<v1::ScrollResponse> page = Scroll(request);
-      if (absl::IsUnavailable(page.status())) continue;  // A document was replaced again and again while it was read.
+      if (absl::IsUnavailable(page.status())) continue;  // one document was replaced again and again while it was read
       ASSERT_TRUE(page.ok()) << page.status();
       for (const v1::StoredDocument& document : page->documents()) ++seen[document.string_id()];
       has_more = page->has_more();
