@@ -1,4 +1,5 @@
-// Tests which folders CreateFolders brings to the disk. The test's own fsync takes the place of the C library's.
+// Tests which folders CreateFolders synchronises to the disk. The test replaces the C library's fsync by its own,
+// which notes the calls.
 #include <sys/syscall.h>
 #include <unistd.h>
 

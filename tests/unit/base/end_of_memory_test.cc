@@ -36,7 +36,7 @@ TEST_F(EndOfMemoryDeathTest, AThreadThatCannotBeStartedEndsTheProcessWithALine) 
   EXPECT_DEATH(
       {
         ReportEndOfMemory();
-        rlimit none = {};  // braces with a comma would be two arguments of the macro
+        rlimit none = {};  // not rlimit{0, 0}: the macro would take the comma for one between its own arguments
         setrlimit(RLIMIT_AS, &none);
         []() noexcept { std::thread([] {}).join(); }();  // the test would catch what is thrown
       },
@@ -57,15 +57,15 @@ TEST_F(EndOfMemoryDeathTest, AnAbortWithoutMemorySaysSo) {
   EXPECT_DEATH(
       {
         ReportEndOfMemory();
-        rlimit none = {};  // braces with a comma would be two arguments of the macro
+        rlimit none = {};  // not rlimit{0, 0}: the macro would take the comma for one between its own arguments
         setrlimit(RLIMIT_AS, &none);
         std::abort();
       },
       "^out_of_memory: a library aborted, and the system gives no memory: the process ends\n$");
 }
 
-// Writes through a null pointer, as a library would that does not check the result of malloc. The compiler must not see
-// that the pointer is null.
+// Writes through a null pointer, like a library that does not check the result of malloc. volatile hides from the
+// compiler that the pointer is null.
 void UseNull() {
   volatile int* volatile memory = nullptr;
   memory[8] = 1;
@@ -75,7 +75,7 @@ TEST_F(EndOfMemoryDeathTest, ANullPointerThatIsUsedWithoutMemorySaysSoAndEndsThe
   EXPECT_EXIT(
       {
         ReportEndOfMemory();
-        rlimit none = {};  // braces with a comma would be two arguments of the macro
+        rlimit none = {};  // not rlimit{0, 0}: the macro would take the comma for one between its own arguments
         setrlimit(RLIMIT_AS, &none);
         UseNull();
       },

@@ -1,4 +1,4 @@
-// Tests what makes text: messages, sizes, UTF-8, checksums.
+// Tests the functions that make text: messages, sizes, UTF-8 and checksums.
 #include "base/text.h"
 
 #include <string>
@@ -17,8 +17,8 @@ TEST(TextTest, QuotesOfUntrustedTextAreShortAndPrintable) {
   EXPECT_LT(Quote(std::string(100000, 'x')).size(), 100);
   EXPECT_EQ(Quote("caf\xc3\xa9"), "\"caf\xc3\xa9\"");
   EXPECT_EQ(Quote("caf\xc3"), "\"caf?\"");
-  // U+009B begins an escape sequence on some terminals, and U+007F shows nothing. U+00A0 and later characters are
-  // printed.
+  // U+009B begins an escape sequence on some terminals, and U+007F is invisible, so both are replaced. Characters from
+  // U+00A0 on are kept.
   EXPECT_EQ(Printable("a\xc2\x9b"
                       "31mb\x7f\xc2\x80\xc2\x9f",
                       100),
@@ -42,7 +42,7 @@ TEST(Utf8Test, AcceptsExactlyWellFormedText) {
 }
 
 TEST(ChecksumTest, IsXxh3Of128BitsInCanonicalOrder) {
-  // This is XXH3_128bits of the empty input, from the algorithm's own test vectors.
+  // The expected value is XXH3_128bits of the empty input, from the algorithm's own test vectors.
   Checksum checksum;
   EXPECT_EQ(checksum.Format(), "xxh3-128:99aa06d3014798d86001c324468d497f");
   EXPECT_TRUE(IsChecksum(checksum.Format()));

@@ -1,4 +1,4 @@
-"""Tests report.py: its output for a small JSON file, and that docs/performance is its output."""
+"""Tests report.py: its output for a small JSON file, and that the pages in docs/performance are its current output."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""bench/serving/cases/cases.py: what needs no server."""
+"""Tests those functions of bench/serving/cases/cases.py that need no server."""
 
 import pathlib
 import sys

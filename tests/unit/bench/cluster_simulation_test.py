@@ -1,5 +1,5 @@
-"""The simulation of bench/cluster beside what is known of it: quantiles of one group and of many without queues,
-bounds of hedges, and that no request is lost or answered twice.
+"""Compares the simulation of bench/cluster with what must hold: quantiles of one group and of many without queues, the
+limit on hedged calls, and that every request is answered exactly once.
 
 python cluster_simulation_test.py
 """
@@ -21,7 +21,7 @@ import simulate  # noqa: E402
 import world  # noqa: E402
 
 SEED = 20261126
-# A long tail, and a replica that does two requests at a time.
+# Service times with a long tail, of a replica that handles two requests at a time.
 PROFILE = {
     "places": 2,
     "mean": 1000.0,
@@ -36,11 +36,11 @@ def run(fan_out=4, load=0.5, seed=SEED, times=TIMES, **members):
 
 
 def rank_error(values, times, share, power=1):
-    """Returns how far the `share` quantile of `values` is from where it is to be, in standard errors of its rank: the
-    rank of an n-th request's slowest part is the distribution's to the power of n."""
+    """Returns by how many standard errors the rank of the `share` quantile of `values` differs from the expected rank.
+    The slowest of `power` parts has the distribution of one part, raised to that power."""
     found = simulate.quantile_of(values, share)
     low, high = 0.0, 1.0
-    for _ in range(60):  # the share of the distribution that is below what was found
+    for _ in range(60):  # find the share of the distribution that is below `found`
         middle = (low + high) / 2
         low, high = (middle, high) if times.quantile(middle) < found else (low, middle)
     return abs(low**power - share) / math.sqrt(share * (1 - share) / len(values))
@@ -72,7 +72,7 @@ class ServiceTimesTest(unittest.TestCase):
         written = json.loads(service_times.OUTPUT.read_text())["profiles"]
         for name, profile in profiles.items():
             self.assertAlmostEqual(profile.mean() / written[name]["mean"], 1, delta=0.02)
-            # As many places as there were requests under way hold the rate that was measured.
+            # With as many places as there were requests in flight, the replica must reach the measured rate.
             self.assertAlmostEqual(profile.places * 1e6 / profile.mean() / written[name]["rps"], 1, delta=0.03)
 
     def test_a_report_that_is_no_closed_loop_without_errors_is_refused(self):
@@ -97,8 +97,8 @@ class WorldTest(unittest.TestCase):
                 self.assertLess(rank_error(latencies, TIMES, share, power=fan_out), 4, (fan_out, share))
 
     def test_requests_wait_for_places_as_the_theory_of_queues_says(self):
-        # One replica with one place and times between 0 and 2,000, Poisson arrivals: the mean wait is that of
-        # Pollaczek and Khinchine, load x (1 + variance / mean^2) / 2 / (1 - load) times the mean time.
+        # One replica with one place, service times from 0 to 2,000, and Poisson arrivals. By the formula of Pollaczek
+        # and Khinchine, the mean wait is the mean service time times load x (1 + variance / mean^2) / 2 / (1 - load).
         flat = service_times.ServiceTimes("flat", 1, (0.0, 1.0), (0.0, 2000.0))
         load, means = 0.6, []
         for seed in range(6):
@@ -123,7 +123,8 @@ class WorldTest(unittest.TestCase):
     def test_hedges_are_a_tenth_of_each_groups_calls_at_most(self):
         for fault in world.FAULTS:
             outcome = run(load=0.7, fault=fault, requests=3000)
-            # A hedge for a call whose replicas are all known to be down does not count against its group.
+            # If all replicas of a call are known to be down, a hedge for it does not count against the limit of its
+            # group.
             self.assertGreaterEqual(outcome.hedges, sum(outcome.hedges_of_groups))
             if fault == "none":
                 self.assertEqual(outcome.hedges, sum(outcome.hedges_of_groups))
@@ -159,7 +160,7 @@ class WorldTest(unittest.TestCase):
 
     def test_a_paused_replica_answers_what_it_held_after_the_pause(self):
         plain, hedged = (run(1, 0.3, policy=policy, fault="paused", requests=3000) for policy in world.POLICIES[:2])
-        # Half of a run, in which 3,300 requests come.
+        # The pause takes half of the run, in which 3,300 requests arrive.
         pause = 3300 / (0.3 * 3 * TIMES.places / TIMES.mean()) / 2
         self.assertAlmostEqual(max(plain.latencies) / pause, 1, delta=0.1)
         self.assertLess(simulate.quantile_of(hedged.latencies, 0.99), simulate.quantile_of(plain.latencies, 0.999))
@@ -174,7 +175,8 @@ class WorldTest(unittest.TestCase):
                 run(**wrong)
 
     def test_buckets_are_those_of_the_router(self):
-        # Upper limits of server/cluster/groups/latency_window.h: one by one below 8, then eight for each power of two.
+        # These are the upper limits of the buckets in server/cluster/groups/latency_window.h: buckets of one value
+        # below 8, and eight buckets for each power of two above.
         limits = {0: 1, 7: 8, 8: 9, 15: 16, 16: 18, 17: 18, 1000: 1024, 1024: 1152, 1151: 1152, 1152: 1280}
         self.assertEqual({us: world.bucket_limit(us) for us in limits}, limits)
 

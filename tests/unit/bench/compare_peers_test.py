@@ -1,4 +1,4 @@
-"""compare_peers.py: how it reads shapes, keeps figures, and times methods that hang or fail."""
+"""Tests compare_peers.py: how it reads shapes and keeps figures, and what it does if a method hangs or fails."""
 
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ from peer_timing import processes, report_rows, row_inputs, timing_process, watc
 
 
 class Int64:
-    """The int64 tensor operations that row_inputs.mix uses: sums and products wrap around, shifts keep the sign."""
+    """Emulates an int64 tensor for row_inputs.mix: sums and products wrap around, shifts keep the sign."""
 
     def __init__(self, value):
         value &= (1 << 64) - 1
@@ -121,9 +121,9 @@ class ComparePeersTest(unittest.TestCase):
         )
 
 
-# Stands in for the process that times. The second row has three methods: "stuck" never ends, and "crash" ends the
-# process after it has reported a figure. A row of 3 documents ends the process, as if it had no inputs. The first
-# attempt to start after row 2 (counted from 0) fails.
+# Replaces the process that measures times. In row 1 (counted from 0), the method "stuck" never ends, and "crash" ends
+# the process after it has reported a figure. A row of 3 documents ends the process, as missing inputs would. The first
+# process that is started for a row after row 2 fails at once.
 STAND_IN = """
 import json, os, sys, time
 path, first = sys.argv[sys.argv.index("--json") + 1], int(sys.argv[sys.argv.index("--time-from") + 1])
@@ -257,7 +257,7 @@ class TimeAllTest(unittest.TestCase):
 
 
 class TimeFromTest(unittest.TestCase):
-    """The process that times, without a device: which rows it reports, and how."""
+    """Tests the process that measures times, without a device: which rows it reports, and how."""
 
     def said(self, rows, swept, time_from=0):
         peers, tuned = unittest.mock.Mock(), []

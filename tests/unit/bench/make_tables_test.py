@@ -1,4 +1,5 @@
-"""Tests bench/serving/cases/make_tables.py: the text of a row, and that docs/performance/serving.md is its output."""
+"""Tests bench/serving/cases/make_tables.py: the text of a row, and that docs/performance/serving.md is its current
+output."""
 
 import json
 import os
@@ -81,7 +82,7 @@ class MakeTablesTest(unittest.TestCase):
     def test_the_page_is_what_the_script_makes_of_the_figures(self):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "serving.md"
-            # The script runs by its own name, as its documentation says.
+            # Runs the script as an executable file, as its documentation says.
             subprocess.run([CASES / "make_tables.py", SERVING, "--output", page], check=True)
             self.assertEqual(page.read_text(), SERVING.with_suffix(".md").read_text(), "run bench/serving/cases/make_tables.py again")
 

@@ -1,5 +1,5 @@
-"""bench/reduce_reports.py: what it drops of each kind of report and what it keeps, and that docs/performance holds only
-reduced ones.
+"""Tests bench/reduce_reports.py: what it drops from each kind of report and what it keeps, and that docs/performance
+contains only reduced reports.
 
 python reduce_reports_test.py
 """
@@ -33,7 +33,7 @@ class ReduceReportsTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def reduced(self, report):
-        """Returns what the program makes of a report. Checks that nothing is left to reduce then."""
+        """Reduces a report and returns the result. Checks that reducing it again changes nothing."""
         path = self.folder / "inner" / "report.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(report))

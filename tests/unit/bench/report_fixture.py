@@ -1,4 +1,4 @@
-"""Reports as maxsim_bench_gpu and compare_peers.py write them, and where their programs are."""
+"""Reports as maxsim_bench_gpu and compare_peers.py write them. Adds their programs' folders to the import path."""
 
 import pathlib
 import sys

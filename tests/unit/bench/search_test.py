@@ -1,4 +1,5 @@
-"""bench/search: how it scales a collection, answers exactly, counts recall and proofs, and what its report and page say.
+"""Tests bench/search: how it enlarges a collection, finds the exact answers, counts recall and proofs, and what its
+report and page contain.
 
 python search_test.py
 """
@@ -42,7 +43,7 @@ def unit_rows(random, count):
 
 
 def random_documents(count, seed=SEED):
-    """Documents whose pieces are the numbers of their rows."""
+    """Returns random documents. The piece of each token is the number of the token's row."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 12, count).astype(np.int64)
     tokens = int(lengths.sum())
@@ -103,7 +104,8 @@ class ScaleTest(WithFolder):
         rows = made.vectors[len(real.vectors) :].astype(np.float64)
         np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=2e-3)
         sources = real.vectors[made.pieces[len(real.vectors) :]].astype(np.float64)
-        # The noise of DIM coordinates has a norm of about 0.05 * sqrt(DIM) = 0.2, nearly all of it across the vector.
+        # The noise of DIM coordinates has a norm of about 0.05 * sqrt(DIM) = 0.2, and is nearly orthogonal to the
+        # vector.
         self.assertAlmostEqual(float(np.mean((rows * sources).sum(1))), 1 / np.sqrt(1 + 0.2**2), delta=0.01)
 
     def test_refuses_a_collection_of_nothing(self):
@@ -170,7 +172,8 @@ class ExactTest(unittest.TestCase):
 
 
 class FakeSystem:
-    """Answers at once, and says how long that took: `seconds` a question, by the clock that it is."""
+    """Answers at once, but advances its own clock by `seconds` for each question. The test uses it as the module time,
+    too."""
 
     def __init__(self, truth, seconds):
         self.truth, self.seconds, self.now, self.asked = truth, seconds, 0.0, 0

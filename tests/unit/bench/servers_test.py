@@ -1,4 +1,4 @@
-"""bench/serving/cases/servers.py: which threads take the processors."""
+"""Tests bench/serving/cases/servers.py: which threads it finds to use the processors."""
 
 import pathlib
 import subprocess
@@ -11,7 +11,8 @@ sys.path.insert(0, str(ROOT / "bench" / "serving" / "cases"))
 
 import servers  # noqa: E402
 
-# This process has a name that needs care, and its only thread works until it is ended.
+# The name of this process contains a space and parentheses, which make its line in /proc hard to parse. Its only
+# thread is busy until the process is killed.
 BUSY = """
 import pathlib
 pathlib.Path("/proc/self/comm").write_text("a (busy) one")
@@ -35,7 +36,7 @@ class ThreadTimesTest(unittest.TestCase):
             time.sleep(1)
         self.assertEqual(list(threads.processors), ["one"])
         self.assertEqual(list(threads.processors["one"]), ["a (busy) one"])
-        # On a busy machine the process may get any share of a processor.
+        # On a busy machine the process may get any share of a processor, so the test only checks the limits.
         self.assertGreater(threads.processors["one"]["a (busy) one"], 0)
         self.assertLess(threads.processors["one"]["a (busy) one"], 1.2)
 

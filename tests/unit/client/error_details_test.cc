@@ -94,9 +94,9 @@ TEST(ErrorDetailsTest, DetailsTravelOverGrpc) {
   EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(sent)), sent);
 }
 
-// The bytes of google.rpc.BadRequest{field_violations: [{field: "f", description: "p"}]} and of
-// google.rpc.ErrorInfo{reason: "R", domain: "maxsim"}. They are written by hand, because a test with the product's own
-// writer would miss a mistake that reader and writer share.
+// These are the bytes of google.rpc.BadRequest{field_violations: [{field: "f", description: "p"}]} and of
+// google.rpc.ErrorInfo{reason: "R", domain: "maxsim"}. They are written by hand: with bytes from the product's own
+// writer, the test would miss a mistake that its reader and writer share.
 TEST(ErrorDetailsTest, TheBytesAreThoseOfGoogleRpc) {
   const absl::Status status = FieldError(absl::StatusCode::kNotFound, "R", "f", "p");
   EXPECT_EQ(status.GetPayload(kBadRequestTypeUrl), absl::Cord("\x0a\x06\x0a\x01"

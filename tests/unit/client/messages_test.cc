@@ -39,7 +39,7 @@ TEST(MessagesTest, HalvesKeepTheirType) {
 
 TEST(MessagesTest, ContradictorySizesReadNothingBeyondTheSpan) {
   const std::vector<uint16_t> values(8);
-  // The span has half of the bytes that these rows would.
+  // Four rows of two F32 values would need 32 bytes, but the span has only 16. Nothing may be read beyond it.
   EXPECT_TRUE(MakeTokens(v1::DATA_TYPE_F32, values, 4).data().empty());
   EXPECT_EQ(MakeTokens(v1::DATA_TYPE_F16, values, 0).num_tokens(), 0);
   const v1::TokenMatrix ragged = MakeTokens(v1::DATA_TYPE_F16, values, 3);  // 8 values are not rows of 3
@@ -91,7 +91,7 @@ TEST(MessagesTest, CandidatesKeepOrderAndRepeats) {
   EXPECT_TRUE(WholeCollection().has_whole_collection());
 }
 
-// protoc-gen-go refuses a file that names no package, and files of one proto package must be of one Go package.
+// protoc-gen-go needs a Go package in every file, and the files of one proto package must have the same Go package.
 TEST(ProtoTest, EveryFileNamesItsGoPackage) {
   for (const auto* file : {v1::RerankRequest::descriptor()->file(), v1::LoadCollectionRequest::descriptor()->file()}) {
     EXPECT_EQ(file->options().go_package(), "maxsim/v1;maxsimv1") << file->name();

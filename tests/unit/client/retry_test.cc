@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A clock on which time passes only while Sleep waits, or when a test calls Pass for an attempt that takes a while.
+// A fake clock. Its time advances only in Sleep(), or when a test calls Pass() to simulate a slow attempt.
 class FakeClock final : public Clock {
  public:
   absl::Time Now() override { return now_; }
@@ -29,7 +29,7 @@ class FakeClock final : public Clock {
   std::vector<absl::Duration> sleeps_;
 };
 
-// Answers the attempts with the given answers, one per attempt. The last answer repeats.
+// Answers each attempt with the next of these answers. The last answer repeats.
 class FakeTransport {
  public:
   explicit FakeTransport(std::vector<AttemptResult> answers) : answers_(std::move(answers)) {}
@@ -150,7 +150,7 @@ TEST(RetryTest, NeverSleepsToTheDeadlineOrPastIt) {
   RetryOptions options;
   options.max_attempts = 100;
   options.initial_backoff = options.max_backoff = absl::Milliseconds(100);
-  // Attempts end at 10, 120 and 230 ms. A fourth attempt would begin at 330 ms.
+  // The attempts end after 10, 120 and 230 ms. A fourth would begin at 330 ms, when the deadline has come.
   CallRun run = RunCall({Unavailable()}, options, absl::Milliseconds(330), Middle, absl::Milliseconds(10));
   EXPECT_EQ(run.calls, 3);
   EXPECT_EQ(run.status, absl::UnavailableError("draining"));

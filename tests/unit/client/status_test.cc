@@ -10,7 +10,7 @@
 namespace maxsim::client {
 namespace {
 
-// Returns a length-delimited field of fewer than 128 bytes as it is on the wire.
+// Returns a length-delimited protobuf field with fewer than 128 bytes, as it is on the wire.
 std::string Field(int number, const std::string& bytes) {
   std::string field;
   field.push_back(static_cast<char>(number << 3 | 2));
@@ -45,8 +45,8 @@ TEST(StatusTest, ADetailThatNoTrailerHasRoomForIsLeftOut) {
   EXPECT_EQ(LimitOf(FromGrpcStatus(ToGrpcStatus(status))), 1u);
 }
 
-// The length is around the limit, beyond two bytes' worth of lengths on the wire, and the text of two bytes each: a cut
-// may fall within a character.
+// The descriptions have about as many bytes as the limit, in characters of one, two or four bytes. If the cut falls
+// within a character, the status must still be read back unchanged.
 TEST(StatusTest, AFieldAndItsLimitSurviveALongDescription) {
   for (const std::string letter : {"p", "\xc3\xa4", "\xf0\x9f\x98\x80"}) {
     for (size_t size = 900; size < 1100; ++size) {
@@ -62,7 +62,7 @@ TEST(StatusTest, AFieldAndItsLimitSurviveALongDescription) {
   const absl::Status status = InvalidField("f", std::string(100'000, 'p'), Limit(1, 2, "limits.x"));
   EXPECT_LT(ToGrpcStatus(status).error_details().size(), 1500);
   EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status);
-  // A router that passes the status on changes the field and adds to the message.
+  // A router that passes the status on changes its field and adds to its message.
   const absl::Status changed = WithAddition(WithField(FromGrpcStatus(ToGrpcStatus(status)), "g"), " (group a)");
   const absl::Status read = FromGrpcStatus(ToGrpcStatus(changed));
   EXPECT_EQ(read, changed);
@@ -72,7 +72,7 @@ TEST(StatusTest, AFieldAndItsLimitSurviveALongDescription) {
   EXPECT_EQ(LimitKeyOf(read), "limits.x");
 }
 
-// A reader that knows nothing of the rule gets a description that says that it was cut.
+// A client that does not restore the cut description from the message must see that the description was cut.
 TEST(StatusTest, ACutDescriptionSaysSo) {
   const grpc::Status on_the_wire = ToGrpcStatus(InvalidField("f", std::string(4000, 'p')));
   google_rpc::Status details;
@@ -103,7 +103,7 @@ TEST(StatusTest, ACallThatGrpcHadNoConnectionForSaysSo) {
   EXPECT_EQ(ReasonOf(status), kReasonNotConnected);
   EXPECT_EQ(ReasonOf(FromGrpcStatus({grpc::StatusCode::INTERNAL, words})), "");
   EXPECT_EQ(ReasonOf(FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, "Socket closed"})), "");
-  // A server that has details to give was reached.
+  // An error with details comes from a server. So there was a connection.
   absl::Status of_server = absl::UnavailableError(words);
   SetRetryAfter(absl::Seconds(1), of_server);
   EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(of_server)), of_server);
@@ -124,8 +124,9 @@ TEST(StatusTest, RetryInfoSurvivesTheRoundTrip) {
   EXPECT_EQ(RetryAfter(absl::ResourceExhaustedError("queue full")), std::nullopt);
 }
 
-// The bytes are google.rpc.Status {code: 8, message: "m", details: [Any{RetryInfo{retry_delay: {seconds: 2, nanos:
-// 500000000}}}]}, written by hand, so that a mistake which both of our directions share cannot hide.
+// These are the bytes of google.rpc.Status {code: 8, message: "m", details: [Any{RetryInfo{retry_delay: {seconds: 2,
+// nanos: 500000000}}}]}. They are written by hand, so that the test finds a mistake that the product's reader and
+// writer share.
 TEST(StatusTest, ReadsTheBytesOfAGoogleRpcStatus) {
   const std::string retry_info = Field(1, std::string("\x08\x02\x10\x80\xca\xb5\xee\x01", 8));
   const std::string any = Field(1, "type.googleapis.com/google.rpc.RetryInfo") + Field(2, retry_info);
@@ -133,7 +134,8 @@ TEST(StatusTest, ReadsTheBytesOfAGoogleRpcStatus) {
   const absl::Status status = FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "m", bytes));
   EXPECT_EQ(RetryAfter(status), absl::Milliseconds(2500));
 
-  for (size_t length = 0; length < bytes.size(); ++length) {  // a status cut anywhere loses at most its hint
+  // Wherever the status is cut, only the retry delay may be lost.
+  for (size_t length = 0; length < bytes.size(); ++length) {
     const absl::Status cut =
         FromGrpcStatus(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "m", bytes.substr(0, length)));
     EXPECT_EQ(cut.code(), absl::StatusCode::kResourceExhausted);

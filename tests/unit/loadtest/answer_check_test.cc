@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Makes a request of two queries for the best three of the ids 40, 30, 20, 10.
+// Makes a request with two queries that ask for the best three of the ids 40, 30, 20 and 10.
 class AnswerCheckTest : public testing::Test {
  protected:
   AnswerCheckTest() {

@@ -1,4 +1,4 @@
-// Tests the request that is sent before the clock starts, against a server that is a model.
+// Tests the request that a load test sends before its clock starts, against a model of a server.
 #include "loadtest/run/first_request.h"
 
 #include <atomic>
@@ -56,7 +56,8 @@ TEST_F(FirstRequestTest, IsSentAgainWhenABusyServerSaysWhen) {
 }
 
 TEST_F(FirstRequestTest, IsNotSentAgainWhereItWouldFailAgain) {
-  // A busy server without a hint may find the request too large, and no other error passes with time.
+  // RESOURCE_EXHAUSTED without a retry delay may mean that the request is too large. The other errors do not pass with
+  // time, either. So none of these requests may be sent again.
   for (const absl::Status& status : {absl::ResourceExhaustedError("too large"), absl::NotFoundError("no such id"),
                                      absl::UnavailableError("draining")}) {
     const FirstRequestResult result = Send([&status](int64_t) { return status; });
@@ -76,7 +77,7 @@ TEST_F(FirstRequestTest, PatienceEnds) {
   EXPECT_EQ(result.sent, result.rejected);
   EXPECT_GE(result.sent, 1);
   EXPECT_LE(result.sent, 8) << "a hint of nothing is not taken at its word";
-  // A hint beyond the limit is not waited for at all.
+  // If the server's retry delay is longer than the time limit, the load test gives up at once.
   EXPECT_EQ(Send([](int64_t) { return Busy(absl::Hours(1)); }).sent, 1);
 }
 

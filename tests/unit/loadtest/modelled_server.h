@@ -1,4 +1,4 @@
-// Provides collection info and workloads for tests, and a model of a server with known service times.
+// Makes collection infos and workloads for tests, and models a server with known service times.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 
 namespace maxsim::loadtest {
 
-// Returns the GetInfo answer of a server with a collection "docs": 500 documents of dimension 8, with ids of this kind.
+// Returns the GetInfo answer of a server. Its collection "docs" has 500 documents of dimension 8, with ids of this
+// type.
 inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
   v1::GetInfoResponse info;
   v1::CollectionInfo& collection = *info.add_collections();
@@ -39,7 +40,7 @@ inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
   return info;
 }
 
-// Returns requests for which the right answer is one hit at position 0.
+// Returns a workload in which the right answer to each request is one hit at position 0.
 inline std::unique_ptr<Workload> OneHitWorkload() {
   WorkloadOptions options;
   options.collection = "docs";
@@ -52,8 +53,7 @@ inline std::unique_ptr<Workload> OneHitWorkload() {
 }
 
 // Models a server that handles one request at a time. An answer comes `service_ns` after the previous answer or after
-// the request's start, whichever is later. Between stall_from_ns and stall_until_ns (times of NowNs()), no answer
-// comes.
+// the request's start, whichever is later. No answer comes from stall_from_ns to stall_until_ns (times of NowNs()).
 class ModelQueue : public client::CallQueue {
  public:
   struct Behaviour {

@@ -47,8 +47,8 @@ TEST(ZipfRankTest, OneRankAndVeryManyWork) {
 }
 
 TEST(ZipfRankTest, RanksThatBeginLaterComeAsOftenAsTheirWeights) {
-  // With exponent 10 the weights of these are less than 1e-20 of the first rank's, which loses them in a sum that has
-  // it.
+  // With exponent 10, the weights of these ranks are less than 1e-20 of the first rank's. A floating-point sum that
+  // contains the first rank's weight would lose them.
   for (const auto& [first, exponent] : {std::pair{uint64_t{2}, 1.0}, std::pair{uint64_t{200}, 0.0},
                                         std::pair{uint64_t{200}, 2.5}, std::pair{uint64_t{200}, 10.0}}) {
     constexpr uint64_t kRanks = 40;
@@ -123,8 +123,8 @@ TEST(PopularityTest, DrawsDistinctDocumentsUpToAllOfThem) {
 }
 
 TEST(PopularityTest, ASmallDrawFollowsTheWeightsWhicheverWayItIsDrawn) {
-  // Exponent 6 leaves most draws without a new rank, so that the second way fills the list: rank 3 comes before rank 4
-  // as often as its weight says in both.
+  // With exponent 6, most draws give a rank that was drawn before, so FillUp draws the rest. With and without FillUp,
+  // rank 3 must come before rank 4 as often as their weights say.
   const auto third_first = [](double exponent, uint64_t count) {
     const Popularity popularity(40, exponent, 1);
     Random random(8);
@@ -145,7 +145,7 @@ TEST(PopularityTest, ASmallDrawFollowsTheWeightsWhicheverWayItIsDrawn) {
   EXPECT_NEAR(third_first(6, 40), 4096.0 / (4096 + 729), 0.03);
 }
 
-// Draws by the definition: the next document is one of all that are left, by its weight.
+// Draws documents one by one, as the reference: each is drawn from all that are left, according to their weights.
 std::vector<uint64_t> DrawOneByOne(const Popularity& popularity, double exponent, uint64_t count, Random& random) {
   std::vector<double> weights(popularity.size());
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::pow(static_cast<double>(i + 1), -exponent);
@@ -164,15 +164,16 @@ std::vector<uint64_t> DrawOneByOne(const Popularity& popularity, double exponent
 }
 
 TEST(PopularityTest, ASteepDrawOfManyIsThatOfDrawingOneByOne) {
-  // There are more than 128 ranks, so that some are drawn as one process, and 60 distinct ones need hundreds of draws.
+  // With this exponent, 60 distinct ranks would take hundreds of draws, so FillUp draws some. There are more than 128
+  // ranks, so FillUp treats the last ones as one process.
   constexpr uint64_t kDocuments = 400, kCount = 60;
   constexpr int kSamples = 1000;
   constexpr double kExponent = 1.8;
   const Popularity popularity(kDocuments, kExponent, 1);
   std::vector<uint64_t> rank_of(kDocuments);
   for (uint64_t rank = 1; rank <= kDocuments; ++rank) rank_of[popularity.DocumentOfRank(rank)] = rank;
-  // The figures of a sample are the number of its ranks beyond 128, the sum of their indices in the sample, and the
-  // number of its ranks from 20 to 60.
+  // For each sample, computes three figures: how many of its ranks are beyond 128, the sum of their indices in the
+  // sample, and how many ranks are from 20 to 60.
   const auto figures = [&](const std::vector<uint64_t>& documents) {
     std::array<double, 3> sums{};
     for (size_t idx = 0; idx < documents.size(); ++idx) {
@@ -202,7 +203,7 @@ TEST(PopularityTest, ASteepDrawOfManyIsThatOfDrawingOneByOne) {
 }
 
 TEST(PopularityTest, NoExponentMakesADrawOfVeryManyDocumentsLong) {
-  // A pass over all of these documents would take hours, and 16 TB.
+  // If a draw went over all of these documents, it would take hours and 16 TB of memory.
   const uint64_t many = uint64_t{1} << 40;
   for (const double exponent : {0.0, 1.0, 1.5, 3.0, 6.0, 10.0}) {
     const Popularity popularity(many, exponent, 5);
@@ -213,7 +214,8 @@ TEST(PopularityTest, NoExponentMakesADrawOfVeryManyDocumentsLong) {
       EXPECT_EQ(std::set<uint64_t>(documents.begin(), documents.end()).size(), count) << exponent;
     }
   }
-  // The steepest exponent draws the first 64 ranks, give or take some: one beyond rank 200 has a chance of 1 in 4000.
+  // With the steepest exponent, the draw has nearly the first 64 ranks. The chance that it has one beyond rank 200 is
+  // 1 in 4000.
   const Popularity popularity(many, 10, 5);
   std::set<uint64_t> first;
   for (uint64_t rank = 1; rank <= 200; ++rank) first.insert(popularity.DocumentOfRank(rank));

@@ -156,7 +156,7 @@ TEST_F(ReportTest, JsonHasEveryMemberWithItsValue) {
       json["server_metrics"][0],
       (ordered_json{{"second", 1.0}, {"queue_jobs", 4.0}, {"batch_queries_mean", 12.5}, {"kernel_seconds", 0.8}}));
   EXPECT_EQ(json["steps"], ordered_json::array());
-  // The text that the server wrote is not UTF-8.
+  // The server's text in this report is not valid UTF-8. The report must be valid JSON all the same.
   EXPECT_TRUE(ordered_json::accept(json.dump(2, ' ', false, ordered_json::error_handler_t::replace)));
 }
 
@@ -254,8 +254,8 @@ TEST_F(ReportTest, TheTableSaysWhatMatters) {
   EXPECT_THAT(out.str(), Not(HasSubstr("\x1b")));
 }
 
-// Checks that every element is closed in order, as XML requires. Returns "" if so, else what is wrong. Adds the names
-// of all elements to `names`.
+// Checks that the elements are closed in the right order, as XML requires. Returns "", or what is wrong. Adds the
+// names of all elements to `names`.
 std::string NotWellFormed(const std::string& html, std::vector<std::string>& names) {
   std::vector<std::string> open;
   for (size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {

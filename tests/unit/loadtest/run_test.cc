@@ -1,4 +1,5 @@
-// Tests runs against a server that is a model. Machines that run tests are busy, so that times are bounded from below.
+// Tests load runs against a model of a server. On a busy machine everything may take longer, so most times are only
+// bounded from below.
 #include "loadtest/run/run.h"
 
 #include <cmath>
@@ -49,8 +50,8 @@ TEST(RunTest, OpenLoopCountsEveryRequestThatWasDue) {
 }
 
 TEST(RunTest, OpenLoopFeelsAServerThatStandsStill) {
-  // For 400 of 1000 ms nothing is answered. A client that waits for its answer would send one request in that time;
-  // here all that are due in it wait: the k-th of 200 waits for 400 - 2k ms.
+  // The server does not answer for 400 of 1000 ms. A client that waits for each answer would send one request in that
+  // time. An open loop sends all 200 that are due, and request k waits for 400 - 2k ms.
   ModelQueue::Behaviour behaviour;
   behaviour.stall_from_ns = NowNs() + 200 * kMs;
   behaviour.stall_until_ns = behaviour.stall_from_ns + 400 * kMs;
@@ -87,7 +88,8 @@ TEST(RunTest, OpenLoopCountsSendsThatTheBoundMakesLate) {
   EXPECT_THAT(result.stability.reason, HasSubstr("could not be sent"));
 }
 
-// A server that stands still fills --max-in-flight. The sends that catch up afterwards are not the load tester's fault.
+// While the server does not answer, as many requests as --max-in-flight allows are waiting. When the load tester sends
+// the rest late, that must count as the limit's effect, and not as its own slowness.
 TEST(RunTest, OpenLoopThatWasHeldBackIsNotTheBoundWhileItCatchesUp) {
   LoadOptions load = Open(500, absl::ZeroDuration(), absl::Seconds(1));
   load.max_in_flight = 20;

@@ -47,14 +47,14 @@ TEST(ScheduleTest, PoissonGapsHaveTheMeanAndTheSpreadOfAnExponential) {
   }
   const double mean = sum / kCount;
   const double deviation = std::sqrt(squares / kCount - mean * mean);
-  // One of two parts has half the rate. Four standard errors of the mean are 1.3 %.
+  // The schedule is one of two parts, so it has half of the rate. Four standard errors of the mean are 1.3 %.
   EXPECT_NEAR(mean * 2500, 1, 0.013);
   EXPECT_NEAR(deviation * 2500, 1, 0.03);
   EXPECT_NEAR(beyond_mean / static_cast<double>(kCount), std::exp(-1), 0.006);
 }
 
 TEST(ScheduleTest, PartsTogetherAreAPoissonProcessOfTheWholeRate) {
-  // The counts of windows of a Poisson process have their mean as variance.
+  // In a Poisson process, the number of events in a window has a variance equal to its mean.
   constexpr int kParts = 4, kWindows = 2000;
   constexpr double kRate = 10'000, kPerWindow = 20;
   std::vector<double> counts(kWindows);

@@ -88,13 +88,13 @@ TEST(MetricsScraperTest, RefusesWhatIsNoUrlAndSaysWhenNothingAnswers) {
        {"", "localhost:7071/metrics", "https://", "ftp://localhost/metrics", "http://", "http:///metrics"}) {
     EXPECT_EQ(MetricsScraper::Create(url).status().code(), absl::StatusCode::kInvalidArgument) << url;
   }
-  // Port 1 is the multiplexer's, which no machine runs.
+  // Port 1 (tcpmux) is a port on which no machine listens today.
   const auto scraper = MetricsScraper::Create("http://127.0.0.1:1/metrics");
   EXPECT_EQ(scraper.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(scraper.status().message()), testing::HasSubstr("http://127.0.0.1:1/metrics"));
 }
 
-// Exposes the counts that it is told, or answers 500 where that is -1.
+// Serves the metrics that the test sets. Answers with status 500 if `requests` is -1.
 class MetricsServer {
  public:
   MetricsServer() {
@@ -169,7 +169,7 @@ TEST(MetricsScraperTest, ARunsFirstSecondBeginsWithTheRun) {
   auto scraper = MetricsScraper::Create(server.url());
   ASSERT_TRUE(scraper.ok()) << scraper.status();
   int failures = 0;
-  for (const int at : {1000, 2000}) {  // two runs of one scraper, as a sweep makes them
+  for (const int at : {1000, 2000}) {  // two runs with one scraper, as in a sweep
     server.requests = at;              // counted while the requests were prepared
     (*scraper)->Begin();
     server.requests = at + 7;

@@ -1,4 +1,4 @@
-// Tests the sweep against servers whose capacity is known.
+// Tests the search for the highest rate (the sweep) against simulated servers with known capacities.
 #include "loadtest/run/sweep.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kMillisecondNs = 1'000'000;
 
-// Simulates a server that handles one request at a time and takes `service_ns` for it, under 20 s of Poisson arrivals.
+// Simulates a server that handles one request at a time, each in `service_ns`. Requests arrive for 20 s as a Poisson
+// process.
 RunResult Simulate(double rate, int64_t service_ns) {
   RunResult result;
   result.rate = rate;
@@ -28,8 +29,7 @@ RunResult Simulate(double rate, int64_t service_ns) {
   return result;
 }
 
-// Simulates a server that answers all requests in the same time as long as the rate is below its capacity, and rejects
-// the rest.
+// Simulates a server that answers up to `capacity` requests per second, all in the same time, and rejects the rest.
 RunResult Bounded(double rate, double capacity) {
   RunResult result;
   result.rate = rate;
@@ -54,7 +54,8 @@ TEST(SweepTest, FindsTheRateAtWhichAQueueReachesTheTarget) {
     EXPECT_LT(best, 1000) << "more than the capacity";
     EXPECT_TRUE(sweep->converged) << sweep->converged_reason;
     EXPECT_EQ(sweep->converged_reason, "");
-    // The sweep doubles or halves up to the limit, and then halves an interval down to 2 %.
+    // The sweep doubles or halves the rate until it has passed the limit. Then it halves the interval until that is 2
+    // % wide.
     EXPECT_LE(sweep->steps.size(), 2 + std::abs(std::log2(1000 / first)) + 6);
   }
 }

@@ -219,7 +219,7 @@ TEST(WorkloadTest, PreparingIsSeenAndCanBeEnded) {
 }
 
 TEST(WorkloadTest, SteepPopularityOfVeryManyIdsIsPreparedAsFastAsAnyOther) {
-  // A pass over all ids for each request would take hours, and 16 TB.
+  // If each request went over all ids, preparing it would take hours and 16 TB of memory.
   WorkloadOptions options = Small();
   options.int_ids = uint64_t{1} << 40;
   options.zipf_exponent = 5;
@@ -270,7 +270,7 @@ TEST(WorkloadTest, WhatTheServerWouldRefuseIsRefusedWithItsLimit) {
   options.num_candidates = 64;
   options.document_tokens = TokenCounts(513);
   EXPECT_THAT(Refused(options), HasSubstr("--document-tokens: 513"));
-  options.document_tokens = TokenCounts(512);  // 64 x 512 x 8 x 2 = 512 KiB: two such lists are too much
+  options.document_tokens = TokenCounts(512);  // 64 x 512 x 8 x 2 bytes = 512 KiB per list: two lists exceed the limit
   options.queries_per_request = 2;
   options.shared_candidates = false;
   EXPECT_THAT(Refused(options), HasSubstr("limits.max_request_bytes, 1048576"));

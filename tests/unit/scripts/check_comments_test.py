@@ -1,4 +1,4 @@
-"""scripts/check-comments.py: finds the signs of unclear English in comments, and only there."""
+"""Tests scripts/check-comments.py: it must find the signs of unclear English in comments, and nowhere else."""
 
 import importlib.util
 import pathlib

@@ -1,4 +1,5 @@
-"""scripts/check-dependencies.py: which trees have a circle of folders, and which code reads the text of an error."""
+"""Tests scripts/check-dependencies.py: it must find folders that include each other in a circle, and code that reads
+the text of an error."""
 
 import ast
 import importlib.util
@@ -21,7 +22,7 @@ CHECK = load_script()
 
 class IncludeCirclesTest(unittest.TestCase):
     def circles(self, includes):
-        """Returns the errors about a tree of files {name: names that it includes}."""
+        """Returns the errors for a tree of files. `includes` maps each file's name to the names that it includes."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             names = {name for file, included in includes.items() for name in (file, *included)}
@@ -39,7 +40,8 @@ class IncludeCirclesTest(unittest.TestCase):
                          self.circles({"a/b/x.h": ["a/c/x.h"], "a/c/y.h": ["a/b/y.h"]}))
 
     def test_subfolders_count_as_part_of_the_folders_that_hold_them(self):
-        # As a graph of single folders this has no circle: a/b/one -> a/c/one, and a/c/two -> a/b/two.
+        # Single folders have no circle: a/b/one -> a/c/one, and a/c/two -> a/b/two. But a/b and a/c include each
+        # other.
         self.assertEqual(["folders include each other in a circle: a/b/ -> a/c/ -> a/b/"],
                          self.circles({"a/b/one/x.h": ["a/c/one/x.h"], "a/c/two/y.h": ["a/b/two/y.h"]}))
 
@@ -54,7 +56,7 @@ class IncludeCirclesTest(unittest.TestCase):
 
 class MessageSearchesTest(unittest.TestCase):
     def lines(self, handled):
-        """Returns the lines that search a message, of code whose line 4 is `handled`."""
+        """Returns the numbers of the lines that search a message, in code whose line 4 is `handled`."""
         return list(CHECK.message_searches(ast.parse(f"try:\n  f()\nexcept ValueError as wrong:\n  {handled}\n")))
 
     def test_searching_the_text_of_an_error_is_found(self):

@@ -1,4 +1,4 @@
-"""scripts/check-pages.py: which paths in backquotes are not in the tree."""
+"""Tests scripts/check-pages.py: it must find the paths in backquotes that do not exist in the tree."""
 
 import importlib.util
 import pathlib

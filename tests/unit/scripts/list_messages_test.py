@@ -1,4 +1,4 @@
-"""scripts/list-messages.py: lists the texts of error and log messages, with what is filled in shown in braces."""
+"""Tests scripts/list-messages.py: it must list the texts of error and log messages, with inserted values in braces."""
 
 import importlib.util
 import pathlib

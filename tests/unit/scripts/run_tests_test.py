@@ -1,4 +1,4 @@
-"""scripts/run-tests.py: what it says of tests that pass, fail, skip themselves or have no program."""
+"""Tests scripts/run-tests.py: what it reports about tests that pass, fail, skip themselves or have no program."""
 
 import pathlib
 import subprocess
@@ -16,7 +16,7 @@ PASSES = "add_test(passes_test true)\n"
 
 class RunTestsTest(unittest.TestCase):
     def run_tests(self, tests):
-        """Runs the script on a build folder with these tests. Returns its exit code and output."""
+        """Runs the script on a build folder that contains these tests. Returns its exit code and its output."""
         with tempfile.TemporaryDirectory() as build:
             pathlib.Path(build, "CTestTestfile.cmake").write_text(tests)
             command = [sys.executable, "-B", ROOT / "scripts" / "run-tests.py", build, "--jobs", "1"]

@@ -1,4 +1,4 @@
-"""The programs that hold the cases of several tests: each case runs in exactly one of their tests.
+"""Some programs contain the cases of several tests. Checks that exactly one of these tests runs each case.
 
 test_programs_test.py FOLDER_OF_THE_TESTS
 """
@@ -19,7 +19,7 @@ def run(*command):
 
 
 def cases_of(*command):
-    """Returns the names of the cases that the command would run."""
+    """Returns the names of the cases that this command would run."""
     done = run(*command, "--gtest_list_tests")
     if done.returncode != 0:
         raise AssertionError(f"{command} exits with {done.returncode}: {done.stderr}")
@@ -37,7 +37,7 @@ class TestProgramsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.tests = collections.defaultdict(list)
-        # CTest itself would replace the log of the run that this test is part of.
+        # Does not ask CTest, which would overwrite the log of the run to which this test belongs.
         listed = "".join(path.read_text() for path in FOLDER.rglob("CTestTestfile.cmake"))
         for name in sorted(set(re.findall(r"^add_test\((?:\[=*\[)?(\w+)", listed, re.M))):
             path = FOLDER / name

@@ -57,7 +57,7 @@ TEST(UpsertLineTest, WithoutPayloadALineHasThePayloadThatABuildGivesIt) {
             R"({"title":"T","n":1.50,"x":{"y":[null]}})");
   EXPECT_EQ(payload(R"({"id": "a", "title": null, "text": "t u", "version": 2})"), R"({"title":null,"text":"t u"})");
   EXPECT_EQ(payload(R"({"id": "a", "tokens": [[1]], "version": 2})"), "");
-  // "tokens" as texts, as encoders write them next to the text.
+  // Here "tokens" is a list of texts, which some encoders write next to the text. It must stay in the payload.
   const std::string line = R"({"id":"a","title":"T","text":"t u","tokens":["t","u"]})";
   EXPECT_EQ(payload(line), collection::ParseDocumentLine(line)->payload);
   EXPECT_EQ(payload(R"({"id": "a", "text": "t", "payload": {}})"), "{}");

@@ -1,4 +1,4 @@
-// Tests codes as people make them with maxsim-shard.
+// Tests the commands of maxsim-shard that add codes to collections, as users run them.
 #include <filesystem>
 #include <string>
 #include <vector>

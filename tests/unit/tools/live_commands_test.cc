@@ -1,4 +1,4 @@
-// Tests the commands of maxsim-shard on live collections as people call them.
+// Tests the commands of maxsim-shard for live collections, as users run them.
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,7 +55,7 @@ class LiveCommandsTest : public ::testing::Test {
     ASSERT_TRUE(Write(*log, "b", true).ok());
   }
 
-  // Returns the arguments that build two documents of 2 and 1 tokens into the folder.
+  // Writes two documents of 2 and 1 tokens. Returns the arguments that build them into the live collection's folder.
   std::vector<std::string> BuildArguments() {
     const std::vector<float> values(24, 0.5F);
     collection::WriteBytes(folder_.Path("tokens.npy"),
@@ -164,7 +164,7 @@ TEST_F(LiveCommandsTest, BuildingBesideALogNeedsItsSequence) {
   built = RunShard(arguments);
   EXPECT_EQ(built.code, 0) << built.err;
   EXPECT_EQ(collection::ReadManifest(live())->log_sequence, 3);
-  // The fourth write deletes "b", which is not there, so that all of the input is left.
+  // The fourth write deletes "b", which the input does not have. So both documents of the input must be left.
   ASSERT_EQ(RunShard({"compact", live()}).code, 0);
   EXPECT_EQ(collection::ReadManifest(live())->num_documents, 2);
   EXPECT_THAT(RunShard(arguments).err, HasSubstr("its log holds only the writes behind sequence 4"));

@@ -1,4 +1,4 @@
-// Tests the commands of maxsim-shard that make partitions as people call them.
+// Tests the commands of maxsim-shard that make partitions, as users run them.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ using ::testing::Not;
 
 class PartitionCommandsTest : public ::testing::Test {
  protected:
-  // Writes 20 documents of one token with payloads, and returns the arguments that build them.
+  // Writes 20 documents of one token with payloads. Returns the arguments that build them.
   std::vector<std::string> BuildArguments(std::vector<std::string> more) {
     collection::WriteBytes(folder_.Path("tokens.npy"),
                            collection::NpyBytes("<f4", "(20, 8)", collection::AsBytes(std::vector<float>(160, 0.5f))));

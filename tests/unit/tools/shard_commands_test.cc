@@ -1,4 +1,4 @@
-// Tests the program as people call it: exit codes, messages, real data, and other people's tools on its files.
+// Tests maxsim-shard as users run it: its exit codes and messages, real data, and other programs that read its files.
 #include "tools/maxsim-shard/commands.h"
 
 #include <cstdlib>
@@ -25,7 +25,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Returns a Python with safetensors and NumPy, or "" where nothing names one. CTest always does.
+// Returns the path of a Python with safetensors and NumPy, or "" if the environment does not name one. CTest always
+// does.
 std::string StoresPython() {
   const char* chosen = std::getenv("MAXSIM_STORES_PYTHON");
   return chosen != nullptr ? chosen : "";
@@ -33,7 +34,7 @@ std::string StoresPython() {
 
 class CliTest : public ::testing::Test {
  protected:
-  // Returns the arguments that build two documents of 2 and 1 tokens.
+  // Writes two documents of 2 and 1 tokens. Returns the arguments that build them.
   std::vector<std::string> BuildArguments() {
     collection::WriteBytes(folder_.Path("tokens.npy"),
                            collection::NpyBytes("<f4", "(3, 8)", collection::AsBytes(std::vector<float>(24, 0.5f))));
@@ -99,7 +100,7 @@ TEST_F(CliTest, CollectionsAreStoredAgainAndMerged) {
   collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":8})");
   arguments.insert(arguments.end(), {"--storage", "f32", "--encoder", folder_.Path("encoder.json")});
   ASSERT_EQ(RunShard(arguments).code, 0);
-  // Without --storage that of the inputs is kept, and their encoder.
+  // Without --storage, the build must keep the storage of the inputs, and always their encoder.
   Outcome build = RunShard({"build", "--input", folder_.Path("out"), "--output", folder_.Path("copy")});
   ASSERT_EQ(build.code, 0) << build.err;
   EXPECT_THAT(build.out, HasSubstr("generation 1 of \"copy\": 2 documents, 3 tokens x 8 f32"));
@@ -269,7 +270,7 @@ TEST_F(CliTest, TheCranfieldCollectionBuildsInEveryStorageAndVerifies) {
   const std::string data = collection::CranfieldFolder();
   if (data.empty()) GTEST_SKIP() << "needs Cranfield";
   for (const std::string storage : {"f16", "bf16", "f32", "i8"}) {
-    // It would take half a minute where it is not optimised.
+    // In sanitized builds, which are not optimised, the other types would take half a minute.
     if (test::kSanitized && storage != "f16") continue;
     const std::string out = folder_.Path(storage);
     const Outcome build = RunShard({"build", "--tokens", JoinPath(data, "tokens.npy"), "--lengths",
@@ -283,7 +284,7 @@ TEST_F(CliTest, TheCranfieldCollectionBuildsInEveryStorageAndVerifies) {
     EXPECT_GE(manifest->shards.size(), 2);
     EXPECT_EQ(RunShard({"verify", out}).code, 0);
   }
-  // The stored F16 values are the input's own.
+  // The stored F16 values must be exactly those of the input.
   const auto input = collection::NpyFile::Open(JoinPath(data, "tokens.npy"));
   ASSERT_TRUE(input.ok());
   const auto manifest = *collection::ReadManifest(folder_.Path("f16"));
@@ -324,7 +325,7 @@ with safe_open(path, "numpy") as file:
       0);
 }
 
-// The example of docs/use/documents.md writes files that a collection is built from, and so do NumPy's own archives.
+// The example in docs/use/documents.md and NumPy write these files. A build must be able to read all of them.
 TEST_F(CliTest, WhatPythonWritesIsImported) {
   if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer: its tests have no environments";
   const std::string python = StoresPython();

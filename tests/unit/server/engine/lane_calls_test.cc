@@ -158,7 +158,7 @@ TEST_F(LaneCallsTest, ACancellationEndsAScanOfOnePartBetweenItsCalls) {
   test::BuildCorpus(folder.path(), documents_);
   const auto collection = test::LoadCorpus(folder.path(), &backend_);
   ASSERT_EQ(collection->generation().parts().size(), 1u);
-  // a third of the job's work, because its query has three tokens
+  // A call may have a third of the job's work, because the job's query has three tokens.
   const auto engine = MakeEngine(&backend_, {}, AllTokens());
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(collection, {Query(3, WholeCollection())}));

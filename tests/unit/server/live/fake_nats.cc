@@ -235,7 +235,7 @@ class FakeNats::Impl {
   Mutex mutex_;
   Part spoilt_ ABSL_GUARDED_BY(mutex_) = Part::kNone;
   Manner manner_ ABSL_GUARDED_BY(mutex_) = Manner::kStops;
-  // used by the acceptor thread, and by the destructor after it has joined that thread
+  // The acceptor thread uses it, and the destructor does after it has joined that thread.
   std::list<std::thread> connections_;
   std::thread acceptor_;
 };

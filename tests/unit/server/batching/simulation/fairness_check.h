@@ -133,7 +133,7 @@ class StarvationCheck {
   };
 
   const absl::Duration limit_;
-  // by line: jobs of other lines that began batches since the line last changed
+  // By line: jobs of other lines that began batches since the line last changed.
   std::array<std::vector<Begun>, 3> begun_;
 };
 
