@@ -99,8 +99,8 @@ TEST_P(MappedShardTest, TruncationIsAnErrorThatNamesTheFileAndNoSignal) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr(Cat("now ", length))));
     ExpectOwnIdsOffsetsAndPayloads(*shard);
-    // After the file was shortened and has grown again, its bytes may not be those that were lost. So the shard stays
-    // invalid.
+    // A file that was shortened and has grown again may have other bytes than before, although here they are the same.
+    // So the shard stays invalid.
     WriteBytes(path_, bytes);
     EXPECT_EQ(shard->Check().code(), absl::StatusCode::kDataLoss);
     const std::shared_ptr<Shard> again = Open(Access::kMapped);

@@ -207,7 +207,7 @@ TEST_F(JoinedImportTest, WhatDoesNotGoTogetherIsNamed) {
   options.ids = folder_.Path("ids.txt");
   EXPECT_THAT(std::string(OpenImport(options).status().message()), HasSubstr("given twice"));
   EXPECT_THAT(Error({folder_.path()}), HasSubstr("a folder without a collection: it holds no collection.json"));
-  // The checksum of a damaged collection is found to be wrong while the build reads it.
+  // The build notices by its checksum that a collection is damaged, and leaves no output.
   const std::string shard = JoinPath(first, ReadManifest(first)->shards[0].file);
   std::string bytes = ReadBytes(shard);
   bytes[4096] = static_cast<char>(bytes[4096] ^ 1);

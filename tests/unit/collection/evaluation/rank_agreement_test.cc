@@ -18,9 +18,11 @@ TEST(SpearmanTest, LooksAtTheOrderOnly) {
 }
 
 TEST(SpearmanTest, MatchesHandComputation) {
-  // Without ties the value is 1 - 6 sum d^2 / (n (n^2 - 1)); the ranks differ by 1, 1, 0, 0, 0.
+  // Without equal scores, Spearman's coefficient is 1 - 6 sum d^2 / (n (n^2 - 1)). Here the ranks differ by d = 1, 1,
+  // 0, 0, 0.
   EXPECT_DOUBLE_EQ(Spearman(Scores{1, 2, 3, 4, 5}, Scores{2, 1, 3, 4, 5}), 1 - 6.0 * 2 / (5 * 24));
-  // The ranks are 0, 1.5, 1.5, 3 and 0, 1, 2, 3: their covariance is 4.5, their variances are 4.5 and 5.
+  // The ranks are 0, 1.5, 1.5, 3 and 0, 1, 2, 3. Their covariance (times 4) is 4.5, and their variances (times 4) are
+  // 4.5 and 5.
   EXPECT_NEAR(Spearman(Scores{1, 2, 2, 3}, Scores{1, 2, 3, 4}), 4.5 / std::sqrt(4.5 * 5), 1e-12);
 }
 

@@ -65,7 +65,8 @@ TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
   }
 }
 
-// If one document in 16 has a value, the prefixes of the sorted values take as much memory as the bitmap.
+// Only one document in 16 has a value, but each prefix mask has a bit for every document. The bound on the index's
+// memory, which counts only documents with a value, must still hold.
 TEST(FieldIndexTest, PrefixesAreWithinTheBoundOfTheDocuments) {
   const std::vector<Field> fields = {{"year", FieldKind::kInteger, "year"}};
   constexpr int64_t kDocuments = 65'536;

@@ -158,7 +158,7 @@ TEST_F(VersionMemoryTest, IsVerified) {
 }
 
 // All servers that follow a stream must forget the same versions, even if they run different builds. So the limit
-// belongs to the format of the stream's messages: whoever changes it must also add a message version.
+// belongs to the format of the stream's messages: a new limit needs a new message version.
 TEST(VersionMemoryRuleTest, TheLimitIsOfTheFormatOfAStreamsMessages) {
   EXPECT_EQ(kRememberedBytes, uint64_t{128} << 20) << "another one needs a new version of the messages";
 }

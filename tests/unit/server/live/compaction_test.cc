@@ -333,7 +333,8 @@ TEST_F(CompactionTest, TakesOneSegmentHoweverOftenItFailsWhileSomebodyWrites) {
     EXPECT_LE(live().state().segment_bytes, 14'000u) << "the third is as large as what the first two hold";
   }
   EXPECT_EQ(Now(), expected_);
-  // The new generation holds the writes before the successful compaction. The segments hold the writes made during it.
+  // This compaction succeeds. The new generation holds the writes before it, and the segments hold those made during
+  // it.
   compact_while_writing(false);
   EXPECT_EQ(Now(), expected_);
   EXPECT_EQ(live().state().compacted_sequence, live().state().sequence - 1);

@@ -99,9 +99,8 @@ class FakeNats::Impl {
     return true;
   }
 
-  // Sends HEAD SIZE\r
-  // DATA\r
-  // , or spoils it if Spoil() named this part. Returns false if the connection cannot be used further.
+  // Sends HEAD SIZE\r\nDATA\r\n, or spoils it if Spoil() named this part. Returns false if the connection cannot be
+  // used further.
   bool SendMessage(int fd, Part part, const std::string& head, const std::string& data) {
     Manner manner = Manner::kStops;
     bool is_spoilt = false;

@@ -43,7 +43,8 @@ std::vector<store::Write> List(Writes... writes) {
 }
 int32_t NumTokens(int64_t value);
 
-// Makes a live collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
+// Makes a live collection without documents. Its log forgets the version of a deleted id once `remembered_bytes` more
+// bytes have been counted for later deletes (collection/log/version_memory.h).
 void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
                       const std::optional<collection::CodesFormat>& codes = std::nullopt,
                       const std::vector<collection::Field>& fields = {});
@@ -60,7 +61,8 @@ class LiveTest : public testing::Test {
   explicit LiveTest(std::unique_ptr<Backend> backend = *CreateCpuBackend({.num_threads = 1, .isa = ""}));
   ~LiveTest() override;
 
-  // Makes the collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
+  // Makes the collection without documents. Its log forgets the version of a deleted id once `remembered_bytes` more
+  // bytes have been counted for later deletes (collection/log/version_memory.h).
   void Create(uint64_t remembered_bytes = collection::kRememberedBytes);
   // Loads the collection, and creates its log if it has none. Reopen() unloads the collection first, as if the process
   // had ended.
