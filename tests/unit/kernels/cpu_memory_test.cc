@@ -100,7 +100,7 @@ TEST_F(CpuMemoryTest, NoMemoryForSelectionIsAnErrorAndTheNextCallWorks) {
   std::vector<std::vector<Scored>> results;
   results.reserve(kNumQueries);
   for (int run = 0; run < 20; ++run) {
-    largest_allowed = 50'000;  // selections outgrow it, on workers and on this thread
+    largest_allowed = 50'000;  // too little for the selections, on workers and on this thread
     const absl::Status status = TopK(&results);
     largest_allowed = SIZE_MAX;
     ASSERT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
@@ -139,7 +139,7 @@ TEST(CpuLargeCollectionTest, RowsBeyond32BitsAreScoredAndAligned) {
   if (memory == MAP_FAILED) GTEST_SKIP() << "no " << kBytes << " bytes of address space";
   const std::shared_ptr<void> rows(memory, [](void* address) { ::munmap(address, kBytes); });
 
-  // The documents have 65,536 tokens each, and two small ones come at the end.
+  // Each document has 65,536 tokens, except the last two, which are smaller.
   std::vector<int64_t> offsets = {0};
   while (offsets.back() + kMaxDocumentTokens <= kNumRows - 20) offsets.push_back(offsets.back() + kMaxDocumentTokens);
   offsets.push_back(kNumRows - 10);

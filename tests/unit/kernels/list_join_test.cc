@@ -78,7 +78,7 @@ TEST(ListJoinTest, ListsWithoutLikenessStayApart) {
   EXPECT_TRUE(FindJoins(ListsOf(lists, 1)).empty());
 }
 
-// The lists alternate between two subjects. Each list is joined with the lists of the same subject.
+// The lists take their documents from two ranges in turn. Each list must be joined with lists of the same range.
 TEST(ListJoinTest, EachListFindsItsLike) {
   std::vector<std::vector<uint32_t>> lists;
   for (uint32_t i = 0; i < 8; ++i) lists.push_back(Draw(i, 800, i % 2 * 5000, i % 2 * 5000 + 1000));

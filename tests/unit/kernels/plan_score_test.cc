@@ -201,7 +201,8 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   EXPECT_EQ(tile(kF16, 128, {12, 700}, 290), ScoreTile::kWide256);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/6, 64, /*packed_query_tiles=*/2}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/64, 1000, /*packed_query_tiles=*/16}, 60), ScoreTile::kWide256);
-  // The stream kernel takes longer if its thread blocks claim documents.
+  // The wide kernel takes longer if there are more documents than thread blocks, because thread blocks then claim
+  // documents.
   EXPECT_EQ(tile(kF16, 128, {2, 132}, 800), ScoreTile::kWide128);
   EXPECT_EQ(tile(kF16, 128, {2, 133}, 800), ScoreTile::kStream32);
   // INT8 rows have half the bytes of F16 rows and take half the time. Query rows in shared memory, not registers, take

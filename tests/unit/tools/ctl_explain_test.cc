@@ -68,7 +68,6 @@ TEST(ExplainTest, TheHeatMapColoursWhatWonAndJoinsWordPieces) {
   const std::string map = text.substr(text.find("won of the score:\n\n") + 19);
   // The word piece "aero" won 1.5, the most. "wings" won 0.5, a third of that: colour step 4 of 11. A piece that won
   // nothing has no colour.
-  // colour.
   EXPECT_EQ(map, "on \033[48;5;227;38;5;16maero\033[0melastic \033[48;5;126;38;5;231mwings\033[0m\n");
 }
 

@@ -243,7 +243,7 @@ TEST_F(CodeBoundTest, IsNarrowerWithMorePlanes) {
   const double four = ExpectBounded(documents, query, false, 4);
   const double two = ExpectBounded(documents, query, false, 2);
   const double one = ExpectBounded(documents, query, false, 1);
-  EXPECT_LT(four, 0.25);  // at most two residuals, of about 0.1 each
+  EXPECT_LT(four, 0.25);  // a bound exceeds the score by at most two residuals, of about 0.1 each
   EXPECT_LT(four, two);
   EXPECT_LT(two, one);
 }

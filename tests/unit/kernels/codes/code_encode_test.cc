@@ -254,8 +254,8 @@ uint64_t Hash(const void* data, size_t num_bytes, uint64_t hash) {
   return hash;
 }
 
-// Files keep codes, so these bits must never change. The expected numbers come from a Python program that was written
-// by the descriptions in kernels/codes.
+// Files store codes, so these bits must never change. The expected numbers come from a Python program that was written
+// from the descriptions in kernels/codes.
 TEST(CodeBitsTest, NeverChange) {
   const auto hash_of = [](int32_t dim, bool factors) {
     // Uses only integers and few operations, so that every machine makes the same vectors.

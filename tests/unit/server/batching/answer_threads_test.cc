@@ -122,8 +122,8 @@ TEST_F(AnswerTest, TheLaneScoresTheNextBatchMeanwhile) {
   EXPECT_TRUE(WaitFor(1).ok());
 }
 
-// At most one batch per lane and one per answer thread may be scored but not yet answered. Here both are, so job 3
-// waits.
+// At most one batch per lane and one per answer thread may be scored but not yet answered. The only lane and the only
+// answer thread have one each, so job 3 must wait.
 TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
   Start({.max_batch_queries = 1});
   ScoreGatedBefore(1, [this] {

@@ -93,7 +93,7 @@ TEST(EncoderGatherTest, ALongRequestIsCutIntoCallsAndPutTogether) {
 }
 
 TEST(EncoderGatherTest, AQueryDoesNotWaitForAllOfALongRequest) {
-  // The first call is answered only when the other requests wait.
+  // The encoder answers the first call only after the other requests have been queued.
   std::promise<void> open;
   FakeEncoder fake([opened = open.get_future().share()](const FakeCall& call) {
     opened.wait();

@@ -38,7 +38,7 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
       if (random() % 4 == 0) {
         live_->Delete(id);
       } else {
-        // A third of the writes choose among four documents, so that many scores are equal.
+        // A third of the upserts choose among only four documents, so that many scores are equal.
         live_->Upsert(id, written_, static_cast<int64_t>(random() % 3 == 0 ? random() % 4 : random() % 600));
       }
     }

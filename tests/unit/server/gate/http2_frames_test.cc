@@ -12,7 +12,7 @@
 namespace maxsim::gate {
 namespace {
 
-// What a client that uses nghttp2 reads from the server's bytes on the stream of its first call.
+// Holds what a client that uses nghttp2 has read from the server's bytes on the stream of its first call.
 struct Seen {
   std::map<std::string, std::string> headers;
   bool ended = false;
