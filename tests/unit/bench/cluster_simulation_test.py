@@ -72,7 +72,8 @@ class ServiceTimesTest(unittest.TestCase):
         written = json.loads(service_times.OUTPUT.read_text())["profiles"]
         for name, profile in profiles.items():
             self.assertAlmostEqual(profile.mean() / written[name]["mean"], 1, delta=0.02)
-            # With as many places as there were requests in flight, the replica must reach the measured rate.
+            # A simulated replica that handles as many requests at a time as the measured one must reach the measured
+            # rate.
             self.assertAlmostEqual(profile.places * 1e6 / profile.mean() / written[name]["rps"], 1, delta=0.03)
 
     def test_a_report_that_is_no_closed_loop_without_errors_is_refused(self):
@@ -97,8 +98,9 @@ class WorldTest(unittest.TestCase):
                 self.assertLess(rank_error(latencies, TIMES, share, power=fan_out), 4, (fan_out, share))
 
     def test_requests_wait_for_places_as_the_theory_of_queues_says(self):
-        # One replica with one place, service times from 0 to 2,000, and Poisson arrivals. By the formula of Pollaczek
-        # and Khinchine, the mean wait is the mean service time times load x (1 + variance / mean^2) / 2 / (1 - load).
+        # One replica that handles one request at a time, with service times from 0 to 2,000 microseconds and Poisson
+        # arrivals. By the formula of Pollaczek and Khinchine, the mean wait is the mean service time times load x (1 +
+        # variance / mean^2) / 2 / (1 - load).
         flat = service_times.ServiceTimes("flat", 1, (0.0, 1.0), (0.0, 2000.0))
         load, means = 0.6, []
         for seed in range(6):

@@ -138,7 +138,7 @@ TEST_F(CallInputTest, OtherListsDoNot) {
 }
 
 // Candidates are ordered only if one pass scores the whole call. Then the lists lie one after the other in one array,
-// and the row tiles of a list share the list's place.
+// and all row tiles of a list begin at the same index of it.
 TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).unit_octets > 0; };
   Add(600, 70);  // three row tiles of one list

@@ -150,7 +150,7 @@ TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   }
 }
 
-// A team is several thread blocks that share the documents assigned to it. Lists which calls have teams, and of how
+// A team is several thread blocks that share the documents assigned to it. Checks which calls have teams, and of how
 // many thread blocks.
 TEST(PlanTest, TeamsEvenOutUnequalShares) {
   const auto shares = [](int32_t dim, int64_t num_candidates, int64_t mean_tokens, int64_t spread_tokens,

@@ -38,7 +38,8 @@ TEST(ReferenceTest, ScoreIsTheSumOfMaxima) {
   // has the products 2 and -2, and -7.
   EXPECT_EQ(scores[0].score, 2 + 2);
   EXPECT_EQ(scores[1].score, -2 - 7);
-  // With absolute values in every product, these are 1 and 2, and 4, and for the second query token 2 and 2, and 7.
+  // With absolute values, query token (1, 1) has the products 1 and 2 with the first document, and 4 with the second.
+  // Query token (2, -1) has the products 2 and 2, and 7.
   EXPECT_EQ(scores[0].magnitude, 2 + 2);
   EXPECT_EQ(scores[1].magnitude, 4 + 7);
 }
@@ -174,7 +175,7 @@ TEST(ReferenceTest, UnrotatingARotatedRowGivesItBack) {
   }
 }
 
-// The reference spreads large inputs over threads. The numbers must be those of one document at a time.
+// The reference spreads large inputs over threads. The scores must equal those of the documents scored one by one.
 TEST(ReferenceTest, ThreadsDoNotChangeTheNumbers) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

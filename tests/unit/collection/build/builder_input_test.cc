@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Stage = BuildProgress::Stage;
 
-// A build refuses values that it cannot store, and the error names their place.
+// A build refuses values that it cannot store, and the error names the value's row, column and document.
 TEST(BuilderTest, UnusableValuesAreRefusedWithRowColumnAndDocument) {
   struct Case {
     float value;

@@ -225,8 +225,7 @@ TEST_F(ShardCodesTest, FlippedBitsAreFoundByTheChecksumAndNeverCrash) {
     const std::string bytes = ReadBytes(PathOf(file));
     for (int round = 0; round < (test::kSanitized ? 60 : 300); ++round) {
       std::string changed = bytes;
-      // Every second round changes a byte among the first 900, where the header is, with its length in the first
-      // bytes.
+      // Every second round changes one of the first 900 bytes. These hold the header and, before it, its length.
       const size_t at = random() % (round % 2 == 0 ? 900 : bytes.size());
       changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
       WriteBytes(PathOf(file), changed);

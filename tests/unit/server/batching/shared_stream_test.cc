@@ -11,7 +11,7 @@
 namespace maxsim::batching {
 namespace {
 
-// One scan takes a second. By its work, a batch has room for one scan only.
+// A lane scores one scan per second. The limit on a batch's work (max_batch_work) is the work of one scan.
 constexpr uint64_t kScanWork = 1000;
 constexpr double kLaneRate = 1000;
 

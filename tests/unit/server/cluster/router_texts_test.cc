@@ -118,7 +118,7 @@ TEST_F(RouterTextsTest, AnExplanationSaysThatItsQueryWasCut) {
   }
 }
 
-// Each document goes to another group, whose encoder reports whether it has cut the text.
+// The two documents go to different groups. Each group's encoder reports whether it has cut the text.
 TEST_F(RouterTextsTest, AnUpsertMarksTheDocumentsThatWereCut) {
   RouterDocuments documents(dependencies());
   documents.SetState(service::ServingState::kServing);

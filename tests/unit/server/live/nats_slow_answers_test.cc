@@ -156,7 +156,7 @@ TEST(NatsThreadsTest, AStreamTakesTwoThreadsOfTheLibrary) {
     ASSERT_TRUE(clients.back()->stream().Open(false).ok());
     ASSERT_TRUE(clients.back()->stream().Subscribe(0).ok());
   }
-  // Two threads of the library for each client, and one thread of the fake server.
+  // Each client takes two threads of the NATS library, and one thread of the fake server.
   EXPECT_LE(count() - before, kStreams * 3);
 }
 

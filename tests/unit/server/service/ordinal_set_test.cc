@@ -31,7 +31,8 @@ TEST(OrdinalSetTest, KnowsWhatIsNewInEachListWhateverCameBefore) {
 
 TEST(OrdinalSetTest, ManyListsDoNotMeetOneAnother) {
   OrdinalSet set;
-  // More lists than the list number in an entry can tell apart.
+  // An entry of the set's table has 24 bits for the number of its list. There are more lists here, so numbers repeat.
+  // An entry of an earlier list must not count as one of this list.
   for (int list = 0; list < (1 << 24) + 100; ++list) {
     set.Begin(1, 100'000);
     ASSERT_TRUE(set.Insert(5));

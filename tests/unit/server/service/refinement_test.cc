@@ -105,7 +105,8 @@ TEST(RefinementTest, AnswersSayWhatIsKnown) {
   EXPECT_EQ(ToWire(result, 1).margin(), 0);
 }
 
-// Dividing two different scores by the number of query tokens may make them equal. The proof must stay a proof.
+// The best score and the bound of the other documents differ by one step of FP32, so dividing both by the number of
+// query tokens may make them equal. The answer must still be proven, with a positive margin.
 TEST(RefinementTest, ADivisionDoesNotTakeAwayAMargin) {
   engine::JobQueryResult result;
   result.hits = {{std::nextafter(1e-38F, 1.0F), 0, 0}};

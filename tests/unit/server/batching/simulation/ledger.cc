@@ -141,8 +141,8 @@ void Ledger::Compare(const SchedulerStats& stats) {
 }
 
 // Checks that displacing this job for the newcomer was right. The job must belong to another client, which holds at
-// least the average of some quantity. It must be that client's newest job of its lowest priority, and that priority
-// must not be above the newcomer's.
+// least the average of the clients' jobs, work or bytes. It must be that client's newest job of its lowest priority,
+// and that priority must not be above the newcomer's.
 void Ledger::CheckDisplaced(const JobRecord& record) {
   const JobRecord& newest = records_[static_cast<size_t>(*waiting_[record.line].at(record.client).rbegin())];
   bool lower_waits = false;

@@ -136,7 +136,7 @@ TEST_P(ScrollLiveTest, PagesAreThoseOfASortedMap) {
     } else if (filter.has_value()) {
       *request.mutable_filter() = FilterMessageOf(*filter);
     }
-    // How often each document was returned. Has only the documents that exist and match at every page.
+    // Counts how often each document was returned. A document that is deleted, or no longer matches, is removed here.
     std::map<std::string, int> stayed;
     for (const auto& [id, document] : model_) {
       if (!filter.has_value() || document.meaning->Matches(*filter)) stayed[id] = 0;
