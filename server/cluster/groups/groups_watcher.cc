@@ -83,24 +83,28 @@ std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> GroupsWatcher::Take() 
   return std::exchange(state_->found, std::nullopt);
 }
 
+// Reads the list of groups and looks up the addresses of each target.
+absl::StatusOr<std::vector<ResolvedGroup>> GroupsWatcher::LookUp(const State& state) {
+  const absl::StatusOr<std::vector<GroupOptions>> groups = state.read();
+  if (!groups.ok()) return groups.status();
+  std::vector<ResolvedGroup> resolved;
+  for (const GroupOptions& group : *groups) {
+    ResolvedGroup& made = resolved.emplace_back(ResolvedGroup{.name = group.name, .targets = {}});
+    for (const std::string& target : group.targets) made.targets.push_back({target, state.resolve(target)});
+  }
+  return resolved;
+}
+
 void GroupsWatcher::Run(const std::shared_ptr<State>& state) {
   NameThisThread("groups_watcher");
   MutexLock lock(&state->mutex);
   while (!state->stopped) {
     lock.Unlock();
-    absl::StatusOr<std::vector<ResolvedGroup>> found = Guarded([&]() -> absl::StatusOr<std::vector<ResolvedGroup>> {
-      const absl::StatusOr<std::vector<GroupOptions>> groups = state->read();
-      if (!groups.ok()) return groups.status();
-      std::vector<ResolvedGroup> resolved;
-      for (const GroupOptions& group : *groups) {
-        ResolvedGroup& made = resolved.emplace_back(ResolvedGroup{.name = group.name, .targets = {}});
-        for (const std::string& target : group.targets) made.targets.push_back({target, state->resolve(target)});
-      }
-      return resolved;
-    });
+    Found found = Guarded([&] { return LookUp(*state); });
     lock.Lock();
     if (state->stopped) return;
-    state->found = state->found.has_value() ? Merge(*std::move(state->found), std::move(found)) : std::move(found);
+    if (state->found.has_value()) found = Merge(*std::move(state->found), std::move(found));
+    state->found = std::move(found);
     state->changed();
     const absl::Time next = MonotonicNow() + state->interval;
     while (!state->stopped) {

@@ -56,6 +56,7 @@ class GroupsWatcher {
 
  private:
   struct State;
+  static absl::StatusOr<std::vector<ResolvedGroup>> LookUp(const State& state);
   static void Run(const std::shared_ptr<State>& state);
 
   const std::shared_ptr<State> state_;  // shared with the thread, which may outlive the watcher
