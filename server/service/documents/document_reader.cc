@@ -1,6 +1,7 @@
 #include "server/service/documents/document_reader.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -19,6 +20,39 @@ constexpr absl::Duration kReadRetryDelay = absl::Seconds(1);
 // Bytes in the message, rounded up: the numbers of a document, and the overhead of a string.
 constexpr uint64_t kDocumentBytes = 64;
 constexpr uint64_t kDocumentStringBytes = 6;
+
+// Finds the documents of an answer by their ids, for the records of a log. A log may have many records, and a Get
+// request may name one id several times.
+class DocumentsById {
+ public:
+  explicit DocumentsById(DocumentReader::Documents& documents) {
+    for (v1::StoredDocument& document : documents) {
+      if (document.has_int_id()) {
+        by_int_id_.emplace(document.int_id(), &document);
+      } else {
+        by_string_id_.emplace(document.string_id(), &document);
+      }
+    }
+  }
+
+  // Adds the documents that have the record's id to `written`.
+  void Find(const collection::LogRecord& record, std::set<v1::StoredDocument*>& written) const {
+    if (by_int_id_.empty()) {
+      Insert(by_string_id_.equal_range(record.string_id), written);
+    } else {
+      Insert(by_int_id_.equal_range(record.int_id), written);
+    }
+  }
+
+ private:
+  template <typename Range>
+  static void Insert(const Range& range, std::set<v1::StoredDocument*>& written) {
+    for (auto found = range.first; found != range.second; ++found) written.insert(found->second);
+  }
+
+  std::multimap<std::string_view, v1::StoredDocument*> by_string_id_;
+  std::multimap<int64_t, v1::StoredDocument*> by_int_id_;
+};
 
 }  // namespace
 
@@ -64,30 +98,14 @@ absl::StatusOr<bool> DocumentReader::AddAs(const Id& id, size_t id_bytes, uint64
 
 absl::Status DocumentReader::CorrectVersions() {
   if (live_ == nullptr || documents_.empty()) return absl::OkStatus();
-  // Index the documents by id: the log may have many records, and each must find its documents fast. A request of Get
-  // may name one id several times.
-  std::multimap<std::string_view, v1::StoredDocument*> by_string_id;
-  std::multimap<int64_t, v1::StoredDocument*> by_int_id;
-  for (v1::StoredDocument& document : documents_) {
-    if (document.has_int_id()) {
-      by_int_id.emplace(document.int_id(), &document);
-    } else {
-      by_string_id.emplace(document.string_id(), &document);
-    }
-  }
+  // Built at the first record, because the log seldom has records after the snapshot.
+  std::optional<DocumentsById> by_id;
   std::set<v1::StoredDocument*> written;
-  const auto add_written = [&written](const auto& by_id, const auto& id) {
-    const auto [begin, end] = by_id.equal_range(id);
-    for (auto found = begin; found != end; ++found) written.insert(found->second);
-  };
-  const absl::Status status =
+  absl::Status status =
       live_->ReadBehind(collection_.sequence(), [&](const collection::LogRecord& record) -> absl::Status {
         if (record.kind == collection::LogRecord::Kind::kSkipped) return absl::OkStatus();
-        if (by_int_id.empty()) {
-          add_written(by_string_id, std::string_view(record.string_id));
-        } else {
-          add_written(by_int_id, record.int_id);
-        }
+        if (!by_id.has_value()) by_id.emplace(documents_);
+        by_id->Find(record, written);
         return absl::OkStatus();
       });
   if (absl::IsDataLoss(status)) return absl::AbortedError(status.message());
