@@ -243,7 +243,7 @@ def group_calls():
 
 def group_answers():
     """Returns inputs for group_answers_fuzz.cc, which describes their first four bytes."""
-    # Those numbers up to 31 whose document has a slot of the first of two parts.
+    # Numbers up to 31 of the documents that belong to the first of the two parts, by the slots of their ids.
     strings = [0, 1, 2, 5, 6, 8, 10, 12, 16, 17, 20, 21, 23, 29, 30]
     ints = [2, 4, 5, 6, 7, 9, 13, 15, 16, 18, 19, 22, 25, 26, 27, 30, 31]
     candidates = [3, 30, 1, 4, 3, 31, 30, 9, 2]

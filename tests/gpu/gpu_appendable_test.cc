@@ -67,7 +67,7 @@ TEST_F(GpuAppendableTest, LargeAppendsAreScoredAsLoaded) {
   }
 }
 
-// A call of an executor may take a second: appends must not wait for whatever else the device does.
+// Appends must not wait for other work of the device, because a call of an executor may take a second.
 TEST_F(GpuAppendableTest, AppendsAndReadsWaitForNothingElse) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kI8, 128, {120, 64});
   const std::shared_ptr<AppendableDocuments> appendable =
@@ -104,7 +104,7 @@ TEST_F(GpuAppendableTest, SmallAppendsAreSoonDone) {
   for (std::vector<double>* times : {&append_us, &snapshot_us}) std::sort(times->begin(), times->end());
   RecordProperty("append_us", std::to_string(append_us[kDocuments / 2]));
   RecordProperty("snapshot_us", std::to_string(snapshot_us[kDocuments / 2]));
-  // An append that takes a millisecond would show that it waits for the whole device.
+  // An append that waited for the device's other work would take a millisecond or more.
   EXPECT_LT(append_us[kDocuments / 2], 200) << "median, us";
   EXPECT_LT(snapshot_us[kDocuments / 2], 200) << "median, us";
 }

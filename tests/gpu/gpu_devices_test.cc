@@ -30,7 +30,7 @@ std::string WrongAboutTheRest(const RandomDocuments& documents, const RandomQuer
                               const v1::RerankResponse& response, uint64_t& missing) {
   const v1::QueryResult& result = response.results(0);
   missing = result.unavailable_documents();
-  std::vector<int64_t> scored(kNumDocuments, -1);  // WrongAnswer expects no result at a position of -1
+  std::vector<int64_t> scored(kNumDocuments, -1);  // -1: WrongAnswer expects no result for this document
   for (const uint32_t position : result.positions()) scored[position] = position;
   if (result.positions_size() + static_cast<int64_t>(missing) != kNumDocuments) return "documents are lost uncounted";
   return WrongAnswer(documents, query, scored, kTopK, result);

@@ -17,8 +17,9 @@ TEST_F(GpuScoreTest, DeepTilesOnce) {
   for (int32_t dim : {136, 264, 272}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
-// Documents have many lengths. Queries fill one and two row tiles, with a row less and a row more. At some widths the
-// query tile stays in shared memory (up to 256 columns, and up to 320); column chunks are whole or not.
+// Documents have many lengths. Query lengths fill one or two row tiles exactly, or have one row less or more. The
+// widths are on both sides of 256 and 320 columns, up to which the query tile can stay in shared memory. Column chunks
+// are whole or not.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;

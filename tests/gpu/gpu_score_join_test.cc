@@ -47,7 +47,7 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
       }
       lists[5] = lists[4];
       for (int i = 0; i < 19; ++i) {
-        // Query 11 takes the whole shard, and queries 8 and 9 have the same list.
+        // Query 11 scores the whole shard, and queries 8 and 9 have the same list.
         queries.push_back(storage[i].view(i == 2 ? 2000 : 50, i == 11 ? nullptr : &lists[i == 9 ? 8 : i]));
       }
       executor->tuning().tiles = ~uint32_t{0};

@@ -16,8 +16,8 @@
 namespace maxsim::test {
 namespace {
 
-// Teams of thread blocks divide these documents. Their query rows are in registers or in shared memory. The test is
-// small enough for racecheck.
+// Teams of thread blocks divide the documents. The query's rows are in registers at one width, and in shared memory at
+// the other. The test is small enough for racecheck.
 TEST_F(GpuScoreTest, HopperTeamsOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -38,7 +38,7 @@ TEST_F(GpuScoreTest, HopperTeamsOnce) {
   }
 }
 
-// The query of wide rows is in shared memory. There are widths on both sides of every limit: of the ring, the last
+// With wide rows, the query is in shared memory. There are widths on both sides of every limit: of the ring, the last
 // k-step, the banks of shared memory, and the column chunks. With several row tiles, the query changes while the ring
 // continues. The test is small enough for racecheck.
 TEST_F(GpuScoreTest, HopperStreamsWideRows) {
@@ -70,9 +70,10 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   }
 }
 
-// The bits must not depend on how candidates are assigned and claimed. Totals are near the size of the grid and of a
-// claim, lists have equal or different sizes, documents have equal or unequal lengths. Each kind is a separate test, so
-// that a sanitizer can run each in its own process.
+// Scores must have the same bits, however candidates are shared out: assigned to thread blocks in advance, or claimed
+// by them at run time. The numbers of candidates are near the size of the grid and of a claim. Lists have equal or
+// different sizes, documents have equal or unequal lengths. Each kind is a separate test, so that a sanitizer can run
+// each in its own process.
 using Shares = std::pair<int32_t, bool>;  // the columns, and whether documents have equal lengths
 
 class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};
@@ -92,7 +93,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   const std::unique_ptr<Documents> loaded = Load(documents);
   std::vector<uint32_t> ordinals(2500);
   for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
-  // Each call is given by the numbers of candidates of its queries.
+  // A call is the list of its queries' numbers of candidates.
   std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
   for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
   calls.push_back(std::vector<int64_t>(32, 100));
@@ -121,7 +122,8 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
     size_t turn = 0;
     for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
       executor->tuning().tiles = Only(tile);
-      // The tuning affects only the stream kernels. The claims of the other kernels follow from the totals.
+      // The tuning affects only the stream kernels. For the other kernels, the number of candidates determines the
+      // claims.
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
                                         << " queries, the first of " << counts[0] << ", " << tuning.assigned_percent
@@ -143,9 +145,9 @@ INSTANTIATE_TEST_SUITE_P(Shares, GpuSharesTest,
                                   (shares.param.second ? "_equal" : "_ragged");
                          });
 
-// The lengths differ so much that half of the candidates are claimed. Query rows are in registers or in shared memory.
-// A call has one list, or several whose row tiles change while the ring continues. The test is small enough for
-// racecheck.
+// The lengths differ so much that thread blocks claim half of the candidates at run time. Query rows are in registers
+// or in shared memory. A call has one list, or several whose row tiles change while the ring continues. The test is
+// small enough for racecheck.
 TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
@@ -158,8 +160,8 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 1237u) % static_cast<uint32_t>(ordinals.size());
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {128, 272, 768}) {
-      // The spread of these lengths is 138 tokens, which is 64 KB in rows of 475 bytes and more. From that size on half
-      // of a share is left open. The tuned runs claim at every width.
+      // The spread of these lengths is 138 tokens, or 64 KB if a row has 475 bytes. From that spread on, the plan
+      // assigns only half of the candidates, and blocks claim the others. The runs with a tuning claim at every width.
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       std::vector<std::vector<int64_t>> calls = {{grid * 7 - 1}, {grid * 7}, {2500}};
@@ -273,7 +275,8 @@ TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
   ExpectSameBits(TopK(*reference, *loaded, {query.view(3)})[0], result);
 }
 
-// The query is so long that its partial sums have room for 2,048 candidates: teams score the 33 of the last pass.
+// The query is so long that the memory for partial sums holds only 2,048 candidates, and the call takes several passes.
+// Teams score the 33 candidates of the last pass.
 TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions small;
@@ -296,7 +299,8 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   }
 }
 
-// Partial sums have room for part of the candidates only, and some lists end before the last pass.
+// The memory for partial sums holds only part of the candidates, so the call takes several passes. Some lists end
+// before the last pass.
 TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions small;

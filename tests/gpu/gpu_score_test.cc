@@ -1,5 +1,5 @@
-// Tests scores where the device's own tiling has edges: rows, tokens, column chunks and k-steps, each one short, exact
-// and one over.
+// Tests scores at the edges of the device's tilings: numbers of rows, tokens, column chunks and k-steps that are one
+// below an edge, at it, and one above.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -47,8 +47,7 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
       }
     }
   }
-  // These are all pairs of tiling and resident query but the stream kernel's with a query that is not resident, which
-  // does not exist.
+  // These are all pairs of tiling and query_resident that exist. Hopper GPUs have seven more than the others.
   EXPECT_EQ(kernels.size(), backend().device()->limits.hopper ? 14u : 7u);
 }
 
@@ -172,7 +171,7 @@ TEST_F(GpuScoreTest, TwentyRunsGiveTheSameBits) {
   }
 }
 
-// Partial sums have room for part of the candidates only, so that the call takes several passes.
+// The memory for partial sums holds only part of the candidates, so the call takes several passes.
 TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   ExecutorOptions small;
   small.max_queries = 2;
@@ -194,7 +193,7 @@ TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   }
 }
 
-// The queries take more than the pinned staging of one slice: the call is cut into slices, which does not change its
+// The queries take more pinned memory than a slice has, so the call is cut into slices. This must not change its
 // results.
 TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   ExecutorOptions options;
@@ -216,8 +215,8 @@ TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   }
 }
 
-// Every document but the candidates is poisoned with NaN or the largest elements, so that the rows right before and
-// right after each candidate are poisoned.
+// Every document except the candidates is poisoned with NaN or the largest elements. So the rows right before and right
+// after each candidate are poisoned, and a kernel that uses them gives a wrong score.
 TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {
@@ -247,8 +246,7 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
         for (uint32_t ordinal : ordinals) neighbours.push_back(ordinal - 1);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
           executor->tuning().tiles = tiles;
-          // The poisoned documents are scored first, so that shared memory is full of NaN from the candidates' own
-          // neighbours.
+          // The poisoned neighbours of the candidates are scored first, so that shared memory is full of their NaN.
           TopK(*executor, *poisoned, {query.view(1000, &neighbours)});
           const std::vector<Scored> actual = TopK(*executor, *poisoned, {call})[0];
           ExpectMatchesReference(clean, call, actual);

@@ -44,7 +44,8 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         RandomQuery query = MakeQuery(TestSeed() + 2, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 3, num_tokens);
-        // Four queries share a query tile, or two do; some of these query tiles have room for more.
+        // Query lengths are such that four queries or two share a query tile, and some of these query tiles are not
+        // full.
         std::vector<RandomQuery> others;
         std::vector<Query> queries = {query.view(count)};
         for (int32_t tokens : {3, 7, 8, 6, 2, 9, 16, 12}) {
@@ -146,8 +147,8 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   }
 }
 
-// If two warpgroups take documents in turn, one of them may skip any number of token tiles of the other between two of
-// its own documents.
+// Two warpgroups take documents in turn. Between two of its own documents, a warpgroup must skip the other's token
+// tiles, however many they are.
 TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -286,8 +287,8 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 64;
   options.max_query_tokens = 65536;
-  // Each executor has its own scores. Before every call, those of empty queries overwrite them, so that the test
-  // notices a candidate that an order leaves out.
+  // Each executor keeps scores in its own memory. Before every call, the scores of empty queries overwrite them. So a
+  // candidate that an order leaves out has a wrong score, and the test notices it.
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), unordered = MakeExecutor(options);
   for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->tuning().joins = cuda::Joins::kNever;
   unordered->tuning().ordering = cuda::Ordering::kNever;
@@ -307,7 +308,7 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
       for (int i = 0; i < num_queries; ++i) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim,
                                     num_queries == 64 ? 513 : std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
-        // All scores of five queries are compared, and their lists lie on both sides of 4,096 candidates.
+        // With five queries, all scores are compared, and the sizes of lists are on both sides of 4,096 candidates.
         const std::vector<size_t> sizes = num_queries == 5 ? std::vector<size_t>{1, 4096, 4097, 400, 9000}
                                                            : std::vector<size_t>{2000, 1, 31, 400, 132};
         std::vector<uint32_t>& list = lists.emplace_back(sizes[i % 5]);

@@ -135,8 +135,8 @@ TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
   }
 }
 
-// Calls that are launched alike become a graph. Each replay reads its own call's input, and other calls in between do
-// not disturb it.
+// Calls that repeat with the same launch parameters become a CUDA graph. Each replay must read its own call's input,
+// also after other calls in between.
 TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -156,8 +156,8 @@ TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   }
 }
 
-// Documents have unequal lengths, so that half of them are claimed, or teams divide them. The counters that one call or
-// replay leaves are the next one's starting values.
+// Documents have unequal lengths, so thread blocks claim half of them at run time, or teams divide them. A call or
+// replay must leave the counters as the next one needs them.
 TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();

@@ -155,7 +155,7 @@ TEST_F(GpuTiersTest, ScansAndListsHaveTheSameBitsInEveryTier) {
   }
 }
 
-// Long lists of consecutive documents are copied as ranges, once for the queries of one list.
+// A long list of consecutive documents is copied as a range of memory, once for all queries that have this list.
 TEST_F(GpuTiersTest, ListsOfConsecutiveDocumentsHaveTheSameBitsInEveryTier) {
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed() + 5, 10'000, 1, 6));
@@ -199,7 +199,7 @@ TEST_F(GpuTiersTest, QueriesOfOneRangeCopyItOnce) {
   }
 }
 
-// One document fills a document batch to its last row, and many lists ask for such documents at once.
+// Some documents fill a document batch to its last row, and many lists ask for such documents at once.
 TEST_F(GpuTiersTest, DocumentsAsLongAsABlockAreScored) {
   const int64_t longest = kBlockBytes / 256;
   const RandomDocuments documents =
@@ -251,7 +251,7 @@ TEST_F(GpuTiersTest, AlignmentsAreTheSameInEveryTier) {
   }
 }
 
-// Skewed lists go, call after call, through a cache that is far too small for all of them.
+// The lists of successive calls are skewed, and use a document cache that is far too small for all their documents.
 TEST_F(GpuTiersTest, CachedDocumentsHaveTheSameBits) {
   CudaOptions options;
   options.stream_block_bytes = kBlockBytes;

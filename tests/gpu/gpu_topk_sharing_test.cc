@@ -65,7 +65,7 @@ TEST_F(GpuTopKTest, LaunchesOfOneStreamFollowEachOther) {
   for (size_t i = 0; i < problems.size(); ++i) ExpectSameBits(Expected(problems[i]), results[i]);
 }
 
-// Selections of several executors at once may share the device in any way.
+// Several executors select at the same time. The results must be the same however their thread blocks share the device.
 TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, std::vector<int64_t>(70000, 1));
   const std::unique_ptr<Documents> loaded = Load(documents);

@@ -57,7 +57,7 @@ TEST_F(GpuTopKTest, MillionsOfCandidates) {
   for (size_t count : {size_t{1} << 20, size_t{3000001}}) {
     std::vector<float> scores = Normal(TestSeed(), count);
     for (int32_t k : {1, 100, 10000}) Check({{scores, k}});
-    // The scores are rounded to a few values, so that the limit falls among thousands of equal scores.
+    // The scores are rounded to a few values, so that the k-th best is one of thousands of equal scores.
     for (float& score : scores) score = std::round(score * 4.0f) / 4.0f;
     for (int32_t k : {100, 10000}) Check({{scores, k}});
   }
@@ -111,7 +111,7 @@ TEST_F(GpuTopKTest, AdversarialScores) {
     for (float& score : wide) {
       score = std::ldexp(random() % 2 == 0 ? score : -score, static_cast<int>(random() % 240) - 120);
     }
-    // Scores form clusters of equal values. The limit falls inside, between and below the clusters.
+    // Scores form clusters of equal values. The k-th best score is inside, between or below the clusters.
     std::vector<float>& clusters = kinds.emplace_back(normal);
     for (size_t i = 0; i < count; ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
     std::vector<float>& nearly = kinds.emplace_back(count, 1.0f);

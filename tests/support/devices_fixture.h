@@ -16,7 +16,7 @@
 
 namespace maxsim::engine {
 
-// Returns the devices 0, 1, ... over backends that must outlive them.
+// Returns the devices 0, 1, ... with these backends, which must outlive the result.
 inline std::unique_ptr<store::DeviceSet> MakeDeviceSet(const std::vector<Backend*>& backends,
                                                        store::OnDeviceLoss on_loss) {
   std::vector<store::DeviceSet::Member> members;

@@ -29,7 +29,7 @@ class FakeBackend::FakeDocuments : public Documents {
 
  private:
   const DocumentsView view_;
-  const int64_t num_tokens_;  // a copy: the view's offsets may be gone after the load
+  const int64_t num_tokens_;  // a copy, because the view's offsets may not exist after the load
   const MemoryNeed memory_;
   const std::shared_ptr<std::atomic<int64_t>> alive_;
 };
@@ -74,7 +74,7 @@ class FakeBackend::FakeAppendable : public AppendableDocuments {
 
   std::shared_ptr<const Documents> Snapshot() const override {
     const MutexLock lock(&mutex_);
-    // A view without the documents' memory needs offsets only for the number of tokens.
+    // The view has no documents' memory, and needs offsets only because they give the number of tokens.
     const std::vector<int64_t> ends(static_cast<size_t>(num_documents_) + 1, num_tokens());
     const DocumentsView view = {
         .type = shape_.type, .dim = shape_.dim, .num_documents = num_documents_, .offsets = ends.data()};

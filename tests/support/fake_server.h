@@ -73,7 +73,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   std::function<grpc::Status(v1::GetInfoResponse&)> on_info;
   v1::GetInfoResponse info;
   grpc::Status admin_status = grpc::Status::OK;
-  // If it is not "", the wrong collection name in the answers to changes of collections.
+  // The wrong collection name to return in answers to changes of collections. "" returns the right one.
   std::string answered_name;
   uint64_t snapshot_sequence = 41;
   // The last requests of these calls. Read them only after the calls are answered.

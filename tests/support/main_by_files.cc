@@ -2,8 +2,8 @@
 //
 //   PROGRAM [--files=FILE.cc,...] [GOOGLETEST'S OPTIONS...]
 //
-// --files runs only the cases that these source files define. The names are without their folders, and no two files of
-// a program have the same.
+// --files runs only the cases that these source files define. The names are without folders, so the files of a program
+// must have different names.
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -25,8 +25,8 @@ std::string_view FileName(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-// Sets GoogleTest's filter so that only cases of these files run, of those that the caller's filter lets run. Returns
-// the files that define no case.
+// Restricts GoogleTest's filter to the cases of these files: of the cases that the caller's filter selects, only those
+// run. Returns the files that define no case.
 std::set<std::string> KeepFiles(const std::set<std::string>& files) {
   std::set<std::string> without_case = files;
   std::string kept;

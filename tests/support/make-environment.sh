@@ -13,7 +13,7 @@ folder=$(dirname "$venv")
 uv_version=0.13.9
 tool=$folder/uv-$uv_version
 
-# try COMMAND...: repeats a command that fails, because a registry may not answer once.
+# try COMMAND...: runs a command, and repeats it up to twice if it fails, because a registry may fail to answer.
 try() {
   "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }
 }

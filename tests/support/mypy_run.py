@@ -1,4 +1,4 @@
-"""Runs mypy of the environment that runs the test."""
+"""Runs mypy from the environment in which the test runs."""
 
 import pathlib
 import re
@@ -7,8 +7,8 @@ import sys
 
 
 def mypy(folder, *arguments):
-    """Runs mypy --strict in `folder`, whose configuration names the packages unless the arguments do. Returns what it
-    says, and the file and line of each error."""
+    """Runs mypy --strict in `folder`. If `arguments` name no packages, mypy's configuration there does. Returns mypy's
+    output, and the file and line of each error."""
     command = [pathlib.Path(sys.executable).with_name("mypy"), "--strict", "--no-incremental", "--no-error-summary"]
     done = subprocess.run([str(part) for part in (*command, *arguments)], cwd=folder, capture_output=True, text=True)
     found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)

@@ -1,4 +1,5 @@
-"""Lets tests import the packages of client/python from the tree: use_package() before the first `import maxsim`."""
+"""Lets tests import the packages of client/python from the source tree. Call use_package() before the first `import
+maxsim`."""
 
 import importlib.util
 import os
@@ -10,9 +11,9 @@ PYTHON_CLIENT = pathlib.Path(__file__).resolve().parents[2] / "client" / "python
 
 
 def use_package():
-    """Makes maxsim/v1 where it is missing or old, and puts client/python first on the path. What generate.py makes can
-    be read by every protobuf, so that tests of several environments share it; one that lacks grpcio-tools leaves the
-    making to $MAXSIM_PYTHON (default: python3)."""
+    """Generates maxsim/v1 if it is missing or older than its sources, and puts client/python first on the path. Every
+    version of protobuf can read the generated files, so the tests of several environments share them. If this
+    environment lacks grpcio-tools, $MAXSIM_PYTHON (default: python3) generates them."""
     python = sys.executable
     if importlib.util.find_spec("grpc_tools") is None:
         python = os.environ.get("MAXSIM_PYTHON", "python3")

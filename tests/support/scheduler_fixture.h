@@ -1,5 +1,5 @@
-// A fixture with a scheduler over a backend that the test controls. Tests tell jobs apart by the number of tokens of
-// their one query.
+// A fixture with a scheduler and a backend that the test controls. Each job has one query, and tests identify a job by
+// the query's number of tokens.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -39,13 +39,13 @@ class SchedulerTest : public testing::Test {
     other_collection_ = test::LoadCorpus(folder_.path(), &backend_);
   }
 
-  // Opens the backend: blocked lanes would keep the scheduler from ending.
+  // Opens the backend, because the scheduler cannot end while lanes are blocked.
   ~SchedulerTest() override {
     backend_.Open();
     scheduler_ = nullptr;
   }
 
-  // Jobs may wait without limit, unless the test sets one: the machine may be busy.
+  // Jobs may wait without limit, unless the test sets a limit, because the machine may be busy.
   void Start(SchedulerOptions options, int num_lanes = 1) {
     if (options.max_queue_time == SchedulerOptions().max_queue_time) options.max_queue_time = absl::ZeroDuration();
     scheduler_ = nullptr;
@@ -71,7 +71,7 @@ class SchedulerTest : public testing::Test {
 
   absl::Status Submit(std::unique_ptr<engine::Job> job) { return scheduler_->Submit(job); }
 
-  // Submits job `number`. Returns false, and fails the test, when it was rejected.
+  // Submits job `number`. If it is rejected, fails the test and returns false.
   bool Submit(int32_t number, engine::Priority priority = engine::Priority::kNormal,
               absl::Time deadline = absl::InfiniteFuture()) {
     auto job = MakeJob(number);
@@ -82,7 +82,7 @@ class SchedulerTest : public testing::Test {
     return status.ok();
   }
 
-  // Closes the backend and occupies every lane with a job (numbers 1001 and up), so that what comes next must queue.
+  // Closes the backend, and occupies every lane with a job (numbers 1001 and up), so that later jobs wait in the queue.
   void OccupyLanes(int num_lanes = 1) {
     backend_.Close();
     const size_t before = backend_.calls().size();
@@ -110,7 +110,7 @@ class SchedulerTest : public testing::Test {
     return !answers_[number].empty();
   }
 
-  // Returns the query tokens of every call from the `first` on, which say what jobs ran together.
+  // Returns the query tokens of every call from `first` on. They show which jobs ran together.
   std::vector<std::vector<int32_t>> Batches(size_t first) {
     std::vector<std::vector<int32_t>> batches;
     const auto calls = backend_.calls();
@@ -120,7 +120,7 @@ class SchedulerTest : public testing::Test {
 
   static bool Eventually(const std::function<bool()>& condition) { return test::Eventually(condition); }
 
-  // Returns the line of a series in the metrics' text, or "" when it is missing.
+  // Returns the line of a series in the metrics' text, or "" if there is none.
   std::string Series(const std::string& prefix) const {
     const std::string text = metrics_.Expose();
     size_t begin = text.find("\n" + prefix);

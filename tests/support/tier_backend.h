@@ -1,5 +1,5 @@
-// A backend that keeps all documents in one tier, whichever is requested, so that the contract can be tested for each
-// tier.
+// A backend that loads all documents into one tier, whichever tier is requested, so that the contract can be tested for
+// each tier.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,8 @@
 
 namespace maxsim::test {
 
-// Forwards everything but the tier, which documents that are appended to do not have. `backend` must outlive it.
+// Forwards all calls to `backend`, which must outlive it, but replaces the requested tier. AppendableDocuments have no
+// tier.
 class TierBackend final : public Backend {
  public:
   TierBackend(Backend& backend, Tier tier) : backend_(backend), tier_(tier) {}

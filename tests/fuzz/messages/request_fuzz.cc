@@ -94,7 +94,8 @@ void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, cons
     }
     if (request.return_alignments()) CheckAlignment(expected, idx, result.alignments(rank));
     if (rank == 0) continue;
-    // Means have the order of their sums, also if two of them round to the same number.
+    // Results are ordered by their sums. With `normalize`, two different sums may round to the same mean, so the order
+    // of equal means is not checked.
     Require(!request.normalize() || result.scores(rank - 1) >= result.scores(rank), "means do not increase");
     if (request.normalize()) continue;
     Require(RanksBefore(Scored{result.scores(rank - 1), static_cast<uint32_t>(result.positions(rank - 1))},
@@ -168,7 +169,8 @@ void FuzzRequest(std::string_view input) {
   }
   const bool fits = service::CheckAnswerSize(translated->answer, scored, limits).ok();
   const v1::RerankResponse response = service::BuildResponse(translated->answer, scored);
-  // The 512 bytes are for the fields of an answer other than results: the request's id, the generation, the timings.
+  // The 512 bytes allow for the fields of an answer that are not results: the request's id, the generation, the
+  // timings.
   Require(!fits || response.ByteSizeLong() <= limits.max_answer_bytes + 512, "an answer has the size it was given");
   Require(response.results_size() == request.queries_size(), "a result a query");
   Require(response.request_id() == request.request_id(), "the request's id comes back");

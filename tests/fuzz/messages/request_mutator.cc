@@ -21,7 +21,7 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Random = std::minstd_rand;
 
-// Returns a number made by mutating the bytes of `value`.
+// Returns `value` with mutated bytes.
 template <typename T>
 T Mutated(T value) {
   LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(&value), sizeof(value), sizeof(value));

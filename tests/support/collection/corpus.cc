@@ -49,7 +49,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, std::string_view bytes) {
-  // Writes a new file, with a new inode, as a publisher would: the old file may be mapped.
+  // Writes a new file, with a new inode, as a publisher would, because the old file may be mapped.
   std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

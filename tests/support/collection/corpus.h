@@ -39,8 +39,8 @@ struct CorpusOptions {
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   std::string id_prefix = "doc-";  // document n is "doc-n", or 1000 + n
   bool payloads = false;           // document n carries {"n":n}
-  // The storage type of the collection; nullopt: that of the documents. For I8, F32 documents are converted as by
-  // Stored.
+  // The storage type of the collection; nullopt means the documents' type. For I8, the documents must be F32, and are
+  // converted as Stored does.
   std::optional<ScalarType> storage = {};
   collection::CodesRequest codes = {};
   std::vector<collection::Field> fields = {};
@@ -57,14 +57,14 @@ inline int64_t CorpusIntId(int64_t document) { return 1000 + document; }
 collection::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents,
                                  const CorpusOptions& options = {});
 
-// Returns F32 documents converted to I8 as by Stored, if `storage` is I8. Returns any other documents unchanged.
+// If `storage` is I8, returns F32 documents converted to I8 as Stored does. Returns any other documents unchanged.
 RandomDocuments StoredAs(const RandomDocuments& documents, ScalarType storage);
 
 // Returns `count` documents of 1 to 12 tokens.
 RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type = ScalarType::kF16, int32_t dim = 16);
 
-// Replaces a shard file of the collection by `bytes`, and updates its size and checksum in the manifest. A script that
-// writes shards would do the same.
+// Replaces a shard file of the collection by `bytes`, and updates its size and checksum in the manifest, as a script
+// that writes shards would.
 void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view bytes);
 
 // Loads a collection through a new store without a memory limit. A failure fails the test and returns null.

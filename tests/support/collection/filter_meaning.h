@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// One document, by its payload. The fields are those of RandomFilters.
+// A document with this payload. Its fields are those of RandomFilters.
 class FilterMeaning {
  public:
   explicit FilterMeaning(const std::string& payload)

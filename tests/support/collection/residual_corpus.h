@@ -33,8 +33,8 @@ std::string BytesOf(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Returns the tensors of a shard with the documents. A document's id is `id_prefix` and its number. The centroid that
-// is NaN in tests is left out, because no file may have one.
+// Returns the tensors of a shard with the documents. A document's id is `id_prefix` and its number. Random documents
+// have a last centroid that is NaN; it is left out, because a file must not have one.
 inline std::vector<ShardTensor> ResidualTensors(const RandomDocuments& documents, const std::string& id_prefix) {
   const DocumentsView view = documents.view();
   const int64_t count = view.num_documents;

@@ -48,7 +48,7 @@ class FakeEncoder {
   // Runs on a thread of each connection and must be thread-safe.
   using Handler = std::function<FakeReply(const FakeCall&)>;
 
-  // Speaks plain text if `certificate` is null, otherwise TLS.
+  // Uses TLS if `certificate` is not null, otherwise plain text.
   explicit FakeEncoder(Handler handler, const FakeCertificate* certificate = nullptr);
   ~FakeEncoder();
 

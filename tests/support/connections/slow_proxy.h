@@ -23,7 +23,7 @@ namespace maxsim::test {
 // Thread-safe.
 class SlowProxy {
  public:
-  // PassOnAtMost sets how many of the server's bytes the proxy passes on. A Manner is how it treats further bytes.
+  // The treatment of the server's bytes beyond the number that PassOnAtMost sets.
   enum class Manner { kStop, kDrip };  // kStop: holds them until PassOn; kDrip: passes on one byte per millisecond
 
   explicit SlowProxy(int server_port) : server_port_(server_port) {

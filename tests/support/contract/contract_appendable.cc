@@ -302,7 +302,7 @@ void ConcurrentAppends(Backend& backend) {
     for (int64_t document = 0; document < kDocuments; ++document) {
       const absl::Status status = appendable->Append(Slice(documents, document, document + 1).view());
       EXPECT_TRUE(status.ok()) << status;
-      // Waits for the readers: appends are so quick that readers would otherwise see only the last snapshot.
+      // Waits for the readers, because appends are so fast that readers would otherwise see only the last snapshot.
       const int64_t enough = num_rounds.load() + 1;
       const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (document % 4 == 0 && num_rounds.load() < enough && std::chrono::steady_clock::now() < latest) {

@@ -140,7 +140,7 @@ void AlignTakesTheFirstOfEqualTokens(Backend& backend) {
   }
 }
 
-// Tests that the similarity which Align returns has the bits of the score. The query has one token, so they must agree.
+// Tests that the similarity from Align has the bits of the score. The query has one token, so the two must be equal.
 void AlignAddsUpToTheScore(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {

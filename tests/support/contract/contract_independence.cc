@@ -152,8 +152,8 @@ void AnyBatch(Backend& backend) {
   }
 }
 
-// Tests zeros of both signs: the order of comparisons decides which of them a maximum keeps. Products of 1e-30
-// underflow to a zero of their sign.
+// Tests sums of zeros of both signs, where the order of comparisons decides which zero a maximum keeps. Products of
+// 1e-30 underflow to a zero with their sign.
 void SignedZeros(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF32, 8, {2, 7, 13, 30});
@@ -172,7 +172,7 @@ void SignedZeros(Backend& backend) {
   const Query together[] = {other.view(4), query.view(4)};
   ExpectSameBits(alone, runner.TopK(together)[1]);
 
-  // The products of documents of zeros, whose scale is zero, with a query of zeros are zero; the weights are negative.
+  // All elements and scales of these documents are zero, and so are the query's elements. The weights are negative.
   const RandomDocuments full = MakeDocuments(TestSeed(), ScalarType::kI8, 8, {2, 7});
   RandomDocuments empty = full;
   empty.tokens = TokenMatrix(ScalarType::kI8, 8, full.tokens.num_tokens());

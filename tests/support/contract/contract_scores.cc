@@ -76,8 +76,8 @@ void Weights(Backend& backend) {
   }
 }
 
-// Tests rounding errors that have the same sign, because all values are equal: a sum's error grows with its length, and
-// not with the root of its length.
+// Tests rounding errors of equal sign, which occur because all values are equal. The error of a sum then grows with its
+// length, and not with the square root of its length.
 void OneSidedRoundings(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {

@@ -19,7 +19,7 @@ std::vector<uint32_t> Range(uint32_t begin, uint32_t end) {
   return ordinals;
 }
 
-// Returns all candidates' scores in rank order. The calls ask for as many results as they have candidates.
+// Returns all candidates' scores in rank order. Each call requests as many results as it has candidates.
 std::vector<Scored> RankEverything(ContractRunner& runner, const RandomQuery& query, uint32_t num_documents) {
   std::vector<Scored> all;
   for (uint32_t begin = 0; begin < num_documents; begin += kMaxTopK) {
@@ -68,7 +68,7 @@ void LargestK(Backend& backend) {
   CheckEveryK(runner, query, kDocuments, {1, 64, 1024, 4096, 9999, 10000});
 }
 
-// Tests top_k limits that fall among equal scores: there are only a few distinct scores.
+// Tests values of top_k that cut a series of equal scores. There are only a few distinct scores.
 void Ties(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, std::vector<int64_t>(3000, 2));

@@ -21,7 +21,7 @@ float RoundedTo(ScalarType type, float value) {
   return value;
 }
 
-// Writes the bits of a bucket, one by one, where the bit order has them.
+// Writes a bucket's bits one by one to their places in this bit order.
 void PutBucket(int32_t bit_order, int nbits, int column, int bucket, uint8_t* row) {
   for (int bit = 0; bit < nbits; ++bit) {
     const int place = column * nbits + bit;
@@ -189,7 +189,7 @@ std::vector<CodesShape> CodesEdgeShapes(int32_t type) {
 
 void ExpectQueryGradients(const CodesCase& codes_case, const std::vector<int32_t>& argmax,
                           LibraryGradientMemory gradients) {
-  // The call has no document gradients, so those of the reference replace them.
+  // The call has no gradients of documents, so those of the reference stand in for them.
   const LibraryGradients expected = ReferenceGradientsOf(codes_case.library, argmax);
   std::vector<float> documents(expected.documents.begin(), expected.documents.end());
   ConvertElements(ScalarType::kF32, documents.data(), static_cast<ScalarType>(codes_case.library.shape.type),

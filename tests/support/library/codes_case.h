@@ -22,7 +22,7 @@ struct CodesShape {
 };
 
 // A call with its memory. Tokens that do not count have an invalid centroid number, or the number of the last centroid,
-// which is NaN.
+// which is NaN, so that a test fails if a call uses them.
 struct CodesCase {
   CodesCase(const CodesShape& shape, uint64_t seed);
   CodesCase(const CodesCase&) = delete;

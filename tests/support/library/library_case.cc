@@ -46,7 +46,8 @@ void PutValue(int32_t type, float value, int64_t idx, std::vector<char>* rows) {
   }
 }
 
-// Lengths of sequences: the longest, an empty one where that is allowed, and random ones.
+// Returns the lengths of sequences. If `ragged`, they are random, except that the first sequence has the maximum length
+// and the middle one is empty.
 std::vector<int64_t> MakeLengths(Random& random, int64_t count, int64_t max_tokens, bool ragged) {
   std::vector<int64_t> lengths(count, max_tokens);
   if (!ragged) return lengths;
@@ -71,7 +72,8 @@ void MakeTokens(const LibraryShape& shape, const TokensShape& given, Random& ran
   std::vector<int64_t> begins;
   int64_t next = given.layout == MAXSIM_PACKED ? 2 : 0;  // rows before the first sequence belong to none
   for (int64_t sequence = 0; sequence < given.count; ++sequence) {
-    // Scattered sequences come in any order; every other one has gaps beside it, and the next one overlaps it.
+    // In the layout MAXSIM_SCATTERED, each odd sequence begins where the sequence before it begins, so that the two
+    // overlap. Other sequences have a gap of at least 3 rows before them.
     begins.push_back(given.layout == MAXSIM_SCATTERED && sequence % 2 == 1 ? begins.back() : next);
     next += given.layout == MAXSIM_PADDED ? given.max_tokens
                                           : lengths[sequence] + (given.layout == MAXSIM_SCATTERED ? 3 : 0);

@@ -1,4 +1,4 @@
-// Random calls of the C library (kernels/library), and what they should give: FP64 loops over the same memory.
+// Random calls of the C library (kernels/library), and their expected results: FP64 loops over the same memory.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,16 @@ struct LibraryShape {
   int64_t num_queries = 3;
   int64_t num_documents = 4;  // MAXSIM_PAIRS: as many as queries; MAXSIM_LISTS: see `candidates`
   int64_t list_length = 0;    // MAXSIM_LISTS
-  bool candidates = false;    // MAXSIM_LISTS: lists name documents, repeats included; otherwise they own them
+  // MAXSIM_LISTS: if true, lists name documents, some repeatedly. If false, each list has its own documents.
+  bool candidates = false;
   int64_t max_query_tokens = 5;
   int64_t max_document_tokens = 9;
   int32_t query_layout = MAXSIM_PADDED;
   int32_t document_layout = MAXSIM_PADDED;
   int32_t index_type = MAXSIM_INT64;
   bool lengths = false;        // padded: sequences are shorter than max_tokens, some empty
-  bool query_mask = false;     // some tokens do not count, of some queries none
-  bool document_mask = false;  // some tokens do not count, of some documents none
+  bool query_mask = false;     // some tokens do not count; of some queries, none counts
+  bool document_mask = false;  // some tokens do not count; of some documents, none counts
   bool weights = false;
   int32_t query_scale_of = MAXSIM_SCALE_PER_TOKEN;
   int32_t document_scale_of = MAXSIM_SCALE_PER_SEQUENCE;
@@ -40,8 +41,8 @@ struct LibraryShape {
 // Returns element `idx` of rows of a type (MAXSIM_F32, ...).
 double ElementOf(int32_t type, const std::vector<char>& rows, int64_t idx);
 
-// One of the matrices of a call in host memory. Rows that belong to no sequence, and those that do not count, are NaN
-// (I8: the largest element).
+// One of the matrices of a call in host memory. Rows that belong to no sequence or do not count are NaN (I8: the
+// largest element), so that a test fails if a call uses them.
 struct LibraryTokens {
   std::vector<char> rows;
   std::vector<double> values;  // those of the rows, without scales
@@ -81,26 +82,26 @@ struct LibraryCase {
 // The expected results of a call.
 struct LibraryScores {
   std::vector<double> scores;      // [pairs]
-  std::vector<double> magnitudes;  // [pairs] the scale that rounding errors are relative to
+  std::vector<double> magnitudes;  // [pairs] the magnitudes to which rounding errors are relative
   std::vector<int32_t> argmax;     // [pairs, max_query_tokens]
 };
 LibraryScores ReferenceScoresOf(const LibraryCase& library_case);
 
-// Returns the similarity of a query's token with a document's, scales included.
+// Returns the similarity of a query token and a document token, with their scales.
 double SimilarityOf(const LibraryCase& library_case, int64_t pair, int64_t query_token, int64_t document_token);
 
 struct LibraryGradients {
   std::vector<double> queries;    // [num_rows, dim]
   std::vector<double> documents;  // [num_rows, dim]
   std::vector<double> weights;    // [num_rows]
-  // The sums of the magnitudes of the added terms, with the same sizes.
+  // The sums of the magnitudes of the added terms, in arrays of the same sizes.
   std::vector<double> query_magnitudes;
   std::vector<double> document_magnitudes;
   std::vector<double> weight_magnitudes;
 };
 LibraryGradients ReferenceGradientsOf(const LibraryCase& library_case, const std::vector<int32_t>& argmax);
 
-// Gradients as the library writes them, in a memory that begins with values which a pass must overwrite.
+// Memory for gradients, in the form in which the library writes them. It starts with values that a pass must overwrite.
 struct LibraryGradientMemory {
   explicit LibraryGradientMemory(const LibraryCase& library_case);
   std::vector<char> queries;
@@ -109,12 +110,12 @@ struct LibraryGradientMemory {
   friend bool operator==(const LibraryGradientMemory&, const LibraryGradientMemory&) = default;
 };
 
-// Fails the test where scores or argmax differ from the reference (of ReferenceScoresOf) by more than the contract
-// allows.
+// Fails the test if scores or argmax differ from the reference (ReferenceScoresOf) by more than the contract allows.
 void ExpectScores(const LibraryCase& library_case, const LibraryScores& expected, const std::vector<float>& scores,
                   const std::vector<int32_t>& argmax);
 
-// Fails the test where gradients differ from the reference by more than FP32 sums and the rounding to the type.
+// Fails the test if gradients differ from the reference by more than the errors of FP32 sums and of rounding to the
+// type.
 void ExpectGradients(const LibraryCase& library_case, const std::vector<int32_t>& argmax,
                      const LibraryGradientMemory& gradients);
 

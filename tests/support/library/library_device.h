@@ -1,4 +1,5 @@
-// The device that a test of the C library's operators runs on: host memory and GPUs share one set of expectations.
+// The device on which a test of the C library's operators runs, so that tests on the CPU and on GPUs share their
+// expectations.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ class LibraryDevice {
   virtual int32_t device() const = 0;  // MAXSIM_CPU or MAXSIM_CUDA
   virtual void* stream() const = 0;
 
-  // Returns memory whose bytes are 0xff, which is NaN, or indices that point nowhere. It is aligned to 256 bytes.
+  // Returns memory with all bytes 0xff: as floats NaN, as indices out of range. It is aligned to 256 bytes.
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Write(void* target, const void* source, size_t bytes) = 0;
   // Reads what the calls so far have written.
@@ -44,7 +45,7 @@ class HostLibraryDevice : public LibraryDevice {
   int32_t device() const override { return MAXSIM_CPU; }
   void* stream() const override { return nullptr; }
   void* Allocate(size_t bytes) override {
-    // A buffer of its exact size each, so that the address sanitizer sees what lies outside of it.
+    // Each buffer has exactly its size, so that AddressSanitizer reports accesses beyond it.
     buffers_.push_back(std::make_unique<char[]>(bytes));
     std::memset(buffers_.back().get(), 0xff, bytes);
     return buffers_.back().get();
@@ -56,7 +57,7 @@ class HostLibraryDevice : public LibraryDevice {
   std::vector<std::unique_ptr<char[]>> buffers_;
 };
 
-// Random values in a type of the library, and what they are after rounding.
+// Random values: their elements in a type of the library, and their values after rounding to this type.
 struct LibraryValues {
   std::vector<char> elements;
   std::vector<double> values;

@@ -129,7 +129,8 @@ void NearestCase::ExpectDistances(const NearestResults& results) const {
     ASSERT_LT(found, num_y);
     const double allowed = 1e-6 * (smallest + 1e-30) * (4 + std::sqrt(shape_.dim));
     ASSERT_NEAR(results.distances[row], smallest, allowed);
-    // Sums of small integers are exact, so that the smallest index of equals is known; otherwise rounding may choose.
+    // With ties, sums of small integers are exact, so the first of equally near points must be found. Otherwise
+    // rounding may choose another one.
     if (shape_.ties) {
       ASSERT_EQ(found, first);
     } else {
@@ -181,12 +182,12 @@ std::vector<NearestShape> NearestShapes() {
       shapes.push_back({.dim = dim, .num_sets = 2, .max_x = 40, .max_y = size, .lengths = true, .ties = true});
     }
   }
-  // Nothing at all, sets without points, and many sets.
+  // Shapes without sets, shapes whose sets have no points, and many sets.
   shapes.push_back({.num_sets = 0});
   shapes.push_back({.num_sets = 2, .max_x = 0});
   shapes.push_back({.num_sets = 2, .max_y = 0});
   shapes.push_back({.num_sets = 300, .max_x = 17, .max_y = 19, .lengths = true});
-  // Every x is nearest to one y, whose gradient then is a long sum.
+  // There is only one y, which is the nearest point of every x. So its gradient is a long sum.
   shapes.push_back({.dim = 3, .max_x = 2000, .max_y = 1});
   shapes.push_back({.dim = 20, .max_x = 500, .max_y = 1});
   return shapes;

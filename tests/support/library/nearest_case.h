@@ -1,4 +1,4 @@
-// Random calls of nearest.h on any device, and what they should give: FP64 loops over the same values.
+// Random calls of nearest.h on any device, and their expected results: FP64 loops over the same values.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ struct NearestResults {
   friend bool operator==(const NearestResults&, const NearestResults&) = default;
 };
 
-// A call with its memory on a device. Points past the lengths are NaN.
+// A call with its memory on a device. Points beyond the lengths are NaN, so that a test fails if a call uses them.
 class NearestCase {
  public:
   NearestCase(LibraryDevice& device, const NearestShape& shape, uint64_t seed);
 
   maxsim_nearest_call& call() { return call_; }
 
-  // Put the passes on the device's stream, into memory that is poisoned first.
+  // These functions launch the passes on the device's stream. The memory that a pass writes is poisoned first.
   void Forward();
   void Backward();
   NearestResults Results();
@@ -56,7 +56,7 @@ class NearestCase {
   NearestShape shape_;
   LibraryValues x_;
   LibraryValues y_;
-  std::vector<int32_t> x_lengths_;  // always there; given to the library where the shape has lengths
+  std::vector<int32_t> x_lengths_;  // always set; passed to the library only if the shape has lengths
   std::vector<int32_t> y_lengths_;
   std::vector<float> distance_gradients_;
   maxsim_nearest_call call_ = {};
@@ -65,7 +65,7 @@ class NearestCase {
   int32_t* argmin_;
 };
 
-// Shapes that every device is tested with: types, ties, lengths, batches, dimensions and edges of tiles.
+// Returns the shapes that every device is tested with: types, ties, lengths, batches, dimensions and edges of tiles.
 std::vector<NearestShape> NearestShapes();
 
 }  // namespace maxsim::test

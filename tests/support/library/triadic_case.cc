@@ -103,7 +103,7 @@ TriadicResults TriadicCase::Results() {
   return results;
 }
 
-// Adds a query's pairs: its output, and what it gives every gradient.
+// Adds the output of a query, and the query's contribution to every gradient.
 void TriadicCase::AddQuery(int64_t problem, int64_t query_row, Expected* expected) const {
   const int64_t dim = shape_.dim;
   const int64_t num_first = first_lengths_[problem];
@@ -183,7 +183,8 @@ void TriadicCase::ExpectValues(const std::vector<char>& found, const std::vector
                                const std::vector<double>& magnitudes, double tolerance, const char* name) const {
   const std::vector<double> values = WidenLibraryValues(shape_.type, found);
   for (size_t i = 0; i < values.size(); ++i) {
-    // A row's error is bounded by its largest magnitude: weights that are wrong move all columns.
+    // The error of a row's elements is bounded by the largest magnitude in the row, because a wrong weight changes all
+    // columns.
     const size_t row = i / shape_.dim * shape_.dim;
     const double largest = *std::max_element(magnitudes.begin() + static_cast<std::ptrdiff_t>(row),
                                              magnitudes.begin() + static_cast<std::ptrdiff_t>(row) + shape_.dim);
@@ -207,7 +208,7 @@ void TriadicCase::Expect(double tolerance) {
   ExpectValues(results.output, expected.output, expected.output_magnitudes, tolerance, "output");
   constexpr const char* kNames[5] = {"queries", "first keys", "second keys", "first values", "second values"};
   for (size_t i = 0; i < 5; ++i) {
-    // The backward pass takes the output as it was rounded, for its product with the gradient.
+    // The backward pass multiplies the gradient with the rounded output, not with the exact one.
     const double rounded = i < 3 ? 4 * RoundingOf(shape_.type) : 0;
     ExpectValues(results.gradients[i], expected.gradients[i], expected.magnitudes[i], tolerance + rounded, kNames[i]);
   }
@@ -234,8 +235,9 @@ void TriadicCase::ExpectWeightsToSumToOne() {
 }
 
 double TriadicTolerance(int32_t type, bool rounded_products) {
-  // A logit is a sum of up to 128 products of a magnitude of tens. Its error, and that of the sum of exponentials that
-  // divides it, are relative errors of its weight: with products rounded to BF16 up to 3e-2 each.
+  // A logit is a sum of up to 128 products of magnitudes up to tens. The absolute error of a logit becomes a relative
+  // error of its weight, and so does the error of the sum of exponentials, by which the weight is divided. With
+  // products rounded to BF16, each is up to 3e-2.
   if (type == MAXSIM_F32 || !rounded_products) return 5e-5;
   return type == MAXSIM_F16 ? 7.5e-3 : 6e-2;
 }
@@ -277,7 +279,7 @@ std::vector<TriadicShape> TriadicShapes() {
     }
     shapes.push_back({.type = type, .dim = 64, .num_queries = 20, .max_first = 70, .max_second = 66});
   }
-  // Nothing at all, and problems without queries or keys.
+  // Shapes without problems, and shapes whose problems have no queries or no keys.
   shapes.push_back({.num_problems = 0});
   shapes.push_back({.num_queries = 0});
   shapes.push_back({.max_first = 0});

@@ -1,4 +1,4 @@
-// Random calls of three-way attention (triadic.h) on any device, and what they should give: FP64 loops over the same
+// Random calls of three-way attention (triadic.h) on any device, and their expected results: FP64 loops over the same
 // values.
 #pragma once
 
@@ -22,13 +22,13 @@ struct TriadicShape {
   bool lengths = false;
   int32_t num_threads = 0;
   double logit_deviation = 3;
-  bool values_are_one = false;  // sets the gradients of the output to one, too
+  bool values_are_one = false;  // all values are 1, and so are the gradients of the output
 
   friend std::ostream& operator<<(std::ostream& out, const TriadicShape& shape);
 };
 
-// The output and the gradients of queries, first keys, second keys, first values and second values, as bytes, and the
-// lse.
+// The output and the lse, and the gradients of queries, first keys, second keys, first values and second values, as
+// bytes.
 struct TriadicResults {
   std::vector<char> output;
   std::vector<float> lse;
@@ -49,7 +49,7 @@ class TriadicCase {
   void Backward();
   TriadicResults Results();
 
-  // Runs both passes and compares them with FP64. `tolerance` is relative to the magnitudes that were added up.
+  // Runs both passes and compares them with FP64. `tolerance` is relative to the sums of the terms' magnitudes.
   void Expect(double tolerance);
 
   // Runs both passes of a shape with values_are_one and without lengths. Each column of a gradient of values then sums
@@ -82,7 +82,8 @@ class TriadicCase {
   float* lse_;
 };
 
-// Returns the tolerance for a type where products are rounded to it (tensor cores), or where they are not.
+// Returns the tolerance for a type. `rounded_products` says whether products are rounded to the type, as on tensor
+// cores.
 double TriadicTolerance(int32_t type, bool rounded_products);
 
 // Shapes that every device is tested with.
@@ -106,7 +107,7 @@ struct TriadicMaxShape {
   friend std::ostream& operator<<(std::ostream& out, const TriadicMaxShape& shape);
 };
 
-// The results of both passes; gradients are those of queries, first and second, as bytes.
+// The results of both passes. The gradients are those of queries, first keys and second keys, as bytes.
 struct TriadicMaxResults {
   std::vector<float> maxima;
   std::vector<int32_t> argmax;
@@ -114,7 +115,7 @@ struct TriadicMaxResults {
   friend bool operator==(const TriadicMaxResults&, const TriadicMaxResults&) = default;
 };
 
-// A call with its memory on a device. Rows past the lengths are NaN.
+// A call with its memory on a device. Rows beyond the lengths are NaN, so that a test fails if a call uses them.
 class TriadicMaxCase {
  public:
   TriadicMaxCase(LibraryDevice& device, const TriadicMaxShape& shape, uint64_t seed);

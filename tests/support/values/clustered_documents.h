@@ -1,4 +1,4 @@
-// Documents and queries with near neighbours, as texts have.
+// Makes documents and queries whose vectors have near neighbours, as those of texts have.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace maxsim::test {
 
-// The tokens of a document lie round the few centres of its topic, which overlaps with those of other documents.
+// A document's tokens lie near the few centres of its topic. Topics of different documents share centres.
 struct ClusteredDocuments {
   static constexpr uint64_t kCentres = 300;
   static constexpr uint64_t kTopicCentres = 12;

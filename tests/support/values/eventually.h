@@ -1,5 +1,5 @@
-// Waiting in tests. A test never depends on how fast the machine is: it waits for the outcome, and the limit here only
-// ends a test that would otherwise hang.
+// Waits for outcomes in tests. No test depends on the speed of the machine: it waits for the outcome, and the limit
+// here only ends a test that would otherwise hang.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 namespace maxsim::test {
 
 // The longest wait for something that must happen. It is less than CTest's default limit of 900 s
-// (cmake/MaxsimTesting.cmake), so that a test that fails reports which wait failed.
+// (cmake/MaxsimTesting.cmake), so that the test itself reports which wait failed.
 inline constexpr std::chrono::seconds kTestLimit{240};
 
 // Polls until `condition` holds. Returns false if it does not within kTestLimit.

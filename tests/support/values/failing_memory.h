@@ -1,5 +1,6 @@
-// Replaces operator new, so that a test can end the memory of a thread after any number of allocations. One file of a
-// program may include it. Sanitizers replace operator new too: such a program is not built for them.
+// Replaces operator new, so that a test can make a thread's allocations fail after any number of them. Only one file of
+// a program may include this header. Builds with a sanitizer leave such programs out, because sanitizers replace
+// operator new too.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace maxsim::test {
 
 inline constexpr int64_t kEnoughMemory = std::numeric_limits<int64_t>::max();
 
-// Allocations of this thread that succeed before all others fail.
+// The number of allocations of this thread that still succeed. All later ones fail.
 inline thread_local int64_t allocations_left = kEnoughMemory;
 
 // While the object lives, this thread has memory for `count` allocations.
@@ -24,8 +25,8 @@ class MemoryEnds {
   MemoryEnds& operator=(const MemoryEnds&) = delete;
 };
 
-// Runs `work` with memory for 0, 1, 2, ... allocations until it succeeds. It may fail by std::bad_alloc alone. Returns
-// how often it failed.
+// Runs `work` with memory for 0, 1, 2, ... allocations until it succeeds. The only allowed failure is std::bad_alloc.
+// Returns the number of failures.
 inline int FailAtEachAllocation(const std::function<void()>& work) {
   for (int count = 0;; ++count) {
     try {

@@ -73,7 +73,7 @@ void TokenMatrix::CopyRow(const TokenMatrix& from, int64_t from_token, int64_t t
 
 void TokenMatrix::Poison(int64_t begin, int64_t end) {
   if (IsResidual(type_)) {
-    // A number beyond the centroids is taken for the last one.
+    // A row with an invalid centroid number is decoded with the last centroid, which is NaN.
     for (int64_t token = begin; token < end; ++token) {
       std::memset(MutableRow(token), 0xff, static_cast<size_t>(RowBytes(type_, dim_)));
     }
@@ -137,8 +137,8 @@ RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl:
 
 namespace {
 
-// Writes the residual codes of the F32 values' rows into `stored`, and the codebook: each column gets the bucket whose
-// weight brings it nearest to the value.
+// Writes the residual codes of `values`, and their codebook, into `stored`. Each column gets the bucket whose weight is
+// nearest to the residual.
 void StoreResidualCodes(const RandomDocuments& values, RandomDocuments& stored) {
   constexpr int64_t kCentroids = 7;
   const ScalarType type = stored.tokens.type();
@@ -164,7 +164,7 @@ void StoreResidualCodes(const RandomDocuments& values, RandomDocuments& stored) 
       const float share = (row[column] - centroid[column] + 0.3f) / 0.6f * static_cast<float>(num_buckets);
       const int bucket = std::clamp(static_cast<int>(share), 0, num_buckets - 1);
       for (int bit = 0; bit < nbits; ++bit) {
-        const int place = column * nbits + bit;  // of the row's bits, the highest of a byte first
+        const int place = column * nbits + bit;  // the number of this bit in the row; a byte's highest bit comes first
         codes[place / 8] = static_cast<uint8_t>(codes[place / 8] | (bucket >> bit & 1) << (7 - place % 8));
       }
     }
@@ -210,7 +210,7 @@ std::vector<int64_t> RandomLengths(uint64_t seed, int64_t count, int64_t shortes
 }
 
 Query RandomQuery::view(int32_t top_k, const std::vector<uint32_t>* ordinals) const {
-  // The pointer is not null for an empty list either: null would mean every document.
+  // The pointer must not be null for an empty list, because null means all documents.
   static constexpr uint32_t kNoOrdinals[1] = {0};
   Query query;
   query.tokens = tokens.data();

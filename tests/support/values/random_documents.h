@@ -1,5 +1,4 @@
-// Makes seeded random documents and queries for tests. They own their memory and have views to hand to the code under
-// test.
+// Makes random documents and queries from a seed. They own their memory, and have views for the code under test.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +12,12 @@
 
 namespace maxsim::test {
 
-// Returns the seed that tests start from: MAXSIM_TEST_SEED where it is set, otherwise a fixed one. Put SeedTrace in a
-// SCOPED_TRACE, so that a failure says how to repeat it.
+// Returns the seed that tests start from: MAXSIM_TEST_SEED if it is set, otherwise a fixed one. Use
+// SCOPED_TRACE(SeedTrace(seed)), so that a failure shows the seed.
 uint64_t TestSeed();
 std::string SeedTrace(uint64_t seed);
 
-// Allocates at 64-byte boundaries, and exactly as much as asked, so that AddressSanitizer sees a read past the end.
+// Allocates at 64-byte boundaries exactly the requested size, so that AddressSanitizer reports a read past the end.
 template <typename T>
 struct CacheLineAllocator {
   using value_type = T;
@@ -31,12 +30,12 @@ struct CacheLineAllocator {
 };
 
 // Holds a matrix of token vectors in its own memory. The values of an I8 matrix are its elements, without any scale.
-// Rows of residual codes are bytes (RowBytes) without values: Row, SetRow and Set are not for them.
+// Residual codes have no values, but only bytes (RowBytes), so Row, SetRow and Set must not be called for them.
 class TokenMatrix {
  public:
   TokenMatrix() = default;
 
-  // Makes a matrix of zeros. Its first element lies `misalignment` bytes (an even number) past a 64-byte boundary.
+  // Makes a matrix of zeros. Its first element is `misalignment` bytes (an even number) past a 64-byte boundary.
   TokenMatrix(ScalarType type, int32_t dim, int64_t num_tokens, size_t misalignment = 0);
 
   ScalarType type() const { return type_; }
@@ -46,15 +45,16 @@ class TokenMatrix {
   void* data() { return memory_.data() + start_; }
   const void* row(int64_t token) const;
 
-  // Returns the values of a row, widened exactly to FP32. What is set below is rounded to the stored type.
+  // Returns the values of a row, widened exactly to FP32. SetRow and Set round values to the stored type.
   std::vector<float> Row(int64_t token) const;
   void SetRow(int64_t token, absl::Span<const float> values);
   void Set(int64_t token, int32_t column, float value);
   void CopyRow(const TokenMatrix& from, int64_t from_token, int64_t token);
   void* MutableRow(int64_t token);
 
-  // Makes every value of rows `begin` .. `end` one that must not be read: NaN, or in I8 the largest element, of one
-  // sign in even rows and of the other in odd ones. Residual codes get the last centroid, which is NaN in tests.
+  // Poisons rows `begin` .. `end` - 1 with values that the code under test must not read: NaN or, in I8, the largest
+  // element, positive in even rows and negative in odd ones. Residual codes get the last centroid, which is NaN in
+  // tests.
   void Poison(int64_t begin, int64_t end);
 
  private:
@@ -72,8 +72,9 @@ struct RandomDocuments {
   TokenMatrix tokens;
   std::vector<int64_t> offsets;
   std::vector<float> scales = {};  // I8: [num_documents]; else empty
-  uint64_t rotation_seed = 0;      // of the rotation that I8 documents have, or would get
-  // These are of residual codes; else empty. The last centroid is NaN and of no token that is not poisoned.
+  // The seed of the rotation of I8 documents or, for other types, of the rotation that a conversion to I8 would use.
+  uint64_t rotation_seed = 0;
+  // For residual codes; otherwise empty. The last centroid is NaN, and only poisoned tokens have it.
   std::vector<uint16_t> centroids = {};  // F16 [num_centroids, dim]
   std::vector<float> bucket_weights = {};
 
@@ -81,20 +82,21 @@ struct RandomDocuments {
   int64_t length(int64_t document) const { return offsets[document + 1] - offsets[document]; }
   DocumentsView view() const;
 
-  // Makes a document one that must not be read: its rows by TokenMatrix::Poison, its scale NaN.
+  // Poisons a document that the code under test must not read: its rows as TokenMatrix::Poison does, and its scale with
+  // NaN.
   void Poison(int64_t document);
 };
 
 // Returns whether `type` can store vectors of `dim` columns (residual codes: TakesResidualDim).
 constexpr bool TakesDim(ScalarType type, int32_t dim) { return !IsResidual(type) || TakesResidualDim(type, dim); }
 
-// Makes one document for each of `lengths`, which are token counts. I8 documents are gaussian rows that are quantised,
-// residual codes are those of gaussian rows.
+// Makes one document for each of `lengths`, which are token counts. Values are normally distributed. I8 documents are
+// quantised from them, residual codes are encoded from them.
 RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl::Span<const int64_t> lengths,
                               size_t misalignment = 0);
 
-// Returns the F32 documents `values` in another type: rounded, rotated and quantised for I8, or as residual codes,
-// which are coarse: 7 centroids and weights in -0.3 .. 0.3.
+// Returns the F32 documents `values` in another type: rounded, rotated and quantised for I8, or as residual codes. The
+// codes are coarse: the codebook has only 7 centroids, and bucket weights from -0.3 to 0.3.
 RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t misalignment = 0);
 
 // Returns `count` lengths between `shortest` and `longest`.
@@ -104,7 +106,8 @@ struct RandomQuery {
   TokenMatrix tokens;          // in QueryType of the documents' type
   std::vector<float> weights;  // empty: none
 
-  // Borrows this object's memory, and that of `ordinals`. Asks for the whole set when `ordinals` is null.
+  // Returns a query that uses the memory of this object and of `ordinals`. If `ordinals` is null, all documents are
+  // candidates.
   Query view(int32_t top_k, const std::vector<uint32_t>* ordinals = nullptr) const;
 };
 

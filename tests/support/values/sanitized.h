@@ -1,5 +1,5 @@
-// Says whether this is a build with AddressSanitizer or ThreadSanitizer, where arithmetic takes ten times as long:
-// tests that only repeat themselves, or compute much in FP64, do less there.
+// Says whether this is a build with AddressSanitizer or ThreadSanitizer. There arithmetic takes ten times as long, so
+// tests with many repetitions, or with much FP64, do less.
 #pragma once
 
 namespace maxsim::test {
