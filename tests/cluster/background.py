@@ -22,7 +22,8 @@ class Pool:
         self.right = {}  # (number of the request, generation): bits
 
     def learn(self, names=None):
-        """Asks the single server, and notes its answers by the generations that they name."""
+        """Sends every request to the single server. Stores each answer by the request's number and by the generation
+        that the answer names."""
         for number, answer in enumerate(self.answers(names or {})):
             self.right[number, answer.generation] = compare.bits(answer)
 

@@ -63,7 +63,7 @@ class Chaos(Events):
         self.expect_generation()
 
     def expect_generation(self):
-        """A request that begins now is answered by the newest generation."""
+        """Checks that the router answers a request that begins now from the newest generation."""
         for name, built in self.built.items():
             number = next(i for i, request in enumerate(self.pool.requests) if request.collection == name)
             answer = compare.call(self.cluster.router.reranker.Rerank, self.pool.requests[number])
@@ -77,7 +77,8 @@ class Chaos(Events):
         self._reload()
 
     def be_ahead(self):
-        """A replica that restarts has the next generation before the other replicas have it."""
+        """Publishes a generation and restarts one replica. This replica then serves the new generation before the
+        others do."""
         node = self.one("start with the next generation")
         self._publish()
         node.kill()
@@ -110,7 +111,8 @@ class Chaos(Events):
         self.check_whole()
 
     def _check_lost(self, lost, request, rest, removed):
-        """Compares the answer without a group with that of the collection without the group's documents."""
+        """Checks the router's answer while group `lost` is down. `rest` is the single server's answer from a collection
+        without the group's documents."""
         wanted = rerank_pb2.RerankResponse()
         wanted.CopyFrom(rest)
         asks_lost = False
@@ -149,7 +151,7 @@ class Chaos(Events):
 
     @staticmethod
     def _asks_nobody_else(lost, request):
-        """Whether all documents that a request names are in the lost group, so that no server can answer."""
+        """Returns whether all documents that a request names are in the lost group, so that no server can answer."""
         for query in request.queries:
             candidates = query.candidates if query.HasField("candidates") else request.candidates
             kind = candidates.WhichOneof("kind")

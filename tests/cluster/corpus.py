@@ -1,4 +1,5 @@
-"""Collections of seeded documents, many of which tie exactly; whole, and cut into partitions."""
+"""Random documents from a seed, many with exactly equal scores. Each collection exists as a whole and cut into
+partitions."""
 
 import ctypes
 import json
@@ -12,7 +13,7 @@ from numbered import payload_of, vectors
 
 NUM_SLOTS = 4096
 STRANGERS = 60  # ids that no generation has
-EACH_GENERATION = 40  # documents that one generation has and the next one has not
+EACH_GENERATION = 40  # number of documents in a generation that the next generation lacks
 _XXHASH = ctypes.CDLL("libxxhash.so.0")
 _XXHASH.XXH3_64bits.restype = ctypes.c_uint64
 _XXHASH.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
@@ -42,7 +43,7 @@ class Corpus:
         return {0: "é", 1: "x" * 512, 2: "a\tb/c"}.get(number, f"doc-{number}")
 
     def ids(self, generation=1):
-        """Returns the ids of a generation, in its order: neighbours share no documents' vectors."""
+        """Returns the ids of a generation, in its order."""
         first = (generation - 1) * EACH_GENERATION
         numbers = list(range(first, first + self.size))
         random.Random(self.seed).shuffle(numbers)
@@ -55,7 +56,8 @@ class Corpus:
         chooser = random.Random(f"{self.seed}-{generation}")
         documents = {}
         for place, id in enumerate(self.ids(generation)):
-            # About three documents share one matrix, wherever they are; few values make sums that tie as well.
+            # About three documents share one matrix, in whatever partition they are. The matrices have few different
+            # values, so that different matrices also give equal scores.
             source = chooser.randrange(self.size // 3)
             rows = vectors(self.seed * 1000 + generation * 77 + source, self.dim)
             if source % 4 == 0:
@@ -83,7 +85,7 @@ class Built:
         self.publish()
 
     def publish(self):
-        """Writes the next generation of the whole and of all partitions."""
+        """Writes the next generation of the whole collection and of all partitions."""
         self.generation += 1
         exact.build_collection(
             self.programs,
@@ -99,13 +101,13 @@ class Built:
         nodes.shard_tool(self.programs, "split", self.whole, "--into", self.count, "--output", output, "--quiet")
 
     def copy_whole(self, name):
-        """Copies the published generation to where later ones do not come."""
+        """Copies the published generation of the whole collection to a folder that later generations do not change."""
         path = self.folder / name
         shutil.copytree(self.whole, path)
         return path
 
     def merge_without(self, index, name):
-        """Returns a collection of all partitions but the first or the last one."""
+        """Makes a collection of all partitions except the one with this index. Returns its folder."""
         path = self.folder / name
         left = [part for number, part in enumerate(self.parts) if number != index]
         nodes.shard_tool(self.programs, "merge", *left, "--output", path, "--quiet")

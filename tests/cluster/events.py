@@ -7,8 +7,9 @@ PAUSE_S = 3
 
 
 class Events:
-    """A subclass has a method be_KIND for each of its kinds; those of a cluster in general are here. Whatever an event
-    did is undone when it returns. `askers` has to be there before run(), and is told what happens."""
+    """Runs events one after another. `kinds` lists their kinds; the method be_KIND makes an event happen, and undoes it
+    before it returns. Subclasses add kinds. Set `askers` before run(): it is told which event is happening, and is
+    checked after each event."""
 
     kinds = ["killed", "paused", "drained"]
 
@@ -71,5 +72,5 @@ class Events:
         self.cluster.wait_ready()
 
     def reload_by_program(self, name):
-        """Reloads a collection of all groups as an operator does."""
+        """Reloads a collection on all groups with maxsimctl, as an operator does."""
         self.cluster.control("reload", "--cluster", name)

@@ -1,6 +1,7 @@
-"""The tests of a cluster find the faults they look for: each way in which an answer can be wrong, and a cut network.
+"""Tests the checks that the cluster tests use: they must find each way in which an answer can be wrong, and notice a
+cut network.
 
-harness_test.py FOLDER_OF_THE_PROGRAMS        no program of which is used
+harness_test.py FOLDER_OF_THE_PROGRAMS        (the programs are not used)
 """
 
 import dataclasses
@@ -146,7 +147,8 @@ class SlotsTest(unittest.TestCase):
 
 
 def message(payload, id="a", version=0, rows=None):
-    """Returns a message of a stream as a server makes it; without a payload, of a delete."""
+    """Returns a stream's message as a server writes it: an upsert with this payload or, if the payload is empty, a
+    delete."""
     kind = history.UPSERT if payload else history.DELETE
     data = struct.pack("<BQQBBQH", 1, 0, 0, 1, kind, version, len(id)) + id.encode()
     if payload:
@@ -156,7 +158,7 @@ def message(payload, id="a", version=0, rows=None):
 
 
 class HistoryTest(unittest.TestCase):
-    """Compares a stream with the writes, acknowledgements and answers. Each test says what is wrong."""
+    """Gives History streams, acknowledgements and answers. History must accept right ones, and report each fault."""
 
     def setUp(self):
         base = exact.Oracle(exact.Storage("f16", 8), "string")

@@ -165,13 +165,15 @@ class History:
                 assert self.deletes[one.id, one.version], f"{what}, is not in the stream"
 
     def state(self, id, sequence):
-        """Returns (payload, number, position) of a document at a sequence of the stream, or None."""
+        """Returns (payload, number, position) that a document has at a sequence of the stream. Returns None if it does
+        not exist then."""
         known = self.states.get(id)
         return known[1][bisect.bisect_right(known[0], sequence) - 1] if known else None
 
     def moments(self, found, sequence):
-        """Returns for each part the sequence, `sequence` or later, at which it held the documents that were found.
-        These are payloads by id, "" for a missing document. Raises if a part never held them."""
+        """Finds when each part held what a reader found. `found` has the payload of each id, "" for a missing document.
+        Returns, for each part, a sequence of at least `sequence` at which the part held exactly these documents. Raises
+        if there is no such sequence."""
         by_part = collections.defaultdict(dict)
         for id, payload in found.items():
             by_part[corpus.part_of(id, self.parts)][id] = payload

@@ -54,7 +54,7 @@ class LiveCollection:
     # Writes.
 
     def _made(self, count):
-        """Returns (id, rows, payload, version) of some documents; many have the vectors of another one."""
+        """Returns (id, rows, payload, version) of random documents. Many have the same vectors as another document."""
         made = []
         for _ in range(count):
             rows = vectors(self.chooser.randrange(60), DIM)
@@ -66,7 +66,7 @@ class LiveCollection:
         return [client.document(id, rows, payload, version) for id, rows, payload, version in made]
 
     def _note(self, id, outcome, result):
-        """Compares a result with the outcome, and increments the sequence of the id's group."""
+        """Compares a write's result with the expected outcome. Counts the write in the sequence of the id's group."""
         assert result.outcome == outcome, f"{id!r:.40}: outcome {result.outcome} instead of {outcome}"
         part = corpus.part_of(id, PARTS)
         if outcome == exact.APPLIED or (outcome == exact.NOT_FOUND and result.sequence):
@@ -80,7 +80,8 @@ class LiveCollection:
             self.written[id] = self.sequences[part]
 
     def _in_parts(self, items, id_of):
-        """Returns the items in the order of their sequences: for each group, the order of the call."""
+        """Returns the indices of the items, sorted by the group of their ids. Within a group they keep the order of the
+        call, which is the order of their sequences."""
         return sorted(range(len(items)), key=lambda i: corpus.part_of(id_of(items[i]), PARTS))
 
     def do_upsert(self):
@@ -123,7 +124,8 @@ class LiveCollection:
         self.counts["deleted"] += outcomes.count(exact.APPLIED)
 
     def do_wrong(self):
-        """A call that is refused as a whole: no group carries out any part of it."""
+        """Sends a call with one invalid document. The router must refuse the whole call, and no group may carry out a
+        part of it."""
         messages = self._messages(self._made(12))
         bad = messages[self.chooser.randrange(12)]
         fault = self.chooser.choice(["dim", "id", "payload", "tokens", "nan"])
@@ -217,7 +219,8 @@ class LiveCollection:
             assert stored.version == self.oracle.versions.get(id, 0), f"{id!r} has the version {stored.version}"
 
     def check_scroll(self):
-        """The pages of all groups together are all documents in the order of their ids."""
+        """Scrolls through the collection. The pages together must have the documents of all groups, in the order of
+        their ids."""
         limit = self.chooser.choice([3, 40, 1000])
         request = documents_pb2.ScrollRequest(collection=self.name, limit=limit, return_payloads=True)
         listed, has_more = [], True
@@ -238,7 +241,7 @@ class LiveCollection:
         self.counts["listed"] += 1
 
     def check_places(self):
-        """Each document is only on the server of its slot."""
+        """Checks that each document is only on the server of its slot."""
         ids = [self.ids.id_of(k) for k in range(ALL_IDS)]
         by_part = [[id for id in ids if corpus.part_of(id, PARTS) == part] for part in range(PARTS)]
         for part, group in enumerate(self.cluster.groups):
@@ -249,7 +252,7 @@ class LiveCollection:
             assert node.info(self.name).num_documents == len(found), f"group {part} holds documents of other slots"
 
     def check_lost(self):
-        """Documents of a group that is down cannot be written, but those of the other groups can."""
+        """Checks that documents of a group that is down cannot be written, and that those of the other groups can."""
         lost = self.chooser.randrange(PARTS)
         node = self.cluster.groups[lost][0]
         node.kill()
@@ -277,7 +280,8 @@ def main():
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
     chooser = random.Random(arguments.seed)
-    # These groups have one server each, and its own log. live_chaos_test.py has groups that share the log of a stream.
+    # Each group here has one server with its own log. In live_chaos_test.py, the servers of a group share the log of a
+    # stream.
     with nodes.workspace("live-cluster") as folder:
         cluster = nodes.Cluster(arguments.programs, folder, {}, [{}] * PARTS, replicas=1, flags=client.COMPACTS_OFTEN)
         for node in [cluster.single, *cluster.replicas()]:

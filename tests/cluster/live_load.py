@@ -26,8 +26,8 @@ UNAVAILABLE, DEADLINE_EXCEEDED = 14, 4
 
 
 class Writers:
-    """Threads that write through the router until stop(), together `rate` documents per second. `calls` has begin,
-    end and code of each call."""
+    """Threads that write through the router until stop(), together `rate` documents per second. `calls` has the begin,
+    the end and the status code of each call."""
 
     def __init__(self, world, ledger, seed, rate, count):
         self.world, self.ledger, self.rate, self.count = world, ledger, rate, count
@@ -74,7 +74,8 @@ class Writers:
             self.ending.wait(max(0, due - time.monotonic()))
 
     def _version(self, chooser):
-        """Most writes have no version. A few have one that is older than the versions of other writes."""
+        """Returns the version for a write: mostly 0 (none), sometimes a version that is older than those of other
+        writes."""
         number = next(self.numbers)
         if chooser.random() < 0.6:
             return 0
@@ -100,8 +101,8 @@ class Writers:
 
 
 class Questions:
-    """The readers' questions. Failures are reported immediately. Answers are kept, and checked after the stream was
-    read."""
+    """Asks the readers' questions. A failed call is reported immediately. Answers are kept, and checked after the test
+    has read the stream."""
 
     def __init__(self, world, ledger, seed):
         self.world, self.ledger, self.seed = world, ledger, seed
@@ -119,7 +120,7 @@ class Questions:
         else:
             fields |= {"return_payloads": True}
             if chooser.random() < 0.5:
-                # A scan must then fail if any document is missing.
+                # Ranks the whole collection. The router must fail this request rather than leave out documents.
                 ids, fields["missing_policy"] = None, rerank_pb2.MISSING_POLICY_FAIL
             request = client.rerank_request(
                 self.world.name, query_vectors(query, self.world.ids.dim), ids, top_k=ALL, **fields
@@ -132,7 +133,8 @@ class Questions:
         return request, ""
 
     def _call(self, call, request, deadline_s):
-        """Makes a call, and repeats it while no replica has reached min_sequence, as clients should."""
+        """Makes a call. Repeats it while the server answers that it has not reached min_sequence yet, as clients
+        should."""
         until = time.monotonic() + SEQUENCE_LIMIT_S
         while True:
             answer = compare.call(call, request, deadline_s)

@@ -109,7 +109,8 @@ class Node(client.Server):
 
 
 def loopback(number):
-    """Addresses of this machine's loopback. While a server is down, no other program takes its port."""
+    """Returns an address of this machine's loopback. Each server has its own address, so that no other program takes
+    its port while the server is down."""
     return f"127.53.0.{number}"
 
 

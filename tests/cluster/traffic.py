@@ -23,7 +23,7 @@ def matrix(rows, dtype="f32"):
 
 
 class Traffic:
-    """`generation` is that of the collections that hold the ids."""
+    """`generation` is the generation of the collections from which requests take their ids."""
 
     def __init__(self, seed, corpora, generation=1):
         self.chooser, self.count = random.Random(seed), 0
@@ -36,7 +36,7 @@ class Traffic:
         return np.sign(rows) if self.chooser.random() < 0.3 else rows
 
     def ids(self, corpus, strangers=True):
-        """A list with repeats, and with ids that the collection does not hold."""
+        """Returns ids, some of them repeated. With `strangers`, the collection may lack some of them."""
         known, chooser = self.known[corpus.name], self.chooser
         ids = chooser.sample(known, min(len(known), chooser.choice([1, 2, 10, 40, 200])))
         if strangers and chooser.random() < 0.5:
@@ -62,7 +62,7 @@ class Traffic:
             client.add_ids(target, self.ids(corpus, strangers))
 
     def right(self, strangers=True, corpus=None):
-        """A valid request. Without strangers, all its ids exist."""
+        """Returns a valid request. Without strangers, all its ids exist."""
         chooser = self.chooser
         corpus = corpus or chooser.choice(self.corpora)
         request = rerank_pb2.RerankRequest(collection=corpus.name, request_id=str(self.count))
@@ -106,7 +106,7 @@ class Traffic:
         return request
 
     def filter_text(self):
-        """A filter over the fields n and title, which most documents have."""
+        """Returns a filter over the fields n and title, which most documents have."""
         chooser = self.chooser
         n, more = chooser.randrange(420), chooser.choice([0, 1, 20, 400])
         return chooser.choice(
@@ -129,7 +129,7 @@ class Traffic:
         low.low.exclusive = self.chooser.random() < 0.5
 
     def wrong(self):
-        """An invalid request. The fault may be in any of its queries, or be an unknown id under FAIL."""
+        """Returns a request with a fault, which may be in any of its queries."""
         request = self.right()
         faults = [name for name in dir(self) if name.startswith("_wrong_")]
         getattr(self, self.chooser.choice(faults))(request, self.chooser.choice(request.queries))
@@ -141,7 +141,7 @@ class Traffic:
     def _corpus(self, request):
         return next((one for one in self.corpora if one.name == request.collection), self.corpora[0])
 
-    # The faults. Each changes a request, or one of its queries.
+    # Each of these functions makes a valid request invalid, by a change of the request or of one of its queries.
 
     def _wrong_other_ids(self, request, query):
         others = [5, 6] if self._corpus(request).id_type == "string" else ["5", "6"]
@@ -261,7 +261,7 @@ class Traffic:
         request.filter.all_of.filters.add().equals.field = "n"
 
     def _wrong_unknown(self, request, query):
-        """A request whose only fault is an unknown id under this policy."""
+        """Makes an unknown id the only fault of the request: under MISSING_POLICY_FAIL it is an error."""
         corpus = self._corpus(request)
         request.collection = corpus.name
         request.missing_policy = rerank_pb2.MISSING_POLICY_FAIL

@@ -4,10 +4,10 @@ Switch: each server is in its own network namespace. A switch written in Python 
 loses some. This needs root, /dev/net/tun and ip(8), but no kernel module that emulates bad networks.
 
 Relays: need no root. A program in front of each server forwards data late, or not at all while the connection is cut.
-It loses no data, because TCP would only send it again.
+Relays lose no data, because TCP would only send it again.
 
-Both run in separate processes, and receive commands, one per line: "cut NAME", "heal NAME". For a switch, NAME may
-also be the two ends of a connection, with a slash between them.
+Both run in separate processes, and receive commands, one per line: "cut NAME", "heal NAME". For a switch, NAME may also
+be the two ends of a connection, with a slash between them.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ def why_no_switch():
 
 
 class Wires:
-    """The common base of Switch and Relays: the process, and its commands."""
+    """The base class of Switch and Relays: starts the process, and sends it commands."""
 
     def __init__(self, *arguments, pass_fds=()):
         command = [sys.executable, "-B", __file__, *map(str, arguments)]

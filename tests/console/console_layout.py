@@ -12,7 +12,7 @@ from servers import Load
 
 class LayoutTest(ConsoleCase):
     def show_stats(self, **changes):
-        """Makes the page draw its charts from an answer of /v1/stats, with the members in `changes` replaced."""
+        """Makes the page draw its charts from an answer of /v1/stats in which `changes` replaces some members."""
         script = """
             const [changes, done] = arguments;
             Promise.all([import("/console/live.js"), fetch("/v1/stats").then((answer) => answer.json())])

@@ -4,10 +4,10 @@ map, the live charts, a server that requires a token, both themes, a narrow wind
 
   console_test.py --bin FOLDER [--encoder-python PYTHON] [--output FOLDER] [NAME...]
 
-  --bin FOLDER              the folder of maxsimd and maxsim-shard --encoder-python PYTHON   a Python with the
-  packages of maxsim-encoder --demo; without it, questions in text are skipped --output FOLDER           the folder
-  for screenshots (default: build/console) NAME                      runs only these tests, as unittest names them
-  (ConsoleTest.test_..., LayoutTest.test_...)
+  --bin FOLDER              the folder of maxsimd and maxsim-shard
+  --encoder-python PYTHON   a Python with the packages of maxsim-encoder --demo; without it, questions in text are skipped
+  --output FOLDER           the folder for screenshots (default: build/console)
+  NAME                      runs only these tests, as unittest names them (ConsoleTest.test_..., LayoutTest.test_...)
 """
 
 import argparse
@@ -104,7 +104,7 @@ class ConsoleTest(ConsoleCase):
         self.assertIn("encode", [one.text for one in self.find_all(".timings dt")])
         self.check_heat_map(self.why(results[0]), results[0])
         self.screenshot("words-light-1440")
-        # Another question. Shift and Enter insert a line break, and must not send the question.
+        # Asks another question. Shift and Enter insert a line break, and must not send the question.
         self.find("#text").clear()
         self.find("#text").send_keys("How do bees", Keys.SHIFT, Keys.ENTER)
         self.find("#text").send_keys(Keys.NULL, "find their way home?", Keys.ENTER)

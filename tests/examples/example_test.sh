@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs one of examples/ against a maxsimd of its own that serves the demo collection, and compares the ranked ids with
-# what maxsimctl says. Exits with 77, which CTest takes as "skipped", where there is no grpcurl.
+# Runs one of examples/ against its own maxsimd, which serves the demo collection. The ranked ids must be those that
+# maxsimctl returns. Exits with 77, which CTest reports as "skipped", if grpcurl is not installed.
 #
 #   example_test.sh NAME FOLDER_OF_THE_PROGRAMS [BUILD_FOLDER]
 set -euo pipefail
@@ -27,7 +27,7 @@ fail() {
   exit 1
 }
 
-# prepare_NAME makes the example runnable; ask_NAME SERVER prints its answer.
+# prepare_NAME builds what the example NAME needs; ask_NAME SERVER runs the example and prints its answer.
 
 prepare_grpcurl() {
   command -v grpcurl >/dev/null || { echo "skipped: needs grpcurl"; exit 77; }
@@ -45,7 +45,7 @@ ask_python() {
     "$python" "$root/examples/python/ask.py" "$1" "$root/demo" $question
 }
 
-# The client library is installed into a folder of its own, and the example is built outside of the repository.
+# Installs the client library into a temporary folder, and builds a copy of the example outside of the repository.
 prepare_cpp() {
   [ -n "$build" ] || fail "cpp wants the build folder"
   cmake --install "$build" --component client --prefix "$scratch/prefix" >/dev/null
@@ -59,7 +59,7 @@ ask_cpp() {
   "$scratch/build/ask" "$1" "$root/demo" $question
 }
 
-# The example is compiled with Debian's packages of Go, which lie in a GOPATH: nothing is downloaded.
+# Compiles the example with Debian's Go packages, which are in a GOPATH, so that nothing is downloaded.
 prepare_go() {
   local gopath=/usr/share/gocode
   mkdir -p "$scratch/go/src/example.com"
@@ -102,5 +102,5 @@ else
   ranked=$(awk '{ print $2 }' <<<"$answer")
 fi
 [ "$ranked" = "$wanted" ] || fail "ranked $(tr '\n' ' ' <<<"$ranked")and not $(tr '\n' ' ' <<<"$wanted")"
-# No call of an example may leave the server worse.
+# The server must still run after the example's calls.
 kill -0 "$server_pid" || fail "maxsimd has ended"

@@ -32,7 +32,7 @@ class FirstStageTest(unittest.TestCase):
         cls.addClassCleanup(cls.server.stop)
 
     def table(self, program, *options):
-        """Runs a program; returns nDCG@10 and the median milliseconds by the name of their line."""
+        """Runs a program. Returns (nDCG@10, median milliseconds) for each line that it prints, by the line's name."""
         environment = dict(os.environ, PYTHONPATH=self.path)
         command = [sys.executable, EXAMPLES / program, "--server", self.server.address]
         printed = run(*command, "--data", ROOT / "demo", *options, env=environment)
@@ -42,7 +42,8 @@ class FirstStageTest(unittest.TestCase):
         return {name: (float(quality), float(milliseconds)) for name, quality, milliseconds in lines}
 
     def check(self, program, first, own=None, options=()):
-        """The ranking that maxsimd makes of the first stage's is better, and the engine's own MaxSim is no other."""
+        """Checks that maxsimd's reranking has a better nDCG than the first stage, and the same as the engine's own
+        MaxSim."""
         table = self.table(program, *options)
         self.assertEqual(set(table), {first, "then maxsimd"} | ({own} if own else set()))
         self.assertGreater(table["then maxsimd"][0], table[first][0])
@@ -77,7 +78,7 @@ class NdcgTest(unittest.TestCase):
         self.assertEqual(first_stage.ndcg([], {}), 0)
 
     def test_a_swap_costs_what_linear_gain_says(self):
-        # Gains 1 and 2 in this order: 1 + 2 / log2(3), of an ideal 2 + 1 / log2(3).
+        # The ranking has the gains 1 and 2 in this order: 1 + 2 / log2(3). The ideal ranking has 2 + 1 / log2(3).
         self.assertAlmostEqual(first_stage.ndcg(["b", "a"], {"a": 2, "b": 1}), 0.8597186998521972)
 
     def test_ranks_after_the_tenth_count_nothing(self):

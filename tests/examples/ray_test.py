@@ -1,5 +1,5 @@
-"""Runs examples/ray on the demo collection, on a Ray of two processors, and compares all that it writes with a maxsimd
-that is asked directly, and with NumPy.
+"""Runs examples/ray on the demo collection, with a Ray cluster of two CPUs. Compares its output with the answers of a
+maxsimd that the test calls directly, and with NumPy.
 
 python ray_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -29,7 +29,7 @@ sys.path[:0] = [str(EXAMPLE), str(ROOT / "tests" / "support")]
 from python_package import PYTHON_CLIENT, use_package  # noqa: E402
 
 use_package()
-# Workers of Ray find the package and the example by these, and write nothing beside the sources.
+# With this path, Ray's workers find the package and the example.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(PYTHON_CLIENT), str(EXAMPLE)])
 HOME = tempfile.TemporaryDirectory(prefix="maxsim-ray-home-")
 os.environ["HOME"] = HOME.name  # Ray keeps a token there.
@@ -51,7 +51,7 @@ def bits(scores):
 
 
 class Scratch(unittest.TestCase):
-    """A folder for each test; `run` calls run.py in this process."""
+    """Gives each test a folder. run_example() calls run.py in this process."""
 
     collection = None
 
@@ -61,7 +61,7 @@ class Scratch(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
 
     def run_example(self, mode, table, *arguments, collections=None):
-        """Returns the exit status, what was printed as an error, and the folder of the output."""
+        """Runs the example. Returns the exit status, the text on stderr, and the folder of the output."""
         queries, output = self.folder / "queries.parquet", self.folder / "output"
         pq.write_table(table, queries)
         command = [mode, "--queries", str(queries), "--output", str(output), "--maxsimd", str(PROGRAMS / "maxsimd")]
@@ -81,7 +81,7 @@ class Scratch(unittest.TestCase):
 
 
 def start_ray(ray):
-    """Starts Ray's servers, which have a time limit of their own: on a machine that is busy they may miss it."""
+    """Starts Ray. Tries again if Ray's servers exceed Ray's own time limit, as they may on a busy machine."""
     import psutil  # Ray brings it.
 
     before = set(psutil.Process().children(recursive=True))
@@ -100,7 +100,7 @@ def start_ray(ray):
                 raise
             print(f"Ray did not start in its time, once more: {error}", file=sys.stderr)
             ray.shutdown()
-            # Those that have started stay until this process ends, and would be in the way of the next.
+            # Servers of the failed attempt would run until this process ends, and would disturb the next attempt.
             for server in set(psutil.Process().children(recursive=True)) - before:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     server.kill()
@@ -131,7 +131,7 @@ class RayTest(Scratch):
         start_ray(ray)
 
     def rankings(self, output):
-        """Returns the ids and the scores of each query in the order of their ranks, which count from 1."""
+        """Returns the ids and the scores of each query in the order of their ranks. Checks that ranks count from 1."""
         rows = pq.read_table(output).sort_by([("query_id", "ascending"), ("rank", "ascending")])
         self.assertEqual(rows.schema.field("score").type, pa.float32())
         found = {}
@@ -159,7 +159,8 @@ class RayTest(Scratch):
         self.assertEqual(sum(len(ids) for ids, _ in found.values()), 15 * 50)
 
     def partitions(self):
-        """Returns the arguments and the folders of two partitions, or of the whole where maxsim-shard cuts none."""
+        """Returns the arguments and the folders of two partitions. If maxsim-shard cannot cut partitions, returns the
+        whole collection instead."""
         shard, folder = PROGRAMS / "maxsim-shard", self.folder / "partitions"
         if "--partitions" not in subprocess.run([shard, "build", "--help"], capture_output=True, text=True).stdout:
             print("this maxsim-shard cuts no partitions: the whole collection stands in for them")
@@ -195,8 +196,8 @@ class RayTest(Scratch):
 
 
 def leftover_servers():
-    """Returns the command lines of servers that actors have started and that go on: those with PROGRAMS' maxsimd and a
-    socket that ServerEngine makes."""
+    """Returns the command lines of maxsimd processes that Ray's actors started and that still run. It recognises them
+    by the program of PROGRAMS and the socket of ServerEngine."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -289,7 +290,7 @@ def write_manifest(folder, **values):
 
 
 class ExactEngine:
-    """Scores small integers, which are exact, in NumPy. Many of the scores tie."""
+    """Stands for ServerEngine. Scores vectors of small integers with NumPy, so that scores are exact and many tie."""
 
     def __init__(self, collection, *_):
         self._held = [number for number in range(NUM_DOCUMENTS) if collection.holds(number)]
@@ -316,13 +317,13 @@ def exact_scores(query):
 
 
 class JoinTest(unittest.TestCase):
-    """Batches that go through the actors of several partitions, without Ray."""
+    """Tests, without Ray, that batches pass through the scorers of several partitions one after another."""
 
     def setUp(self):
         print(f"seed {SEED}")
         random = np.random.default_rng(SEED + 1)
         self.queries = random.integers(-1, 2, (5, 2, 8)).astype(np.float32)
-        # Ids that repeat count once, where they come first; the third query has no candidate.
+        # Some ids are repeated: each counts once, at its first position. The third query has no candidates.
         self.lists = [random.integers(0, NUM_DOCUMENTS, size).tolist() for size in (150, 7, 0, 1, 300)]
 
     def rows(self, mode, num_partitions, k=None):

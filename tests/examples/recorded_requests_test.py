@@ -1,5 +1,5 @@
-"""Sends what search systems send to a reranker, as examples/first_stage/recorded has it, to a real maxsimd with the demo
-encoder, and reads each answer by the rules of the system that it is for.
+"""Sends recorded requests of search systems to a reranker (examples/first_stage/recorded) to a real maxsimd with the
+demo encoder. Reads each answer by the rules of the system that sent the request.
 
 python recorded_requests_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -17,12 +17,14 @@ PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 RECORDED = ROOT / "examples" / "first_stage" / "recorded"
 IDS = ["bread-1", "volcano-2", "volcano-1", "bees-1"]  # the documents of every recorded request, in its order
 QUESTION = 0  # of demo/queries.jsonl
-TOLERANCE = 0.02  # of a score of about 10; two encoders' texts and FP16 stand between
+# Scores are about 10. The test's vectors come from another encoder than the server's, and the server rounds to FP16.
+TOLERANCE = 0.02
 MANY = 12  # more documents than limits.default_top_k
 
 
 def every_document_once(pairs, count):
-    """Scores by position. All of these systems fail a search whose answer leaves a document out or names it twice."""
+    """Returns the scores by position. Fails if the answer omits a document or names one twice, as all these systems
+    do."""
     scores = dict(pairs)
     if len(pairs) != count or sorted(scores) != list(range(count)):
         raise AssertionError(f"{count} documents are answered by the positions {[index for index, _ in pairs]}")
@@ -30,7 +32,8 @@ def every_document_once(pairs, count):
 
 
 def opensearch(text, count):
-    """$.results, of objects with `index`, an integer, and `relevance_score`, which is cast to a Double: "3" is none."""
+    """Reads an answer as OpenSearch does: `index` must be an integer and `relevance_score` a number, so the string "3"
+    is refused."""
     pairs = [(result["index"], result["relevance_score"]) for result in json.loads(text)["results"]]
     for index, score in pairs:
         if type(index) is not int or type(score) is not float:
@@ -39,13 +42,15 @@ def opensearch(text, count):
 
 
 def elasticsearch(text, count):
-    """The JSON paths $.results[*].relevance_score and $.results[*].index, which must give as many values each."""
+    """Reads an answer as Elasticsearch does: the JSON paths $.results[*].relevance_score and $.results[*].index must
+    yield the same number of values."""
     results = json.loads(text)["results"]
     return every_document_once([(result["index"], float(result["relevance_score"])) for result in results], count)
 
 
 def milvus(text, count):
-    """Structs of Go: members that they know must have the type that they say, whatever else there is."""
+    """Reads an answer as Milvus does, into structs of Go: the members that the structs declare must have the declared
+    types. Other members are ignored."""
     answer = json.loads(text)
     for owner, name, kind in (
         (answer, "id", str),
@@ -134,7 +139,7 @@ def text_of(passage):
 
 
 def maxsim_scores(ids):
-    """FP64 MaxSim of the question with each bundled document, by its id."""
+    """Returns the FP64 MaxSim of the question with each bundled document, by the document's id."""
     demo = ROOT / "demo"
     documents = np.split(np.load(demo / "tokens.npy"), np.cumsum(np.load(demo / "lengths.npy"))[:-1])
     questions = np.split(np.load(demo / "query_tokens.npy"), np.cumsum(np.load(demo / "query_lengths.npy"))[:-1])

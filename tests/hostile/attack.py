@@ -25,8 +25,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ANSWERS, ANSWERS_LIMIT_S = 10, 60.0
 SETTLE_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0  # the server's grace is 5 s
-# How much more the server may use after an attack than before: pools keep threads, and the C library keeps memory
-# that the server has freed (550 of 600 MiB of unfinished messages; another 3 GiB of them add nothing).
+# How much more the server may use after an attack than before. Thread pools keep threads. The C library keeps memory
+# that the server has freed: of 600 MiB of unfinished messages it kept 550 MiB, and after another 3 GiB no more.
 LEFT_MIB, LEFT_THREADS, LEFT_DESCRIPTORS = 700, 16, 8
 # Log lines per second that clients may cause. They must not be able to fill the log.
 LOG_BYTES, LOG_BYTES_A_SECOND = 1 << 20, 1 << 16
@@ -66,7 +66,8 @@ class Outcome:
     def __init__(self, name, seconds):
         self.name, self.seconds = name, seconds
         self.before = self.peak = self.after = None
-        self.slowest, self.answered = {}, {}  # by probe: seconds, and number of answers during the attack
+        # By probe: the longest time in seconds, and the number of answers during the attack.
+        self.slowest, self.answered = {}, {}
         self.report = {}
         self.log_bytes = 0
         self.answer = ""  # why a call after the attack failed
@@ -125,7 +126,7 @@ def reload_corpus(server):
 
 
 def settle(server, before, left_mib=LEFT_MIB, left_descriptors=LEFT_DESCRIPTORS, limit_s=SETTLE_LIMIT_S):
-    """Waits, at most limit_s, until the server uses about as much as before. Returns what it uses."""
+    """Waits, at most limit_s, until the server uses about as much as before. Returns its present usage."""
     until = time.monotonic() + limit_s
     while True:
         now = server.usage()
@@ -149,8 +150,9 @@ def start_attacker(site, server, name, seconds, grpc_port=None):
 
 
 def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, in_front=None, after=None):
-    """in_front(server) returns a context manager of an object with a port, to which gRPC attacks connect. after(that
-    object) is called while it runs."""
+    """Runs one attack against a new server. Returns the Outcome. If `in_front` is given, gRPC attacks connect to the
+    port of the object that the context manager in_front(server) yields. after(object) is called after the attack, while
+    that object still runs."""
     outcome = Outcome(name, seconds)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(

@@ -61,7 +61,7 @@ def flood(attacker, begin, more):
 
 
 def nothing(_connection):
-    """Does nothing. For attacks that come before the first call."""
+    """Does nothing. Attacks call it before they attack if the connection should have no earlier call."""
 
 
 def healthy_call(connection):

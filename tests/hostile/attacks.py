@@ -100,7 +100,8 @@ def log_flood(attacker):
 
 
 def sparse_loads(attacker):
-    """A known client repeatedly loads a collection whose shard is a hole of terabytes, and cancels the load."""
+    """Repeatedly loads, as a known client, a collection whose shard is a sparse file of terabytes, and cancels the
+    load."""
     body = http2.hpack_string  # a protobuf string has a length of the same form below 127 bytes
     path = attacker.options["sparse_collection"].encode()
     calls = 0

@@ -29,8 +29,8 @@ def continuation_flood_after_health(attacker):
 
 
 def indexed_headers(attacker):
-    """Sends header blocks that name one remembered field hundreds of thousands of times, while the server's SETTINGS,
-    which bound header lists, are never acknowledged."""
+    """Sends header blocks that refer to one stored field hundreds of thousands of times. Never acknowledges the
+    server's SETTINGS, which limit the size of header lists."""
     block = http2.grpc_header_block(HEALTH_WATCH) + http2.hpack_literal("a", "v", indexed=True) + b"\xbe" * 400_000
     sent, connections = 0, 0
     while attacker.running():
@@ -75,7 +75,7 @@ def rapid_resets(attacker, path=RERANK, extra=(), before=nothing):
 
 
 def rapid_resets_with_token(attacker):
-    """Cancels a known client's calls as soon as they have begun."""
+    """Cancels calls as a known client as soon as they have begun."""
     return rapid_resets(attacker, extra=attacker.authorization())
 
 

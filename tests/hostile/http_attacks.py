@@ -16,7 +16,7 @@ def http_request(port, head, body=b"", timeout_s=10.0):
 
 
 def json_bombs(attacker, count=4):
-    """Sends a known client's bodies that are hard to parse: millions of empty objects, deep nesting, members without
+    """Sends, as a known client, bodies that are hard to parse: millions of empty objects, deep nesting, members without
     end."""
     flat = b'{"documents":[' + b"{}," * 2_600_000 + b"{}]}"
     deep = b'{"query":' + b"[" * 4_000_000 + b"]" * 4_000_000 + b"}"
@@ -43,7 +43,7 @@ def json_bombs(attacker, count=4):
 
 
 def answered(one):
-    """Closes a socket on which an answer, or the end, has come."""
+    """Closes the socket if the server has answered or closed the connection."""
     one.setblocking(False)
     try:
         one.recv(65536)

@@ -47,7 +47,8 @@ class LimitsTest(unittest.TestCase):
         print(f"{name}: {outcome}", flush=True)
         self.assertEqual(outcome.problems(MEMORY_MIB, limits), [])
 
-    # gRPC counts a thread before starting it. At the end it waits for as many threads as it has counted.
+    # gRPC counts a thread before it starts it, and at shutdown waits for all counted threads. If a thread could not be
+    # started, it would wait for ever. The server must end in time nevertheless.
     def test_a_server_that_was_refused_threads_ends_in_time(self):
         if LIMITS.threads is None:
             self.skipTest("needs root: threads are not limited")
@@ -74,9 +75,11 @@ class LimitsTest(unittest.TestCase):
         root = site.collection.parent / "live"
         root.mkdir()
         root.chmod(0o777)
-        # The server keeps its list of created collections in the allowed root.
+        # The server runs as another user, and must be able to write its list of created collections into the allowed
+        # root.
         root.parent.chmod(0o777)
-        # Half of the descriptors are for live collections, 48 each.
+        # Live collections may use half of the descriptors, and each needs 48. So the server must refuse most of the
+        # collections.
         limits = Limits(descriptors=256, threads=LIMITS.threads)
         with Maxsimd(PROGRAMS, site.folder / "server-live", site.collection, limits) as server:
             channel = server.channel()
@@ -98,7 +101,7 @@ class LimitsTest(unittest.TestCase):
             )
             self.assertTrue(server.alive(), server.log_end(3000))
             self.assertEqual(site.questions.ask(server, 0), "")
-        # The collections come back with the next start, and leave room for connections.
+        # The next server loads the created collections again, and must have descriptors left for connections.
         self.attack("slow_bodies", site, limits)
 
 

@@ -166,7 +166,7 @@ class Maxsimd:
             command += ["--auth.tokens_file", folder / "tokens"]
         command += flags
         self.log_path = folder / "maxsimd.log"
-        # The program is started through a descriptor, because the other user may have no access to its folder.
+        # Starts the program through a descriptor, because the server's user may have no access to the program's folder.
         program = os.open(programs / "maxsimd", os.O_RDONLY)
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
@@ -200,7 +200,7 @@ class Maxsimd:
 
     def limit_threads(self, threads):
         """Limits the running server to this many threads. It must have been started with a limit."""
-        # The server's own user may do that. Root in a container may not.
+        # prlimit runs as the server's user, because root in a container may lack the permission.
         command = ["prlimit", f"--pid={self.process.pid}", f"--nproc={threads}"]
         subprocess.run(command, check=True, preexec_fn=become_unused_user, cwd="/")
 
@@ -365,7 +365,8 @@ class Watch:
             self.peak.raise_to(self.server.usage())
 
     def _probe(self, name, probe):
-        """Repeats each probe until it is answered, like a monitor that polls. The probe's time is the sum."""
+        """Repeats each probe until it is answered, like a monitor that polls. The measured time includes all
+        attempts."""
         while not self._stop.wait(self.INTERVAL_S):
             start = time.monotonic()
             while not (answered := probe()) and time.monotonic() - start < self.probe_timeout_s:

@@ -24,8 +24,8 @@ from maxsimd import DIM, MIB, Limits, Maxsimd, NotReadyError, Questions, build_c
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SEED = 1
-# The limits to try, relative to the address space of the idle server. With lower ones it does not start, with higher
-# ones no call runs out of memory.
+# The limits to try, relative to the address space of the idle server. With lower limits the server does not start, with
+# higher limits no call runs out of memory.
 FIRST_MIB, END_MIB, STEP_MIB = -32, 56, 24
 LOAD_S = 3.0
 # The server ends itself 13 s after a signal by its own clock, which exit code 4 and a log line show. Seconds that
@@ -136,7 +136,7 @@ class MemoryLimitTest(unittest.TestCase):
         return any(reason in log for reason in REASONS)
 
     def answers_again(self, server):
-        """Waits until the server answers, or refuses for want of memory, on both ports. Returns whether it did."""
+        """Waits until the server answers on both ports, or refuses because memory is short. Returns whether it did."""
         until = time.monotonic() + ANSWER_LIMIT_S
         while server.alive() and time.monotonic() < until:
             found = self.questions.ask(server, 0)

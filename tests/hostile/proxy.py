@@ -31,8 +31,7 @@ http {{
 
 
 def find_nginx(folder):
-    """Returns the program, that of the distribution's package, which is unpacked into the folder where it is not
-    installed."""
+    """Returns the path of nginx. If it is not installed, unpacks the distribution's package into the folder."""
     installed = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
     if installed:
         return installed
@@ -52,8 +51,8 @@ def free_port():
 
 
 class Proxy:
-    """Returns the example as it is, but for ports, TLS and its certificates: attacks on HTTP/2 are the same within
-    TLS."""
+    """Runs nginx with the example's configuration, except that the ports are changed and TLS is off. Attacks on HTTP/2
+    are the same with and without TLS."""
 
     def __init__(self, nginx, folder, grpc_port):
         self.port = free_port()

@@ -1,6 +1,6 @@
 """The kinds of traffic of the hostile soak. Each is a function of (soak, random): one call, or one piece of abuse.
 
-What a kind's calls may end with is said with the kind; anything else is reported to soak.fail.
+Each function says which outcomes its calls may have, and reports any other outcome to soak.fail.
 """
 
 import json
@@ -9,9 +9,9 @@ import time
 
 import grpc
 
-# A valid call may end with these while others abuse the server: it may be refused, but never answered wrongly.
+# Outcomes that a valid call may have while others abuse the server: it may be refused, but never answered wrongly.
 REFUSALS = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED}
-# Allowed answers to mutated bytes: they may be no request at all, or a different one.
+# Outcomes that a call with mutated bytes may have, because the bytes may be no request at all or a different one.
 MUTATED = REFUSALS | {
     grpc.StatusCode.OK,
     grpc.StatusCode.FAILED_PRECONDITION,  # another generation than the collection's
@@ -83,7 +83,7 @@ def essence_of_json(body):
 
 
 def mutate(random, raw):
-    """Returns a message with a few bytes changed, cut, doubled or put in."""
+    """Returns a copy of the message with a few bytes changed, removed, repeated or inserted."""
     data = bytearray(raw)
     for _ in range(random.randint(1, 6)):
         place = random.randrange(len(data) + 1)

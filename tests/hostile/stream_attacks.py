@@ -8,7 +8,7 @@ from http2 import DATA, FRAME_BYTES, frame
 
 
 def send_message(attacker, connection, stream, announced_bytes, num_bytes, fill=b"\x1a"):
-    """Sends a part of a message as fast as the windows open. Returns the bytes that have gone."""
+    """Sends a part of a message as fast as the flow-control windows allow. Returns the number of bytes sent."""
     prefix, sent = http2.grpc_prefix(announced_bytes), 0
     chunk = fill * FRAME_BYTES
     while sent < num_bytes and attacker.running() and stream not in connection.ended:
@@ -48,7 +48,7 @@ def announced_message_to_health(attacker):
 
 
 def unfinished_messages(attacker, count=60, num_bytes=60 * MIB, authorized=False):
-    """Sends messages of an allowed size whose last bytes never come, on as many connections."""
+    """Opens `count` connections. On each, sends a message of an allowed size whose last bytes never come."""
     block = http2.grpc_header_block(RERANK, attacker.authorization() if authorized else ())
     open_connections, sent = {}, 0
     while attacker.running():
@@ -79,8 +79,9 @@ def unfinished_messages(attacker, count=60, num_bytes=60 * MIB, authorized=False
 
 
 def unfinished_messages_with_token(attacker):
-    """Sends a known client's messages whose last bytes never come: it may fill what the server has for requests, and no
-    more. Its connections are fewer than descriptors, since nothing takes one from a known client."""
+    """Does so as a known client. It may fill the memory that the server has for requests, but no more. It opens fewer
+    connections than the server has descriptors, because the server never closes a known client's connection to free
+    one."""
     return unfinished_messages(attacker, count=20, authorized=True)
 
 
@@ -142,7 +143,7 @@ def health_watches(attacker):
 
 
 def unread_answers(attacker):
-    """Pipelines a known client's requests with large answers over streams and reads none of the answers."""
+    """Pipelines requests with large answers over streams, as a known client, and reads none of the answers."""
     with open(attacker.options["large_request"], "rb") as file:
         message = file.read()
     block = http2.grpc_header_block(RERANK_STREAM, attacker.authorization())

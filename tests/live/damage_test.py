@@ -1,5 +1,5 @@
-"""Each file of a live collection's log is damaged in many ways: the collection is refused, with an error that names it,
-or has the right documents and versions. No program ends by a signal.
+"""Damages each file of a live collection's log in many ways. The server must either refuse the collection, with an
+error that names it, or serve the right documents and versions. No program may end by a signal.
 
     damage_test.py FOLDER_OF_THE_PROGRAMS
 
@@ -25,9 +25,9 @@ from world import ALL, World
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
 PROGRAMS = None
 SETUP = {"storage": "f16", "dim": 16, "id_type": "string", "num_base": 40, "seed": SEED, "flags": client.NEVER_COMPACTS}
-NAME = "snapshot"  # of damaged copies: World checks versions in collections of this name
+NAME = "snapshot"  # name of damaged copies: World checks versions in collections of this name
 REFUSALS = (grpc.StatusCode.DATA_LOSS, grpc.StatusCode.FAILED_PRECONDITION)
-# Kinds of files that the log has, by a part of their names.
+# Kinds of files in the log, each by a part of its files' names.
 KINDS = [".log", ".sst", ".blob", "MANIFEST", "CURRENT", "IDENTITY", "OPTIONS", "LOCK", "acknowledged", "reserve"]
 
 
@@ -40,7 +40,7 @@ def flipped(data, at, bit):
 
 
 def damages_of(data, chooser):
-    """Returns the contents of the file after each damage, by the damage's name; None if the file is then missing."""
+    """Returns the damaged contents of the file, by the damage's name. None stands for a missing file."""
     size = len(data)
     found = {"missing": None, "empty": b""}
     if not data:
@@ -70,7 +70,7 @@ class DamageTest(unittest.TestCase):
         world.begin()
         generator = op.Generator(SEED, "string")
         kinds = ["upsert", "delete"]
-        # Puts versions and records into tables and into the write-ahead log, of ids with and without a document.
+        # Writes and deletes documents, so that their records and versions are in tables and in the write-ahead log.
         for following in ("compact", "restart", "restart", "kill"):
             for _ in range(12):
                 while (operation := generator.next())["op"] not in kinds:

@@ -35,7 +35,7 @@ class Entry:
     inode: int
     offset: int
     data: bytes
-    end: int  # of the entry, in the file of the record
+    end: int  # where the entry ends in the record's file, in bytes
 
 
 @dataclasses.dataclass
@@ -107,7 +107,8 @@ def cut_in(offset, count, chooser):
 
 
 def tear(data, offset, written, chooser):
-    """Writes only some sectors of a write. The file gets the length as if it were complete."""
+    """Writes only some sectors of a torn write. The file still gets the length that the complete write would give
+    it."""
     apply(data, ALLOCATE, offset + len(written), b"")
     begin = 0
     while begin < len(written):
@@ -152,7 +153,7 @@ class Disk:
         self.paths = {}  # of files that were opened, for `ignored`
 
     def begin_with(self, before, inodes):
-        """Takes the folder `before`, whose paths had those inodes when the record began."""
+        """Starts from the folder `before`. `inodes` are the inodes that its paths had when the record began."""
         self.root = self._read(pathlib.Path(before), "", inodes)
         self.first = {id(one): dict(one.entries) for one in self._folders(self.root)}
         self.all_folders = self._folders(self.root)

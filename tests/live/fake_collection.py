@@ -1,5 +1,5 @@
 """The live collection of the small maxsimd in Python: an oracle, and a file of writes, which is synced before a write
-is acknowledged. FAKE_BUG names one fault that it then has, which the tests must find."""
+is acknowledged. The variable FAKE_BUG gives it one fault, which the tests must find."""
 
 import errno
 import fcntl

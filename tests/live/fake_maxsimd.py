@@ -1,4 +1,5 @@
-"""A small maxsimd in Python, for tests of the tests: the services that they call, answered by the oracle."""
+"""A small maxsimd in Python, with which the test harness is tested. It offers the services that the tests call, and the
+oracle computes their answers."""
 
 import concurrent.futures
 import json

@@ -16,7 +16,7 @@ FIELDS = [
 
 
 def compile_library(folder, name="faults"):
-    """Compiles NAME.c into `folder`, unless that was done, and returns the library's path."""
+    """Compiles NAME.c into `folder`, unless the library there is newer than the source. Returns the library's path."""
     library = pathlib.Path(folder).resolve() / f"{name}.so"
     source = HERE / f"{name}.c"
     if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
@@ -44,7 +44,7 @@ class Faults:
         os.unlink(self.path)
 
     def environment(self, under):
-        """Returns the environment of a process whose files under that folder are meant."""
+        """Returns the environment for a process. Faults then affect the process's files under `folder`."""
         return {
             "LD_PRELOAD": str(self.library),
             "MAXSIM_FAULTS": self.path,
@@ -65,5 +65,5 @@ class Faults:
         self.set(write_error=errno.ENOSPC if full else 0)
 
     def kill_after(self, calls):
-        """Kills the process at its call of that number, from now on, that changes a file."""
+        """Kills the process at its `calls`-th call from now on that changes a file."""
         self.set(kill_after=calls)

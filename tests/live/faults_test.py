@@ -1,5 +1,5 @@
-"""A live collection on a disk that is full, slow or broken, with a damaged log, with a clock that jumps, and with two
-servers on its folder. The server reports the fault, still answers reads, and loses no acknowledged write.
+"""Tests a live collection on a disk that is full, slow or broken, with a damaged log, with a clock that jumps, and with
+two servers on its folder. The server must report the fault, still answer reads, and lose no acknowledged write.
 
     faults_test.py FOLDER_OF_THE_PROGRAMS FOLDER_TO_COMPILE_IN
 
@@ -31,7 +31,7 @@ PROGRAMS = LIBRARIES = None
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 RECOVERY_S = 30
 NO_ROOM = re.compile(r"No space left on device|no room on the disk for the \d+ bytes")
-# An error about a damaged log says from which sequence on nothing can be read, or that none of its writes can.
+# The part of an error about a damaged log that says from which sequence on nothing can be read, or that no write can.
 NAMES_SEQUENCE = re.compile(r"from sequence (\d+) on|none of its writes")
 
 
@@ -122,7 +122,8 @@ class FaultsTest(unittest.TestCase):
         return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_size)
 
     def _expect_damage_found(self, world, count, find_position, last):
-        """Flips bytes, one at a time. Each time the collection is complete, or refused with a sequence up to `last`."""
+        """Flips bytes of the log, one at a time. Each time, the server must serve the complete collection, or refuse it
+        and name a sequence up to `last`."""
         world.server.kill()
         server = self.server_of_others(world)
         refusals = 0
@@ -318,7 +319,7 @@ class FaultsTest(unittest.TestCase):
             world.server.start({NAME: world.path})
             world.check_all()
             world.check(1)
-            # A start tidies its log up, after which a few writes may find room.
+            # When the server starts, it tidies its log, so a few more writes may fit on the disk.
             self._fill(filler)
             failed = self._write_until_full(world)
             self.assertRegex(world.server.info(NAME).live.error, NO_ROOM)
@@ -378,7 +379,7 @@ class FaultsTest(unittest.TestCase):
                 if operation["op"] != "fresh":
                     world.apply(operation)
             world.apply(upsert_of(400))
-            # The collection is compacted by the time that passes, whatever the clock says.
+            # The server must compact by the time that has passed, even if the wall clock jumps.
             until = time.monotonic() + RECOVERY_S
             while world.server.info(NAME).generation <= generation:
                 self.assertLess(time.monotonic(), until, f"not compacted any more with the clock moved by {step} s")
@@ -388,7 +389,7 @@ class FaultsTest(unittest.TestCase):
         world.apply({"op": "fresh"})
 
     def test_payloads_are_those_of_this_test(self):
-        """The test of flipped bytes finds a write by its payload."""
+        """The test of flipped bytes finds a write in a file by this part of its payload."""
         self.assertIn('"n":158', payload_of(158))
 
 

@@ -1,6 +1,6 @@
-"""The tests of live collections find the faults they look for: each fault of a small maxsimd in Python.
+"""Checks that the tests of live collections find faults: each fault of a small maxsimd in Python.
 
-harness_test.py FOLDER_OF_THE_PROGRAMS        only maxsim-shard of which is used
+harness_test.py FOLDER_OF_THE_PROGRAMS        (only maxsim-shard is used)
 """
 
 import os
@@ -23,7 +23,8 @@ def upsert(*docs):
     return {"op": "upsert", "docs": [[*one, "f32"] for one in docs], "check": 5}
 
 
-# Operations that show a fault. Documents 0 and 1 of the base have the same vectors, as 2 and 3 have.
+# Operations by which each fault must be found. In the base, documents 0 and 1 have the same vectors, and so have 2 and
+# 3.
 SHOWN_BY = {
     "order": [upsert((4, 9, 0, 1), (5, 9, 0, 2)), upsert((4, 9, 0, 1))],
     "stale": [upsert((4, 9, 3, 1)), upsert((4, 8, 3, 2))],
@@ -84,7 +85,8 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
 
     def test_a_sequence_that_fails_is_made_short(self):
-        """The fault shows when 5 is upserted after a kill; the rest is left out."""
+        """`fails` is true if document 5 is upserted after a kill. The shortened sequence must have only these two
+        operations."""
         generator = op.Generator(1, "string")
         noise = [generator.next() for _ in range(30)]
         operations = noise[:15] + [{"op": "kill"}] + noise[15:] + [upsert((4, 1, 0, 0), (5, 1, 0, 0), (6, 1, 0, 0))]

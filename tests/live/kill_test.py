@@ -194,7 +194,7 @@ class Kills:
         return writers
 
     def stored(self):
-        """Returns the stored documents by id, and the order of the whole collection as ordinals tell it."""
+        """Returns the stored documents by id, and all ids in the order of their ordinals."""
         sequence = self.server.info(NAME).live.sequence
         ids = {f"doc-{i}" for i in range(NUM_BASE)}
         ids |= {Writer(w, 0).id_of(k) for w in range(WRITERS) for k in range(IDS_OF_A_WRITER)}
@@ -260,8 +260,8 @@ class Kills:
         raise AssertionError("\n".join(lines))
 
     def _settle_order(self, order, numbers, stored):
-        """The order of the whole collection must be that of the sequences. For a document of a call in progress,
-        whose sequence is unknown, the server decides."""
+        """Checks that the collection's order is the order of the writes' sequences. If a call was in progress, the
+        sequences of its documents are unknown, and the server's order counts."""
         documents = self.oracle.documents
         assert sorted(order) == sorted(documents), "a scan has other documents than the calls made"
         untouched = [id for id in order if id not in numbers]
@@ -278,7 +278,8 @@ class Kills:
         self.oracle.reset()
 
     def check(self, seed, fresh):
-        """Compares rankings with the oracle, and with a collection that is built from it."""
+        """Compares rankings with the oracle's and, if `fresh`, with those of a collection that is newly built from the
+        oracle."""
         names = [NAME]
         path = self.folder / f"fresh-{seed}"
         if fresh:
@@ -302,7 +303,7 @@ class Kills:
             self.server.unload("fresh")
 
     def _check_codes(self, name, rows, ranking):
-        """A search by codes that proves its answer gives the exact one."""
+        """Checks that a search by codes with a proven answer gives the exact ranking."""
         if not self.planes:
             return
         assert ranking.refinement is None, "an exact search scanned codes"

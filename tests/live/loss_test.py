@@ -1,5 +1,5 @@
-"""Writes that lose too much in i8 storage are counted, logged and, if a key says so, refused; a compaction counts
-them again.
+"""Tests writes that lose too much precision in i8 storage. They must be counted, logged and, if a key says so, refused.
+A compaction counts them again.
 
     loss_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -61,7 +61,7 @@ class LossTest(unittest.TestCase):
         return int(found[1]) if found else 0
 
     def expect_counted(self, server, count, kind="zeroed"):
-        """Waits until the metric is `count`: a server answers with the same text of metrics for a while."""
+        """Waits until the metric is `count`, because a server repeats the same text of metrics for a while."""
         until = time.monotonic() + client.CALL_LIMIT_S
         while self.counted(server, kind) != count:
             self.assertLess(time.monotonic(), until, f"{self.counted(server, kind)} {kind} tokens are counted")

@@ -33,7 +33,7 @@ def run(programs, setup, operations):
                     world.apply(operation)
                 world.apply({"op": "fresh", "check": 5})
                 world.server.stop()
-            except Exception as error:  # pylint: disable=broad-except  whatever it is, it is to be made shorter
+            except Exception as error:  # pylint: disable=broad-except  any error: the sequence is then shortened
                 operation = json.dumps(operations[done - 1], ensure_ascii=False)[:300] if done else "begin"
                 where = "" if isinstance(error, AssertionError) else traceback.format_exc()
                 return f"operation {done}, {operation}: {error}\n{where}\n{world.server.log_end(1500)}", done

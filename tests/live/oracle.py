@@ -120,7 +120,7 @@ class Candidates:
         self.rows = np.concatenate([one.values for one in documents]) if documents else None
 
     def scores(self, query, weights=None):
-        """Returns the FP64 score of each document, and the magnitude that its error is relative to."""
+        """Returns the FP64 score of each document, and the magnitude to which its tolerance is relative."""
         if not self.documents:
             return np.zeros(0), np.zeros(0)
         weights = np.ones(len(query)) if weights is None else np.asarray(weights, np.float64)

@@ -97,7 +97,8 @@ class RecordedWorld(World):
         name = f"made-{operation['number']}"
         if name in self.state.made:
             return
-        path = self.root / "deep" / f"{name}-{next(self._numbers)}"  # a new name: a dropped one keeps its folder
+        # Each collection gets a new path, because the folder of an unloaded collection stays.
+        path = self.root / "deep" / f"{name}-{next(self._numbers)}"
         request = admin_pb2.CreateCollectionRequest(name=name, path=str(path), dim=self.dim)
         request.storage, request.id_type = rerank_pb2.DATA_TYPE_F32, rerank_pb2.ID_TYPE_STRING
         self.server.admin.CreateCollection(request, timeout=client.CALL_LIMIT_S)
@@ -170,8 +171,8 @@ class RecordedWorld(World):
         self.check_everything()
 
     def check_everything(self):
-        """Compares all documents, the absent ids, and the versions of eight ids, deleted ones first, with the
-        oracle."""
+        """Compares with the oracle: all documents, the ids without documents, and the versions of eight ids, deleted
+        ones first."""
         self.check_all()
         self.check_whole(NAME, 1, ALL)
         known = {self.id_of(k): k for k in [*range(80), *range(1001, 1030)]}

@@ -58,7 +58,7 @@ def main():
         expect(not write(world, FIRST, 8), "a version within the limit is forgotten")
         world.do_kill({})
         expect(not write(world, FIRST, 8), "a version within the limit is forgotten after a kill")
-        delete_many(world, in_limit, IDS_PER_CALL)  # enough forgotten versions for a compaction to drop them
+        delete_many(world, in_limit, IDS_PER_CALL)  # enough forgotten versions that a compaction drops them
         world.do_delete({"ids": [SECOND], "version": 9})
         world.do_kill({})
         before = log_bytes(world)

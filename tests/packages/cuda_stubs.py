@@ -1,8 +1,9 @@
-"""Libraries that stand for CUDA's, so that a PyTorch for CUDA is imported without gigabytes of them.
+"""Makes stand-ins for CUDA's libraries, so that a PyTorch that was built for CUDA can be imported without gigabytes of
+them.
 
-PyPI has no PyTorch for Linux on x86-64 without CUDA, and its libraries do not load without those of CUDA. make() writes
-libraries of the same names that define what PyTorch's want: functions that return cudaErrorNoDevice. PyTorch then finds
-no GPU, and computes on the CPU.
+On x86-64 Linux, PyPI has only PyTorch for CUDA, whose libraries do not load without CUDA's. make() writes libraries of
+the same names, with the functions that PyTorch's libraries import. Each function returns cudaErrorNoDevice. PyTorch
+then finds no GPU, and computes on the CPU.
 """
 
 import collections
@@ -10,7 +11,7 @@ import pathlib
 import re
 import subprocess
 
-# Functions without a version belong to the library that their names begin with.
+# An imported function without a symbol version belongs to the library in this table whose prefix its name has.
 UNVERSIONED = (("curand", "libcurand.so.10"), ("nccl", "libnccl.so.2"), ("cu", "libcuda.so.1"))
 
 
@@ -19,7 +20,7 @@ def _output(*command):
 
 
 def _symbols(library):
-    """Names that the library defines, and pairs of a name and a version that it needs others to define."""
+    """Returns the names that the library defines, and a set of (name, version) that it imports."""
     defined, wanted = set(), set()
     for line in _output("nm", "-D", library).splitlines():
         *_, kind, symbol = line.split()
@@ -32,8 +33,8 @@ def _symbols(library):
 
 
 def make(torch_libraries, folder):
-    """Writes a library into `folder` for each that those in the folder `torch_libraries` need, and that the system does
-    not have. Wants a C compiler and binutils."""
+    """Writes a stand-in into `folder` for each CUDA library that the libraries in the folder `torch_libraries` need.
+    Needs a C compiler and binutils."""
     names, defined, wanted = set(), set(), set()
     for library in sorted(torch_libraries.glob("*.so*")):
         names |= set(re.findall(r"NEEDED.*\[(lib(?:cu|nv|nccl)\w*\.so\.\d+)\]", _output("readelf", "-d", library)))

@@ -1,6 +1,7 @@
-"""The Debian package maxsim-server, unpacked: what it holds and asks for, and its programs, run from where it puts them.
+"""Tests the Debian package maxsim-server, without installing it: its files, its dependencies, and its programs, which
+run from the folder where the package is unpacked.
 
-python debian_package_test.py BUILD_FOLDER          exits with 77 where the tools of Debian packages are missing
+python debian_package_test.py BUILD_FOLDER          exits with 77 if the tools for Debian packages are missing
 """
 
 import gzip
@@ -52,7 +53,7 @@ class DebianPackageTest(unittest.TestCase):
 
     def test_depends_on_the_package_of_every_library(self):
         depends = {part.split()[0] for part in self.field("Depends").split(",")}
-        # The programs name no folder where they would look for libraries first.
+        # The programs must have no RPATH or RUNPATH, so that they use the libraries of the packages they depend on.
         for name in PROGRAMS:
             dynamic = output("readelf", "-d", self.root / "usr/bin" / name)
             self.assertNotRegex(dynamic, r"\((RPATH|RUNPATH)\)")
@@ -60,11 +61,12 @@ class DebianPackageTest(unittest.TestCase):
             paths = dict(re.findall(r"(\S+) => (/\S+)", output("ldd", self.root / "usr/bin" / name)))
             for library in needed:
                 self.assertTrue(self.owners(paths[library]) & depends, library)
-        # No CUDA: the runtime is in the programs and the driver is found at the server's start.
+        # The package must not depend on CUDA: its runtime is linked into the programs, and maxsimd loads the driver at
+        # its start.
         self.assertNotRegex(self.field("Depends"), "(?i)cuda|nvidia")
 
     def owners(self, path):
-        """The package that a file belongs to, by all its names."""
+        """Returns the names of the package that owns a file: its own name, and the names that it provides."""
         resolved = str(pathlib.Path(path).resolve())
         for name in (resolved, resolved.removeprefix("/usr"), path):
             found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
@@ -116,7 +118,7 @@ class DebianPackageTest(unittest.TestCase):
         self.assertTrue((self.root / UNIT).with_name("maxsimd@router.service.d").joinpath("router.conf").exists())
 
     def test_systemd_takes_the_unit(self):
-        # As if the package were installed: the program is where it was unpacked.
+        # Replaces the path of the installed program by that of the unpacked one, which exists.
         unit = self.control / "maxsimd.service"
         unit.write_text((self.root / UNIT).read_text().replace("/usr/bin/", f"{self.root}/usr/bin/"))
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True)

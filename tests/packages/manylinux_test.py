@@ -1,4 +1,4 @@
-"""The manylinux tag of a folder of programs is what their ELF files ask of the machine.
+"""Checks that the manylinux tag for a folder of programs follows from the symbol versions that its ELF files need.
 
 python manylinux_test.py BUILD_FOLDER
 """

@@ -1,4 +1,4 @@
-"""The wheel maxsim-server, installed into a virtual environment: its programs run from it and from nowhere else.
+"""Tests the wheel maxsim-server in a virtual environment: its programs must run with the libraries of the wheel.
 
 python server_wheel_test.py BUILD_FOLDER          with auditwheel installed
 """
@@ -60,7 +60,8 @@ class ServerWheelTest(unittest.TestCase):
 
     def test_every_library_but_those_of_the_platform_is_in_the_package(self):
         package = self.in_package("maxsim_server.folder()")
-        # A library path with libraries of the same names, as a conda environment sets it, changes nothing.
+        # LD_LIBRARY_PATH has libraries of the same names, as in a conda environment. The programs must still use the
+        # wheel's.
         environment = {**os.environ, "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu"}
         elsewhere = set()
         for name in PROGRAMS:
@@ -69,7 +70,8 @@ class ServerWheelTest(unittest.TestCase):
             found = re.findall(r"(\S+) => (/\S+)", shown)
             self.assertTrue(any(path.startswith(package) for _, path in found), name)
             elsewhere |= {library for library, path in found if not path.startswith(package)}
-        # RocksDB still asks for libpthread, which has been a part of libc.so.6 since glibc 2.34.
+        # libpthread is allowed because RocksDB still links it, although it has been a part of libc.so.6 since glibc
+        # 2.34.
         platform = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libgcc_s.so.1", "libstdc++.so.6"}
         self.assertLessEqual(elsewhere, platform)
 
@@ -89,7 +91,7 @@ class ServerWheelTest(unittest.TestCase):
         self.assertIn("valid", output(self.programs / "maxsimd", "--config", path, "--check-config"))
 
     def test_a_program_inherits_no_signal_that_python_ignores(self):
-        # The shell stands for a program, and says which signals it ignores.
+        # /bin/sh replaces the program. It prints the signals that it ignores.
         launch = """
             import sys
             import maxsim_server.launch as launch

@@ -1,4 +1,4 @@
-"""The wheel maxsim-torch: its tag and its files, and a gradient with nothing but the wheel and PyTorch.
+"""Tests the wheel maxsim-torch: its tag, its files, and a gradient in an environment with only the wheel and PyTorch.
 
 python torch_wheel_test.py BUILD_FOLDER          with torch installed
 """

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Runs all four programs of a folder as a user's first minutes do, with nothing else on the PATH and no environment but HOME:
-# builds a collection of the demo's vectors, serves it on the CPU, asks it, checks its scores, loads it, and stops it.
+# Runs all four programs of a folder as a new user does. PATH has only this folder, and the only other variable is HOME.
+# Builds a collection of the demo's vectors, serves it on the CPU, queries it, checks its scores, runs a load test, and
+# stops the server.
 #
 #   tests/packages/trial.sh PROGRAM_FOLDER DEMO_FOLDER
 #
-# Exits with 0 when everything did what it should.
+# Exits with 0 if everything worked.
 set -euo pipefail
 [ $# = 2 ] || { echo "usage: tests/packages/trial.sh PROGRAM_FOLDER DEMO_FOLDER" >&2; exit 2; }
 programs=$1
@@ -36,7 +37,7 @@ run maxsim-shard build --quiet --name demo --output "$work/demo" \
   --tokens "$demo/tokens.npy" --lengths "$demo/lengths.npy" --ids "$demo/passages.jsonl"
 run maxsim-shard verify "$work/demo"
 
-# The program itself, not the shell function: its process is the one that is signalled.
+# Starts the program directly and not through run(), so that $! is the process that signals must reach.
 doing="maxsimd --collection demo=..."
 env -i PATH="$programs" HOME="${HOME:-/}" "$programs/maxsimd" --collection "demo=$work/demo" --backend cpu --grpc.address 127.0.0.1:0 \
   --http.address 127.0.0.1:0 --server.shutdown_delay 0s --server.port_file "$work/ports.json" >"$work/log" 2>&1 &
@@ -47,13 +48,13 @@ for ((tenths = 0; tenths < 600; tenths++)); do
   sleep 0.1
 done
 address=127.0.0.1:$(sed -E 's/.*"grpc_port":([0-9]+).*/\1/' "$work/ports.json")
-# The process number stays the server's own through whatever started it.
+# If a launcher started the server, it must have replaced itself by the server, so that the process id is the same.
 [ "$(sed -E 's/.*"pid":([0-9]+).*/\1/' "$work/ports.json")" = "$server" ]
 
 queries=(--query-lengths "$demo/query_lengths.npy")
 run maxsimctl --server "$address" rerank --collection demo --all --payload --top-k 3 --query "$demo/query_tokens.npy" \
   "${queries[@]}" --query-index 0 | tee "$work/answer"
-# Why do some volcanoes explode while others only pour out lava?
+# The question with index 0: Why do some volcanoes explode while others only pour out lava?
 grep -qE '^ *1 +.*volcano-1' "$work/answer"
 run maxsimctl --server "$address" verify --collection demo --queries "$demo/query_tokens.npy" "${queries[@]}"
 run maxsim-loadtest --target "$address" --collection demo --candidates all --concurrency 2 --warmup 0s --duration 1s \

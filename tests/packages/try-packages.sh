@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Tries the packages that `make wheels` and `make deb` built as a user does, in fresh roots of Debian 12 that have apt, pip
-# and no compiler: installs them, builds a collection, serves it, asks it; removes and purges the Debian package.
+# Tries the packages from `make wheels` and `make deb` as a user would, in fresh root file systems of Debian 12 with apt
+# and pip but no compiler. Installs each package, builds a collection, serves it and queries it. Then removes and purges
+# the Debian package.
 #
 #   tests/packages/try-packages.sh [wheel|deb]...      default: both; as root
 #
-# Needs debootstrap, and Debian's mirror. The roots are made in build/try-packages and removed at the end. What is mounted
-# in them is mounted for this script's processes alone. SUITE=jammy MIRROR=http://archive.ubuntu.com/ubuntu tries another
-# distribution, for the wheel alone (DEBOOTSTRAP_OPTIONS="--no-check-gpg --components=main,universe" where its keys are not
-# here).
+# Needs debootstrap and Debian's mirror. The root file systems are made in build/try-packages and removed at the end.
+# Their mounts are visible only to this script's processes. SUITE=jammy MIRROR=http://archive.ubuntu.com/ubuntu tries
+# the wheel on another distribution. If this machine lacks that distribution's keys, add
+# DEBOOTSTRAP_OPTIONS="--no-check-gpg --components=main,universe".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -17,7 +18,7 @@ die() {
 }
 [ "$(id -u)" = 0 ] || die "debootstrap and chroot need root"
 command -v debootstrap >/dev/null || die "debootstrap is not installed"
-# In a mount namespace of its own, the mounts end with the last process, however it ends.
+# Runs in its own mount namespace, so that the kernel removes the mounts with the last process, however it ends.
 if [ "${MAXSIM_TRY_UNSHARED:-}" != 1 ]; then
   exec env MAXSIM_TRY_UNSHARED=1 unshare --mount --propagation private --fork "${BASH_SOURCE[0]}" "$@"
 fi
@@ -31,7 +32,7 @@ wheels=(build/wheels/maxsim_server-*.whl)
 debs=(build/deb/maxsim-server_*.deb)
 [ $# -gt 0 ] || set -- wheel deb
 
-# enter ROOT COMMAND...: runs a command in a root, with no environment of this machine's but its proxy.
+# enter ROOT COMMAND...: runs a command in a root file system. Of this machine's environment, it gets only the proxy.
 enter() {
   local root=$1
   shift
@@ -39,7 +40,8 @@ enter() {
     DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "$@"
 }
 
-# new_root NAME: a fresh root, with what /proc, /sys and /dev have here, the demo's vectors and the trial.
+# new_root NAME: makes a fresh root file system, with /proc, /sys and /dev of this machine, the demo's vectors and
+# trial.sh.
 new_root() {
   local root=$folder/$1
   if ! [ -d "$folder/base-$suite" ]; then
@@ -55,7 +57,7 @@ new_root() {
   mount --rbind /dev "$root/dev"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
-  # Services of packages are not started: nothing here is booted.
+  # Exit code 101 keeps packages from starting their services, because no init system runs in this root file system.
   printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
   chmod 755 "$root/usr/sbin/policy-rc.d"
   mkdir "$root/packages"
@@ -97,8 +99,7 @@ try_wheel() {
 
   echo "-- $suite: pip install --user"
   enter "$root" useradd --create-home tester
-  # Debian 12 has people say that they know what they do; older distributions do not know the flag.
-  # shellcheck disable=SC2016 # the variables are that shell's
+  # pip on Debian 12 refuses to install without --break-system-packages, and older versions do not know the option.
   local as_tester='pip install --help | grep -q break-system-packages && flag=--break-system-packages
     pip install --quiet --no-warn-script-location --user ${flag:-} "$1" && ~/.local/bin/maxsimd --version'
   enter "$root" setpriv --reuid=tester --regid=tester --clear-groups env HOME=/home/tester sh -ec "$as_tester" sh "$wheel"
@@ -128,7 +129,7 @@ try_deb() {
 
   echo "-- $suite: the unit"
   apt_install "$root" systemd
-  # Complaints about the units of other packages do not count.
+  # systemd-analyze also checks units of other packages. Ignores what it says about those.
   complaints=$(enter "$root" systemd-analyze verify --man=no "$unit" 2>&1 | grep -i maxsim || true)
   [ -z "$complaints" ] || die "systemd-analyze verify: $complaints"
   enter "$root" systemctl --quiet enable maxsimd
@@ -157,7 +158,7 @@ try_deb() {
 }
 
 mkdir -p "$folder"
-# The fresh base stays for the next run; remove build/try-packages for a newer one.
+# The base file system stays for the next run. To get a newer one, remove build/try-packages.
 trap 'umount -R "$folder"/{wheel,deb}/{dev,sys,proc} 2>/dev/null || true; rm -rf --one-file-system "$folder"/{wheel,deb}' EXIT
 for what in "$@"; do
   case "$what" in

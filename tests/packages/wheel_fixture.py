@@ -1,4 +1,5 @@
-"""Common parts of the wheel maxsim-torch's tests: builds it, installs it alone, and asks it for a few results."""
+"""Shared by the tests of the wheel maxsim-torch: builds the wheel, installs only it, and has a program that tries
+it."""
 
 import os
 import pathlib
@@ -8,7 +9,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Prints where the package lies, its version, and that of PyTorch.
+# A program that checks a few results and prints the package's folder, its version, and PyTorch's version.
 PROGRAM = """
 import pathlib, torch, maxsim_torch
 from maxsim_torch import fused_head_scores, maxsim_scores, maxsim_top_k, reference
@@ -43,13 +44,14 @@ def output(*command, **options):
 
 
 def build_wheel(build, folder):
-    """Makes the wheel out of a build, and returns its path."""
+    """Makes the wheel from a build folder. Returns its path."""
     script = ROOT / "scripts" / "packages" / "torch_wheel.py"
     return pathlib.Path(output(sys.executable, "-B", script, build, folder).strip())
 
 
 def build_for(case, build):
-    """Gives a test case a `folder`, removed at its end, and the `wheel` that is built there from a build folder."""
+    """Gives the test case a `folder`, which is removed at the end, and the `wheel`, which is built there from a build
+    folder."""
     temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-wheel-")
     case.addClassCleanup(temporary.cleanup)
     case.folder = pathlib.Path(temporary.name)
@@ -57,7 +59,7 @@ def build_for(case, build):
 
 
 def install(wheel, target):
-    """Installs the wheel and nothing else into the folder `target`; returns the environment of programs that use it."""
+    """Installs only the wheel into the folder `target`. Returns the environment for programs that use it."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     output(*pip, "--no-deps", "--no-index", "--target", target, wheel)
     environment = {name: value for name, value in os.environ.items() if name != "MAXSIM_LIBRARY"}

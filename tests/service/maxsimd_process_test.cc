@@ -47,7 +47,7 @@ TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
   EXPECT_NE(access((folder_ / "ports").c_str(), F_OK), 0) << "a stopped server's ports";
 }
 
-// After a load, the server makes the first query to the collection itself. Limits on waiting do not apply to this
+// After a load, the server itself sends the first query to the collection. Limits on waiting must not apply to this
 // query.
 TEST_F(ProcessTest, ItStartsHoweverShortlyRequestsMayWait) {
   Process process(folder_ / "log",

@@ -6,7 +6,7 @@ A client imports its package when it is created, so that an environment needs on
 import asyncio
 import os
 
-# Without the first two variables, Haystack and LangChain report their use. NO_PROXY is needed because a proxy cannot
+# Without the first two variables, Haystack and LangChain send usage data. NO_PROXY is needed because a proxy cannot
 # reach this machine's loopback address.
 os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
 # Without this variable, LiteLLM downloads a table of prices.

@@ -117,7 +117,7 @@ std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& que
                         const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
                         const std::string& ids_prefix) {
   std::vector<uint32_t> known;
-  std::vector<size_t> positions;  // first position in the request of each of `known`
+  std::vector<size_t> positions;  // for each of `known`: its first position in the request
   std::set<int64_t> seen;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i] < 0 || !seen.insert(candidates[i]).second) continue;

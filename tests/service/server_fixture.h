@@ -57,7 +57,7 @@ class RunningServer {
   v1::Admin::Stub& admin() { return *admin_; }
   int http_port() const { return server_->http_port(); }
 
-  // Stops the server and returns Run's exit code. May be called again.
+  // Stops the server. Returns Run's exit code. May be called several times.
   int Stop();
   // Waits until Run returns by itself. Returns its exit code.
   int Wait();

@@ -12,7 +12,7 @@ import pathlib
 import sys
 import unittest
 
-# Without these variables, Haystack and LangChain report their use.
+# Without these variables, Haystack and LangChain send usage data.
 os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
 
 from frameworks_world import World  # noqa: E402

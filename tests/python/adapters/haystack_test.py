@@ -1,4 +1,4 @@
-"""The Haystack adapter, with Haystack, against a real server. Run by frameworks_test.py."""
+"""Tests the Haystack adapter with Haystack and a real server. frameworks_test.py runs this module."""
 
 import asyncio
 import os

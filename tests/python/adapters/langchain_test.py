@@ -1,4 +1,4 @@
-"""The LangChain adapter, with LangChain, against a real server. Run by frameworks_test.py."""
+"""Tests the LangChain adapter with LangChain and a real server. frameworks_test.py runs this module."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""The LlamaIndex adapter, with LlamaIndex, against a real server. Run by frameworks_test.py."""
+"""Tests the LlamaIndex adapter with LlamaIndex and a real server. frameworks_test.py runs this module."""
 
 import asyncio
 import unittest

@@ -1,4 +1,4 @@
-"""The adapter for rerankers, with rerankers, against a real server. Run by frameworks_test.py."""
+"""Tests the adapter for rerankers with rerankers and a real server. frameworks_test.py runs this module."""
 
 import asyncio
 import unittest

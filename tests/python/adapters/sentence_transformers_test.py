@@ -1,5 +1,5 @@
-"""The adapter for sentence-transformers, with a MultiVectorEncoder, against a real server. Run by
-frameworks_test.py."""
+"""Tests the adapter for sentence-transformers with a MultiVectorEncoder and a real server. frameworks_test.py runs this
+module."""
 
 import unittest
 

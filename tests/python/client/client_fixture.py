@@ -65,7 +65,8 @@ class RandomCollection:
 
 
 class RealServerTest(unittest.TestCase):
-    """Tests against one maxsimd, which serves "text" (string ids, f16, payloads) and "numbers" (integer ids, f32)."""
+    """Tests against one maxsimd, which serves two collections of random documents: "text" (string ids, f16, payloads)
+    and "numbers" (integer ids, f32)."""
 
     programs = None  # the folder of the programs, which a test's main sets
 

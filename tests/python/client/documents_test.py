@@ -67,7 +67,7 @@ class UpsertTest(BothTest):
             return [request.ByteSize() for request in server.requests], server
 
         [whole], _ = at_most(1 << 20, 20)
-        frame = 6 * 20  # what is reserved for the lengths of documents, which take fewer bytes
+        frame = 6 * 20  # bytes reserved for the lengths of documents, which take fewer
         sizes, server = at_most(whole // 3 + frame, 20)
         self.assertTrue(3 <= len(sizes) <= 4, sizes)
         self.assertTrue(all(size <= whole // 3 + frame for size in sizes), sizes)

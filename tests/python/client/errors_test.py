@@ -1,4 +1,4 @@
-"""The exceptions of failed calls of maxsim.Client, and their retries: servers in this process give the errors.
+"""Tests the exceptions for failed calls of both clients, and their retries. Servers in this process return the errors.
 
 python errors_test.py
 """
@@ -143,7 +143,8 @@ class CallTest(unittest.TestCase):
     """Each test runs for both clients."""
 
     def failing(self, code, times, trailers=()):
-        """A server that fails this many calls; returns its port and the list of the calls' times."""
+        """Starts a server that fails its first `times` calls. Returns its port, and the list of the times of all
+        calls."""
         calls = []
 
         def answer(request, context):

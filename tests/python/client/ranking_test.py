@@ -205,7 +205,7 @@ class RankingTest(unittest.TestCase):
                 one = threads.submit(lambda: self.ranking[0])
                 making.wait()
                 rest = threads.submit(lambda: self.ranking.documents)
-                # In this time, a Ranking without a lock would make all documents a second time.
+                # A Ranking without a lock would make all documents a second time during this wait.
                 concurrent.futures.wait([rest], timeout=1)
                 go_on.set()
                 self.assertIs(one.result(), rest.result()[0])

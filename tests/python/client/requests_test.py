@@ -22,7 +22,7 @@ QUERY = np.ones((2, DIM), np.float16)
 
 class CoroutinesTest(unittest.TestCase):
     def test_methods_of_the_client_for_asyncio_are_coroutine_functions(self):
-        # Frameworks check this before they await a method's result.
+        # Frameworks check that a method is a coroutine function before they await its result.
         one = maxsim.AsyncClient("localhost:1")
         collection = one.collection("docs")
         asked = {name for name in dir(maxsim.Client) if not name.startswith("_")}

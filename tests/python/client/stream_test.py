@@ -245,7 +245,7 @@ class ScriptedStreamTest(RealServerTest):
         for ask in BOTH:
             taken.clear(), answered.clear(), most.clear()
             self.assertEqual(len(ask(self.address(count), requests(), max_in_flight=4)), 50)
-            # The client has taken one more request from the iterator, which waits until a request may be sent.
+            # The +1 is for a request that the client has taken from the iterator and may not send yet.
             self.assertLessEqual(max(most), 4 + 4 + 1)
 
     def test_a_stream_that_is_left_lets_its_requests_go(self):

@@ -49,7 +49,7 @@ class TypesTest(unittest.TestCase):
 
     def test_pyright_finds_nothing_in_the_package(self):
         folders = [str(PACKAGE / name) for name in ("maxsim", "maxsim_client")]
-        # Importers and adapters import libraries that are not installed here; mypy knows which those are.
+        # Importers and adapters import libraries that are not installed here, so pyright ignores missing imports.
         printed, lines = pyright(include=folders, extraPaths=[str(PACKAGE)], reportMissingImports="none")
         self.assertFalse(lines, printed)
 

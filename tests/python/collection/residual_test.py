@@ -1,6 +1,6 @@
-"""Collections of residual codes: python residual_test.py maxsim-shard
+"""Tests collections of residual codes that CollectionWriter writes and maxsim-shard reads.
 
-Written by CollectionWriter, read by maxsim-shard."""
+python residual_test.py MAXSIM_SHARD"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""CollectionWriter writes the same files as `maxsim-shard build`, byte for byte.
+"""Tests that CollectionWriter writes the same files as `maxsim-shard build`, byte for byte.
 
 python same_bytes_test.py MAXSIM_SHARD
 """
@@ -39,7 +39,8 @@ class SameBytesTest(TemporaryFolderTest):
                 self.assertEqual(summary.has_payloads, payloads != "none")
 
     def test_every_type_of_values_and_shape_of_the_rotation(self):
-        # Dimensions 8 and 128 are one span of the rotation, 96 and 130 two overlapping spans. 4096 is the limit.
+        # The rotation of dimensions 8 and 128 has one span, that of 96 and 130 has two overlapping spans. 4096 is the
+        # limit.
         for storage, dtype, dim in itertools.product(STORAGES, (np.float16, np.float32, np.float64), (8, 96, 128, 130)):
             with self.subTest(storage=storage, dtype=dtype, dim=dim):
                 self.check(documents(dim, 50, dim, dtype), storage, dim, seed=dim << 40)
@@ -90,8 +91,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.check(made, storage, 8, max_shard_bytes=100000)
 
     def test_a_late_payload_moves_documents_between_shards(self):
-        # The list of payload sizes makes a full shard too large. So the shards are cut at other documents than
-        # before.
+        # The last document brings the first payload, and the list of payload sizes then makes a full shard too large.
+        # So the writers must cut the shards at other documents than before.
         made = [(index, np.full((1, 8), 0.5, np.float32), None) for index in range(20000)]
         made.append((-1, np.full((1, 8), 0.5, np.float32), {"a": 1}))
         for storage in ("f16", "i8"):
@@ -220,7 +221,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage=storage, codes=4)
             self.write(made, written, 8, name="x", storage=storage, codes=4)
             self.assert_same_files(built, written)
-        made = documents(4, 2500, 16, longest=3)  # more than the programs examine to decide about factors
+        # These are more documents than the programs examine when they decide whether codes get factors.
+        made = documents(4, 2500, 16, longest=3)
         self.build(made, self.folder / "built-many", name="x", codes=2, max_shard_bytes=30000)
         self.write(made, self.folder / "written-many", 16, name="x", codes=2, max_shard_bytes=30000)
         self.assert_same_files(self.folder / "built-many", self.folder / "written-many")
@@ -232,7 +234,7 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.assert_same_files(built, written)
-        # When codes are added, the new generation's shards keep their names of an older generation. A later build
+        # `encode` adds codes in a new generation, whose shards keep the names from an older generation. A later build
         # into the folder makes codes again, because the previous generation had codes.
         for folder in (built, written):
             for planes in (2, 1):

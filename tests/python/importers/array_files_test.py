@@ -1,4 +1,5 @@
-"""Damaged arrays in files, and those that state sizes that they do not have: python array_files_test.py [PROGRAMS]"""
+"""Tests files of arrays that are damaged, or that state other sizes than they have: python array_files_test.py
+[PROGRAMS]"""
 
 import io
 import unittest
@@ -32,7 +33,7 @@ class DamagedTest(ImportTest):
         self.assert_refused("npz", path, r"a\.npz: vectors\.npy: is compressed in a way")
 
     def test_a_member_that_is_there_twice_is_refused(self):
-        # Programs differ in which of the two they take.
+        # Programs read either the first or the second member of this name, so the importer must refuse the file.
         path, first, second = self.folder / "a.npz", io.BytesIO(), io.BytesIO()
         np.save(first, np.zeros((5, DIM), np.float32))
         np.save(second, np.ones((5, DIM), np.float32))

@@ -1,4 +1,4 @@
-"""Documents as arrays: packed, with lengths or offsets, and padded."""
+"""Makes documents as arrays: packed with lengths or offsets, and padded with a mask."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ def offsets_of(lengths):
 
 
 def padded(documents, longest, at_end=False):
-    """[N, longest, dim] with numbers that must not be read in the padding, and the mask."""
+    """Returns a padded array [N, longest, dim] and its mask. The padding has numbers that importers must not read."""
     array = np.full((len(documents), longest, documents[0].shape[1]), 7777.0, documents[0].dtype)
     mask = np.zeros((len(documents), longest), bool)
     for row, document in enumerate(documents):

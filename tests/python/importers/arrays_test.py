@@ -1,4 +1,4 @@
-"""Arrays in .npy, .npz and safetensors, written by NumPy and safetensors, and imported.
+"""Tests imports of arrays in .npy, .npz and safetensors files, which NumPy and safetensors write.
 
 python arrays_test.py [PROGRAMS]
 """
@@ -31,7 +31,8 @@ class NpyTest(ArraysTest):
         self.assert_source("npy", path, range(COUNT), self.documents, lengths=str(self.folder / "other.npy"))
 
     def test_offsets_of_a_single_document_are_not_lengths(self):
-        """[0, N] and [0, 0, N] sum to N: their name tells, or else the number of ids."""
+        """The values [0, N] and [0, 0, N] can be lengths or offsets, because they sum to N. The importer must decide by
+        the array's name, or else by the number of ids."""
         rows, empty = np.ones((5, DIM), np.float32), np.ones((0, DIM), np.float32)
         named, ids = self.folder / "counts.npy", self.folder / "ids.txt"
         for values, documents in (([0, 5], [rows]), ([0, 0, 5], [empty, rows])):
@@ -228,7 +229,8 @@ class PaddedTest(ArraysTest):
         self.assert_source("padded", self.folder / "a.npz", range(3000), documents, columns=64)
 
     def test_bfloat16_of_safetensors(self):
-        """safetensors.numpy writes no bfloat16: the type in the header of a file of the bits is changed."""
+        """safetensors.numpy cannot write bfloat16. So the test writes the bits as uint16, and changes the type in the
+        header."""
         bits = (self.array.view(np.uint32) >> 16).astype(np.uint16)
         path = self.folder / "a.safetensors"
         safetensors.numpy.save_file({"vectors": bits, "mask": self.mask}, path)

@@ -116,7 +116,7 @@ class ByaldiTest(IndexTest):
 
     def test_more_pages_than_a_file_holds_keep_their_order(self):
         self.make(["a.png"])
-        # Files hold 500 pages, and are named after their first.
+        # Each file holds 500 pages, and its name has the number of its first page.
         with contextlib.redirect_stdout(io.StringIO()):
             for width in range(31, 31 + 1100):
                 image = Image.new("RGB", (width, 2))

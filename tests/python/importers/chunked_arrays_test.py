@@ -1,4 +1,4 @@
-"""Arrays in HDF5 and Zarr, written by h5py and zarr, and imported.
+"""Tests imports of arrays in HDF5 and Zarr, which h5py and zarr write.
 
 python chunked_arrays_test.py [PROGRAMS]
 """

@@ -1,4 +1,4 @@
-"""Imports of indexes that colbert-ai makes of a BERT of random weights: python colbert_test.py PROGRAMS
+"""Tests imports of indexes that colbert-ai makes with a BERT of random weights: python colbert_test.py PROGRAMS
 
 The test itself writes the files that RAGatouille keeps next to such an index, in the layout of its release 0.0.9,
 because RAGatouille needs packages that do not work with a current torch."""
@@ -13,8 +13,8 @@ from index_fixture import IndexTest, main  # isort: skip
 import torch
 import torch.utils.cpp_extension
 
-# When colbert-ai loads an index, it compiles its search code, which takes minutes. This line prevents that. The test
-# uses only the code that writes indexes and decodes on the CPU, which is Python.
+# colbert-ai compiles its search code when it loads an index, which takes minutes. This line prevents that. The test
+# needs only the code that writes indexes and decodes on the CPU, which is Python.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from colbert import Indexer, IndexUpdater, Searcher  # noqa: E402
@@ -58,7 +58,7 @@ class ColbertTest(IndexTest):
         self.assertTrue((self.path / "0.codes.pt").exists())
 
     def update(self, added, removed):
-        # optimize_ivf pads the lists, which the library's own updater does not expect.
+        # optimize_ivf pads the lists, but the library's own updater expects lists without padding.
         lists, lengths = torch.load(self.path / "ivf.pid.pt")
         torch.save((lists[: lengths.sum()], lengths), self.path / "ivf.pid.pt")
         searcher = Searcher(index=self.path.name, checkpoint=self.checkpoint, collection=self.texts)
@@ -101,7 +101,7 @@ class ColbertTest(IndexTest):
 
     def test_several_chunks(self):
         self.make(2)
-        # The layout of a larger index: the one chunk is cut in two.
+        # Cuts the only chunk in two, as in the layout of a larger index.
         codes, residuals = torch.load(self.path / "0.codes.pt"), torch.load(self.path / "0.residuals.pt")
         lengths = json.loads((self.path / "doclens.0.json").read_text())
         wanted, tokens = self.reconstruction(), sum(lengths[:30])
@@ -119,7 +119,7 @@ class ColbertTest(IndexTest):
         path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
     def write_ragatouille(self, documents, metadata):
-        """The files of RAGatouille for passages of these documents."""
+        """Writes the files of RAGatouille. `documents` has the id of the document of each passage."""
         for name, value in (
             ("pid_docid_map.json", {str(passage): document for passage, document in enumerate(documents)}),
             ("collection.json", self.texts),
@@ -148,7 +148,8 @@ class ColbertTest(IndexTest):
         self.update([], [4])
         vectors = [passage for passage in self.reconstruction() if len(passage)]
         del ids[4]
-        # RAGatouille takes a deleted passage out of its map and out of its texts, whose numbers change by that.
+        # When RAGatouille deletes a passage, it removes the passage from its map and from its list of texts. So the
+        # texts after it get other numbers.
         path = self.path / "pid_docid_map.json"
         path.write_text(
             json.dumps({number: id for number, id in json.loads(path.read_text()).items() if number != "4"})

@@ -1,4 +1,4 @@
-"""Documents with payloads, as the collections of vector stores hold them."""
+"""Makes documents with payloads, as the collections of vector stores hold them."""
 
 from stores_fixture import ImportTest, random_documents
 

@@ -21,7 +21,7 @@ ERRORS = (
 
 
 class Failing:
-    """A source of one document that raises `error` after it."""
+    """A source that yields one document and then raises `error`."""
 
     kind, dim, num_documents, notes = "failing", 8, 1, ["a note"]
     document = SourceDocument(1, np.zeros((2, 8), np.float32))

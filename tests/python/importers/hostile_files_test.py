@@ -1,4 +1,4 @@
-"""Tests files that lead elsewhere, never end or are damaged: python hostile_files_test.py [PROGRAMS]"""
+"""Tests files that lead to other files, never end or are damaged: python hostile_files_test.py [PROGRAMS]"""
 
 import os
 import unittest
@@ -90,7 +90,7 @@ class HostileFilesTest(ImportTest):
             self.assertNotIn("\x1b", out)
 
     def test_wrong_offsets_of_an_arrow_file_are_an_error(self):
-        """Wrong offsets would make pyarrow read memory outside of the file."""
+        """With these wrong offsets, pyarrow would read memory outside of the file."""
         vectors = pa.array([[[1.0] * DIM]] * 3, pa.list_(pa.list_(pa.float32())))
         offsets = np.array([0x1234567, 0x1234577, 0x1234587, 0x1234597], np.int32)
         ids = pa.array(["a" * 16, "b" * 16, "c" * 16])

@@ -1,4 +1,4 @@
-"""The command `maxsim import`: dry runs, errors, interrupts, progress. python import_command_test.py PROGRAMS"""
+"""Tests the command `maxsim import`: dry runs, errors, interrupts, progress. python import_command_test.py PROGRAMS"""
 
 import contextlib
 import io
@@ -213,7 +213,7 @@ class CommandTest(ImportTest):
     def test_an_interrupted_import_leaves_nothing(self):
         documents = [
             np.ones((1, 1024), np.float16)
-        ] * 400_000  # The pickle holds one array; the collection would have 800 MB.
+        ] * 400_000  # The pickle stores this array only once, but the collection would have 800 MB.
         self.path.write_bytes(pickle.dumps(documents, 4))
         target = self.folder / "docs"
         command = [sys.executable, "-m", "maxsim", "import", "--from", "pt", self.path, "--output", target]

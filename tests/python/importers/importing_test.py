@@ -33,7 +33,7 @@ PACKAGE = pathlib.Path(maxsim.importers.__file__).resolve().parents[2]
 
 
 class ListSource:
-    """A source of documents that a test gives, under the name of a kind that needs no library."""
+    """A source of documents that a test gives it. Its kind is "npz", which needs no library."""
 
     kind = "npz"
     notes = ("made by a test",)
@@ -164,7 +164,7 @@ class ImportingTest(ImportTest):
                         str(caught.exception),
                         f"{name}: needs {library}, which is not installed: pip install {wanted}",
                     )
-                    # The extra of the Python package requires the same packages.
+                    # The Python package's extra must list the same packages.
                     extra = re.search(rf"^import-{kind.extra} = (\[.*\])$", project, re.MULTILINE)
                     self.assertEqual(json.loads(extra[1]), list(kind.requirements))
         with self.assertRaisesRegex(SourceError, "kind 'plait': must be one of plaid, colbert"):

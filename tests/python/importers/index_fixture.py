@@ -17,12 +17,12 @@ from maxsim.importers import ImportOptions, import_collection, open_source
 
 __all__ = ["PROGRAMS", "IndexTest", "random_vectors", "read_collection"]
 
-# Halves are rounded by up to 2^-12 of values below 1, and a library computes with them.
+# float16 rounds values below 1 by up to 2^-12, and libraries compute with the rounded values.
 CODES_TOLERANCE = 1e-3
 
 
 def random_vectors(count, dim, seed, longest=40):
-    """Token vectors of norm 1 of documents of 1 to `longest` tokens, float32."""
+    """Returns documents of 1 to `longest` tokens, as float32 token vectors of norm 1."""
     rng = np.random.default_rng(seed)
     documents = [rng.standard_normal((int(n), dim)).astype(np.float32) for n in rng.integers(1, longest + 1, count)]
     return [document / np.linalg.norm(document, axis=1, keepdims=True) for document in documents]

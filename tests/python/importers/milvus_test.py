@@ -1,9 +1,9 @@
-"""Collections of Milvus, made by its own library in this process, and imported.
+"""Tests imports of Milvus' collections, which Milvus Lite makes in this process.
 
 python milvus_test.py [PROGRAMS]
 
-Milvus Lite has no arrays of structs: that layout is a stand-in for the client, with the fields as pymilvus describes
-them and the entities as Milvus' guide shows them."""
+Milvus Lite does not support arrays of structs. The test of that layout replaces the client by a mock, which returns
+fields as pymilvus describes them and entities as Milvus' guide shows them."""
 
 import os
 import unittest
@@ -23,7 +23,8 @@ class MilvusTest(StoresTest):
         self.path = self.folder / "milvus.db"
 
     def fill(self, name, order, ids, data_type=pymilvus.DataType.FLOAT_VECTOR, with_position=True):
-        """An entity for each token, in an order of (document, token); the title is that of a document's first token."""
+        """Inserts one entity per token, in the given order of (document, token). Only a document's first token has its
+        title."""
         client = pymilvus.MilvusClient(str(self.path))
         schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field("pk", pymilvus.DataType.INT64, is_primary=True)
@@ -97,13 +98,13 @@ class MilvusTest(StoresTest):
         self.path.unlink()
         self.fill("pages", self.tokens(), string_ids(COUNT))
         self.assert_source("milvus", self.path, string_ids(COUNT), self.documents)
-        # Milvus Lite keeps a database in a file or, since version 3, in a folder.
+        # Up to version 2, Milvus Lite keeps a database in a file; since version 3, in a folder.
         if self.path.is_dir():
             os.mkfifo(self.path / "pipe")
             self.assert_refused("milvus", self.path, f"pipe: {message}")
 
     def test_an_array_of_structs(self):
-        """See the module's comment: the client is a stand-in."""
+        """A mock replaces the client, because Milvus Lite does not support this layout."""
         sub_fields = [
             {"name": "chunks[text]", "type": pymilvus.DataType.ARRAY, "element_type": pymilvus.DataType.VARCHAR},
             {

@@ -1,4 +1,4 @@
-"""Entities of Milvus that are one token each: python milvus_tokens_test.py [PROGRAMS]"""
+"""Tests Milvus' entities that are one token each: python milvus_tokens_test.py [PROGRAMS]"""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Padded arrays in files of torch.save, written by torch, and imported.
+"""Tests imports of padded arrays that torch.save has written.
 
 python padded_torch_test.py [PROGRAMS]
 """

@@ -1,4 +1,4 @@
-"""Imports of indexes that fast-plaid makes, with the release that the environment has: python plaid_test.py PROGRAMS"""
+"""Tests imports of indexes that the installed release of fast-plaid makes: python plaid_test.py PROGRAMS"""
 
 import contextlib
 import io
@@ -53,7 +53,7 @@ class FastPlaidTest(IndexTest):
         with contextlib.redirect_stdout(io.StringIO()):
             self.index.delete([0, 3, 33, 66])
         self.assert_reconstruction(63)
-        self.update(120, seed=101)  # More than the buffer takes, which makes new centroids.
+        self.update(120, seed=101)  # more than the index buffers, so that it makes new centroids
         self.assert_reconstruction(183)
         with contextlib.redirect_stdout(io.StringIO()):
             self.index.delete(list(range(20, 60)))

@@ -18,12 +18,12 @@ from maxsim.command_line import main  # noqa: E402
 from maxsim.importers import ImportOptions, SourceError, import_collection, open_source  # noqa: E402
 
 DIM = 16
-# From the command line: the folder of maxsim-shard and maxsimd.
+# The folder of maxsim-shard and maxsimd, from the command line. None if it is not given.
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 
 
 def random_documents(count, dtype=np.float32, seed=1, dim=DIM):
-    """Token vectors of documents of 1 to 40 tokens, which float16 holds exactly."""
+    """Returns documents of 1 to 40 token vectors, whose values float16 holds exactly."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 41, count)
     return [rng.standard_normal((int(n), dim)).astype(np.float16).astype(dtype) for n in lengths]
@@ -81,7 +81,7 @@ def anonymous_bytes():
 
 
 class ImportTest(unittest.TestCase):
-    """A test in a folder of its own, self.folder."""
+    """The base class of tests. Gives each test its own folder, self.folder."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -89,7 +89,8 @@ class ImportTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def assert_documents(self, found, ids, vectors, payloads=None):
-        """`found` are SourceDocuments, or what read_collection gives, in the order of the ids."""
+        """Compares `found` with the wanted documents. `found` has SourceDocuments, or the documents that
+        read_collection returns, in the order of the ids."""
         found = list(found)
         self.assertEqual([document[0] for document in found], list(ids))
         for document, wanted in zip(found, vectors):

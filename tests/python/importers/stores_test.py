@@ -1,9 +1,9 @@
-"""Collections of Qdrant and LanceDB, made by their own libraries in this process, and imported.
+"""Tests imports of collections of Qdrant and LanceDB, which their own libraries make in this process.
 
 python stores_test.py [PROGRAMS]
 
-No Qdrant server is available here. Reading from one is tested by giving the importer qdrant-client's local mode in place
-of the client that it opens."""
+There is no Qdrant server here. To test reading from a server, the test gives the importer a client in qdrant-client's
+local mode instead of a connected client."""
 
 import base64
 import datetime
@@ -39,7 +39,8 @@ class QdrantTest(StoresTest):
         self.addCleanup(self.client.close)
 
     def fill(self, collection, ids, name=None, distance=models.Distance.DOT, **others):
-        """Puts the documents into a collection with a multivector without a name, or of one and others beside it."""
+        """Writes the documents to a new collection with one multivector. If `name` is None, the multivector has no
+        name; otherwise the collection also has the vectors in `others`."""
         config = multivector(distance) if name is None else {name: multivector(distance), **others}
         self.client.create_collection(collection, vectors_config=config)
         points = []
@@ -50,7 +51,7 @@ class QdrantTest(StoresTest):
         self.client.upsert(collection, points)
 
     def from_server(self):
-        """Makes an importer that opens a server's address get the client of this folder."""
+        """Makes the importer use this folder's client when it opens the returned server address."""
         client = unittest.mock.patch.object(qdrant_client, "QdrantClient", return_value=self.client)
         self.addCleanup(client.stop)
         client.start()

@@ -1,5 +1,6 @@
-"""Tests ids in Arrow tables, in every type that other libraries write, and tensors: python table_ids_test.py
-[PROGRAMS]"""
+"""Tests ids in Arrow tables in every type that other libraries write, and columns of tensors.
+
+python table_ids_test.py [PROGRAMS]"""
 
 import decimal
 import unittest

@@ -1,4 +1,4 @@
-"""Parquet, Arrow, Feather and data sets, written by pyarrow and datasets, and imported.
+"""Tests imports of Parquet, Arrow, Feather and data sets, which pyarrow and datasets write.
 
 python tables_test.py [PROGRAMS]
 """
@@ -33,7 +33,7 @@ FLATTENED = {
 
 
 def column(type, documents):
-    """A column of documents; None stands for a null row."""
+    """Returns a column of documents of this Arrow type. None stands for a null row."""
     flat = not pa.types.is_nested(type.value_type)
     rows = [None if array is None else (array.reshape(-1) if flat else array).tolist() for array in documents]
     if pa.types.is_float16(type.value_type if flat else type.value_type.value_type):
@@ -53,7 +53,7 @@ class TablesTest(ImportTest):
         self.documents = random_documents(60)
 
     def write_all(self, table):
-        """The table in every format, in several row groups or batches: kind and path."""
+        """Writes the table in every format, in several row groups or batches. Returns (kind, path) of each file."""
         paths = [self.folder / name for name in ("a.parquet", "a.feather", "z.feather", "a.arrows")]
         pq.write_table(table, paths[0], row_group_size=17)
         pa.feather.write_feather(table, paths[1], compression="uncompressed", chunksize=13)
@@ -74,7 +74,7 @@ class TablesTest(ImportTest):
             for kind, path in self.write_all(table):
                 with self.subTest(name, path=path.name):
                     self.assert_source(kind, path, self.ids, self.documents, dim=DIM)
-                    # A row without that many values is no whole number of token vectors.
+                    # With dim 1024, no row is a whole number of token vectors.
                     self.assert_refused(kind, path, r"column 'vectors': row \d+ has \d+ values, .* dim 1024", dim=1024)
                     self.assert_refused(kind, path, "say --dim")
 
@@ -125,7 +125,8 @@ class TablesTest(ImportTest):
         return open_source(kind, str(path), ImportOptions(**options))
 
     def test_values_below_a_null_row_are_passed_over(self):
-        """Arrow permits a null row to have values below it, even of another size."""
+        """Arrow allows a null row to have values in the child array, even of another size. The importer must skip
+        them."""
         values = pa.array(np.arange(10 * DIM + 3, dtype=np.float32))
         inner = [0, DIM, 2 * DIM, 2 * DIM + 3, *(3 + DIM * n for n in range(3, 11))]
         tokens = pa.ListArray.from_arrays(pa.array(inner, pa.int32()), values)
@@ -336,7 +337,7 @@ class DatasetsTest(ImportTest):
 
 class ServedTest(ImportTest):
     def test_a_server_answers_exactly_from_an_imported_collection(self):
-        """maxsimctl verify compares a server's answers with FP64 scores, and maxsim-shard builds the same bytes."""
+        """maxsimctl verify compares the server's answers with FP64 scores. maxsim-shard must build the same bytes."""
         from program_fixture import Maxsimd
 
         ids, documents = string_ids(120), random_documents(120, seed=9)

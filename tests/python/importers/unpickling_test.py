@@ -1,4 +1,5 @@
-"""Pickles and files of torch.save are read as their libraries read them, and hostile ones run nothing.
+"""Tests that pickles and files of torch.save give the same values as with their libraries, and that hostile files run
+no code.
 
 python unpickling_test.py PROGRAMS"""
 
@@ -128,7 +129,7 @@ class HostilePickleTest(ReadingTest):
         # getattr(__import__("os"), "system")("true")
         chain = b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."
         self.assert_pickle_refused(chain, "__builtin__.__import__")
-        # A name alone is nothing that could be called later.
+        # A pickle may name os.system. This one is refused because it also calls it.
         self.assert_pickle_refused(b"cos\nsystem\n(S'true'\ntR.", "calls os.system")
 
     def test_objects_are_not_made_and_get_no_state(self):
@@ -156,7 +157,7 @@ class HostilePickleTest(ReadingTest):
             b"B" + struct.pack("<I", 2**32 - 1),
             b"X" + struct.pack("<I", 2**32 - 1),
             b"\x8b" + struct.pack("<i", 2**31 - 1) + b"\x01",  # LONG4
-            b"]r" + struct.pack("<I", 2**32 - 2),  # LONG_BINPUT, which a memo that is an array would grow to
+            b"]r" + struct.pack("<I", 2**32 - 2),  # LONG_BINPUT: a memo that is an array would grow to this index
             b"I" + b"9" * 5000 + b"\n.",
             b"L" + b"9" * 100_000 + b"L\n.",
         ):
@@ -165,17 +166,18 @@ class HostilePickleTest(ReadingTest):
         self.assert_pickle_refused(array, "bytes are not those of its shape")
 
     def test_repetition_does_not_grow(self):
-        """A list that is copied by many calls would take a thousand times the pickle's size."""
+        """If each of these calls copied the list, the result would be a thousand times as large as the pickle."""
         data = b"(" + b"K\x01" * 200_000 + b"lp0\n" + b"cbuiltins\nset\n(g0\ntR" * 2_000 + b"."
         self.assert_pickle_refused(data, "grow to many times its size")
 
     def array_of_shape(self, shape):
-        """A pickle of an array without bytes whose shape is what the opcodes `shape` leave on the stack."""
+        """Returns a pickle of an array that has no bytes. Its shape is the value that the opcodes `shape` leave on the
+        stack."""
         call = b"cnumpy._core.numeric\n_frombuffer\n(C\x00cnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R"
         return call + shape + b"X\x01\x00\x00\x00CtR."
 
     def test_errors_do_not_spell_out_shared_tuples(self):
-        """A tuple of twice the tuple before it, 60 times, has 2^60 items in all."""
+        """Each tuple holds the previous tuple twice, 60 times, so the last one has 2^60 items."""
         shared = b")q\x00" + b"h\x00h\x00\x86q\x00" * 60
         self.assert_pickle_refused(shared + b"0" * 60 + self.array_of_shape(b"h\x00"), r"array of shape \(a tuple of 2")
         self.assert_pickle_refused(shared + b"cnumpy\ndtype\nh\x00\x85R.", "array of type")
@@ -278,7 +280,7 @@ class TorchFileTest(ReadingTest):
         self.assertFalse(made.exists())
 
     def rewrite(self, path, change):
-        """Writes the archive `path` anew, with its pickle changed."""
+        """Writes the archive `path` again, with a changed pickle."""
         with zipfile.ZipFile(path) as archive:
             members = {info.filename: archive.read(info) for info in archive.infolist()}
         with zipfile.ZipFile(path, "w") as archive:

@@ -18,7 +18,7 @@ FORMATS = ("visit", "pretty feed", "feed lines", "response")
 
 
 def hexadecimal(row, cell):
-    """The digits of a token vector: big-endian bits of each cell."""
+    """Returns a token vector as hexadecimal digits: the big-endian bits of each cell."""
     if cell == "bfloat16":
         return (row.astype(np.float32).view(np.uint32) >> 16).astype(">u2").tobytes().hex().upper()
     return row.astype({"int8": "i1", "float": ">f4", "double": ">f8"}[cell]).tobytes().hex().upper()
@@ -27,14 +27,14 @@ def hexadecimal(row, cell):
 class VespaTest(ImportTest):
     def setUp(self):
         super().setUp()
-        # Whole numbers up to 127, which all cell types hold exactly.
+        # Integers from -128 to 127, which all cell types hold exactly.
         rng = np.random.default_rng(1)
         self.documents = [rng.integers(-128, 128, array.shape).astype(np.float32) for array in random_documents(COUNT)]
         self.ids = [f"doc/{n}: é" for n in range(COUNT)]
         self.payloads = [{"title": f"Título {n}", "views": 2**53 + n, "tags": ["a", "b"]} for n in range(COUNT)]
 
     def write(self, format, tensor, name="dump.json"):
-        """A dump whose field colbert is tensor(document) for each document."""
+        """Writes a dump in which each document's field colbert is tensor(document). Returns its path."""
         path = self.folder / name
         key = "put" if "feed" in format else "id"
         documents = []
@@ -95,7 +95,7 @@ class VespaTest(ImportTest):
 
             with self.subTest(cell):
                 self.check(lambda array: {"type": kind, "blocks": digits(array)})
-                # Without a type --dim tells how wide a cell is.
+                # If the dump states no type, --dim tells how wide a cell is.
                 self.check(digits, dim=DIM)
                 self.assert_refused(
                     "vespa", self.folder / "dump.json", "hexadecimal digits and no type; say --dim|say --dim"
@@ -122,7 +122,8 @@ class VespaTest(ImportTest):
         self.check(lambda _: tensor, columns=3, dim=3)
 
     def test_binary_columns_in_bytes(self):
-        """As the colbert-embedder of Vespa packs them, and unpack_bits of its ranking expressions unpacks them."""
+        """Checks bits that are packed as Vespa's colbert-embedder packs them and its function unpack_bits unpacks
+        them."""
         bits = [(array[:, :8] > 0).astype(np.float32) for array in self.documents]
         packed = [np.packbits(array.astype(np.uint8), axis=1).view(np.int8) for array in bits]
         kind = "tensor<int8>(token{},v[1])"
@@ -171,7 +172,7 @@ class VespaTest(ImportTest):
             return {"type": f"tensor<float>(token{{}},v[{DIM}])", "cells": found[::-1]}
 
         for array in self.documents:
-            array[:, 0] = 1  # a row of zeros only would have no cell
+            array[:, 0] = 1  # so that no row has only zeros: such a row would have no cell
         self.check(cells)
         self.write("visit", lambda array: cells(array)["cells"])
         self.assert_refused("vespa", self.folder / "dump.json", "has cells without a type")

@@ -1,4 +1,4 @@
-"""The errors of maxsim_scores and maxsim_scores_packed name the argument and its limit.
+"""Tests that the errors of maxsim_scores and maxsim_scores_packed name the argument and its limit.
 
 python argument_errors_test.py LIBMAXSIM.so        with torch installed
 """

@@ -1,4 +1,4 @@
-"""colpali-engine before and after maxsim_torch.patch_colpali_engine: losses, gradients and scores are the same.
+"""Tests that losses, gradients and scores of colpali-engine stay the same after maxsim_torch.patch_colpali_engine.
 
 python colpali_patch_test.py LIBMAXSIM.so        with torch and colpali-engine installed
 """
@@ -45,7 +45,8 @@ class PatchTest(TorchTest):
         return (queries, documents, negatives) if "Negative" in name else (queries, documents)
 
     def outcome(self, loss, tensors, device):
-        """A loss, and the gradients of its tensors. Models multiply padding by 0, so that it has no gradient."""
+        """Returns a loss and the gradients of its tensors. Multiplies padding by 0, as models do, so that it has no
+        gradient."""
         given = [tensor.detach().to(device, copy=True).requires_grad_() for tensor in tensors]
         value = loss.to(device)(*(tensor * (tensor != 0) for tensor in given))
         value.backward()

@@ -21,12 +21,12 @@ ROUNDING = {torch.float32: 1e-6, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-
 DEVICE = "cuda" if torch.cuda.is_available() and device_available("cuda") else "cpu"
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
 PARTS = "maxsim_torch.compat.flash_maxsim._arguments._PART_BYTES"
-# (Lq, Ld, d): single tokens, d beside multiples of 16, and a query of more than the 128 tokens of a chunk there.
+# (Lq, Ld, d): single tokens, values of d next to multiples of 16, and more query tokens than one chunk (128).
 SHAPES = ((1, 1, 1), (1, 9, 24), (5, 1, 17), (33, 50, 40), (130, 33, 15))
 
 
 def named(path):
-    """A function of the package by its name, or by its submodule's and its own."""
+    """Returns a function of the package. `path` is the function's name, with or without that of its submodule."""
     *module, name = path.split(".")
     return getattr(importlib.import_module(".".join((flash.__name__, *module))), name)
 
@@ -36,7 +36,7 @@ def true_scores(queries, documents, **arguments):
 
 
 class CompatTest(unittest.TestCase):
-    """The base of the tests. Makes tensors on the GPU if there is one, otherwise on the CPU."""
+    """The base class of the tests. Makes tensors on the GPU if there is one, otherwise on the CPU."""
 
     def setUp(self):
         self.random = torch.Generator("cpu").manual_seed(SEED)

@@ -1,4 +1,4 @@
-"""maxsim_scores of float8 values, with scales of every kind, beside float64.
+"""Compares maxsim_scores of float8 values, with scales of every kind, with float64.
 
 python float8_test.py LIBMAXSIM.so        with torch installed
 """
@@ -16,7 +16,8 @@ WIDE = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def scaled(rows, scales):
-    """The values in float64, where scales are of all, of sequences, or of tokens."""
+    """Returns the scaled values in float64. `scales` has one scale for all values, one per sequence, or one per
+    token."""
     rows = rows.double()
     return (
         rows if scales is None else rows * scales.double().reshape(*scales.shape, *(1,) * (rows.dim() - scales.dim()))
@@ -125,7 +126,8 @@ class Float8Test(TorchTest):
             self.check_same_bits([result.indices.cpu()], [expected[1]])
 
     def test_pytorch_finds_nothing_wrong_with_the_operator(self):
-        # The check of the schema compares inputs by a product, which PyTorch does not have of float8.
+        # The check of the schema multiplies inputs to compare them, and PyTorch cannot multiply float8. So it gets
+        # bfloat16.
         of_schema = "test_schema", "test_autograd_registration"
         of_shapes = "test_faketensor", "test_aot_dispatch_dynamic"
         for dtype, utilities in ((torch.bfloat16, of_schema), (TYPES[0], of_shapes)):

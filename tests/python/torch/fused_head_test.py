@@ -1,4 +1,4 @@
-"""fused_head_scores beside plain PyTorch in float64: scores, matches and gradients, with blocks of any size.
+"""Compares fused_head_scores with plain PyTorch in float64: scores, matches and gradients, with blocks of any size.
 
 python fused_head_test.py LIBMAXSIM.so        with torch installed
 """
@@ -21,7 +21,7 @@ NAMES = ("queries", "hidden", "weight", "bias", "token_weights")
 
 class HeadTest(TorchTest):
     def case(self, pairing="all", ragged=False, ties=False, query_tokens=9, tokens=20):
-        """Queries of 12 columns, hidden states of 24, and what else there is to say of them."""
+        """Returns random tensors (queries of 12 columns, hidden states of 24) and the other arguments of a call."""
         shape = {"all": (7,), "paired": (4,), "lists": (4, 3), "candidates": (7,)}[pairing]
         tensors = {
             "queries": self.values(4, query_tokens, 12, ties=ties),
@@ -30,7 +30,7 @@ class HeadTest(TorchTest):
             "bias": self.values(12, ties=ties),
             "token_weights": torch.randint(-4, 9, (4, query_tokens), generator=self.random) / 4.0,
         }
-        # A finite score, so that differences can be taken.
+        # The score of an empty query or document is finite, so that scores can be subtracted.
         more = {"empty_score": -3.0, "paired": pairing == "paired"}
         if pairing == "candidates":
             more["candidates"] = torch.randint(0, 7, (4, 5), generator=self.random)
@@ -44,7 +44,7 @@ class HeadTest(TorchTest):
 
     @staticmethod
     def run_case(function, tensors, more, dtype=torch.float32, device="cpu", **others):
-        """Scores, matches, and the gradients of a mixture of the scores."""
+        """Returns scores, matches, and the gradients of a weighted sum of the scores."""
         made = {}
         for name, tensor in tensors.items():
             kept = name == "token_weights" and dtype.itemsize == 2
@@ -59,14 +59,14 @@ class HeadTest(TorchTest):
         self.assertTrue(torch.equal(results[1].cpu(), expected[1]))
         torch.testing.assert_close(results[0].cpu().double(), expected[0], rtol=1e-5, atol=1e-4)
         for name, gradient, wanted in zip(NAMES, results[2:], expected[2:]):
-            # A gradient passes through three roundings to its type, and a sum over documents adds theirs.
+            # A gradient is rounded to its type three times, and the roundings add up over documents.
             allowed = 2e-5 + 8 * ROUNDING[dtype] * wanted.abs().max().item()
             self.assertLessEqual((gradient.cpu().double() - wanted).abs().max().item(), allowed, name)
 
 
 class FusedHeadTest(HeadTest):
     def test_scores_matches_and_gradients_are_those_of_float64(self):
-        # 33 query tokens are more than a document's 20, so that all tokens may match; 3 are fewer.
+        # Documents have 20 tokens. With 33 query tokens, every document token may match; with 3, only a few can.
         options = itertools.product(PAIRINGS, (False, True), (True, False), (3, 33), (None, 2))
         for pairing, ragged, normalize, query_tokens, block in options:
             with self.subTest(pairing=pairing, ragged=ragged, normalize=normalize, tokens=query_tokens, block=block):

@@ -1,5 +1,5 @@
-"""Shared by the tests of maxsim_torch.compat.late_interaction_kernels: scores by their definition in float64, and a
-comparison with them, gradients included."""
+"""Shared by the tests of maxsim_torch.compat.late_interaction_kernels: computes scores by their definition in float64,
+and compares scores and gradients with them."""
 
 import torch
 from torch_fixture import ROUNDING, TorchTest
@@ -8,7 +8,7 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def true_pair(query, document, q_mask=None, d_mask=None, normalize=False):
-    """The score of one pair in float64, by its definition."""
+    """Returns the score of one pair in float64, by its definition."""
     query, document = query.double(), document.double()
     if normalize:
         query, document = (tokens / tokens.norm(dim=-1, keepdim=True) for tokens in (query, document))
@@ -43,8 +43,8 @@ def true_scores(Q, D, q_mask=None, d_mask=None, normalize=False):
 
 class CompatTest(TorchTest):
     def check(self, function, true_function, tensors, dtype=torch.float32, device="cpu", terms=1):
-        """`function` of tensors of a type beside `true_function` of the same values: scores in float32, and gradients
-        of a mixture of them. `terms` is how many roundings of that type an error may have."""
+        """Compares `function` with `true_function` in float64: the scores, and the gradients of a weighted sum of them.
+        The tensors have type `dtype`. `terms` is the number of roundings of that type that a score may have."""
         given = [tensor.detach().to(device, dtype, copy=True).requires_grad_() for tensor in tensors]
         doubles = [tensor.detach().cpu().double().requires_grad_() for tensor in given]
         scores, expected = function(*given), true_function(*doubles)

@@ -1,5 +1,5 @@
-"""maxsim_torch.compat.late_interaction_kernels: the scores and gradients of maxsim, of pairs and of packed and
-padded sequences beside their definition in float64.
+"""Compares the scores and gradients of maxsim_torch.compat.late_interaction_kernels with their definition in float64,
+for batches, pairs, packed sequences and padded sequences.
 
 python late_interaction_kernels_compat_test.py LIBMAXSIM.so        with torch installed
 """
@@ -160,7 +160,7 @@ class WarningTest(TorchTest):
 
 
 class PackedTest(CompatTest):
-    """Packed queries of 5, 0 and 3 tokens, packed documents of 4, 7, 0 and 1."""
+    """Uses packed queries of 5, 0 and 3 tokens, and packed documents of 4, 7, 0 and 1 tokens."""
 
     def setUp(self):
         super().setUp()

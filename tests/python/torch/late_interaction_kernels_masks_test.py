@@ -1,4 +1,4 @@
-"""Masks of numbers in maxsim_torch.compat.late_interaction_kernels, as tokenizers and attention make them.
+"""Tests numeric masks, as tokenizers and attention layers make them, in maxsim_torch.compat.late_interaction_kernels.
 
 python late_interaction_kernels_masks_test.py LIBMAXSIM.so        with torch installed
 """
@@ -22,7 +22,7 @@ from maxsim_torch.compat.late_interaction_kernels.topk import maxsim_topk
 class MaskTest(CompatTest):
     def setUp(self):
         super().setUp()
-        # PyLate's own function for tensors; the adapters' environment has no PyLate.
+        # Stands for the function of PyLate that converts tensors, because the adapters' environment has no PyLate.
         tensors = types.SimpleNamespace(convert_to_tensor=lambda value: value)
         modules = {"pylate": types.SimpleNamespace(), "pylate.utils": types.SimpleNamespace()}
         self.enterContext(mock.patch.dict(sys.modules, {**modules, "pylate.utils.tensor": tensors}))

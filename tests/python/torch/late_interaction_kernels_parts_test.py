@@ -1,5 +1,5 @@
-"""maxsim_torch.compat.late_interaction_kernels: its names, and what it has beside the scores of vectors: retrieval,
-scorers, heads, residual codes, float8, and the plain PyTorch that all are held against.
+"""Tests the names of maxsim_torch.compat.late_interaction_kernels, and everything except the scores of vectors:
+retrieval, scorers, heads, residual codes, float8, and the plain PyTorch functions with which they are compared.
 
 python late_interaction_kernels_parts_test.py LIBMAXSIM.so        with torch installed
 """
@@ -224,7 +224,7 @@ class HeadTest(CompatTest):
 
 
 class PlaidTest(CompatTest):
-    """An index of 3 documents of 7, 0 and 4 tokens out of 5 centroids."""
+    """Uses an index with 5 centroids and 3 documents of 7, 0 and 4 tokens."""
 
     def index(self, dim, nbits):
         packed_dim = (dim * nbits + 7) // 8
@@ -233,7 +233,7 @@ class PlaidTest(CompatTest):
         return codes, residuals, torch.tensor([7, 0, 4]), self.values(5, dim), self.values(1 << nbits) / 8
 
     def true_documents(self, dim, nbits, codes, residuals, centroids, weights):
-        """Decoded vectors: byte by byte, the first column in the lowest bits."""
+        """Returns the decoded vectors. In each byte, the first column is in the lowest bits."""
         columns = []
         for column in range(dim):
             first = column * nbits

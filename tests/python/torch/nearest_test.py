@@ -1,5 +1,5 @@
-"""maxsim_torch's nearest points and Chamfer distance, on the CPU and on a GPU where there is one: distances, indices
-and gradients beside plain PyTorch in float64, and what PyTorch asks of operators.
+"""Tests maxsim_torch's nearest points and Chamfer distance on the CPU and, if there is one, on a GPU. Compares
+distances, indices and gradients with plain PyTorch in float64, and checks what PyTorch requires of operators.
 
 python nearest_test.py LIBMAXSIM.so        with torch installed
 """
@@ -25,7 +25,7 @@ DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() and maxsim_torch.devi
 
 
 def make_sets(dtype, dim, ragged=False, ties=False, sets=(2, 3), num_x=37, num_y=50):
-    """Returns x, y and the arguments of their lengths, all on the CPU."""
+    """Returns x, y and the arguments for their lengths, all on the CPU."""
     random = torch.Generator().manual_seed(SEED)
 
     def values(*shape):
@@ -43,7 +43,7 @@ def make_sets(dtype, dim, ragged=False, ties=False, sets=(2, 3), num_x=37, num_y
 
 
 def run_nearest(function, x, y, arguments, dtype=None, device="cpu"):
-    """Returns distances, the argmin, and the gradients of a random mixture of the finite distances."""
+    """Returns distances, the argmin, and the gradients of a random weighted sum of the finite distances."""
     x, y = (points.to(device, dtype or points.dtype).requires_grad_() for points in (x.detach(), y.detach()))
     arguments = {name: lengths.to(device) for name, lengths in arguments.items()}
     distances, argmin = function(x, y, **arguments)

@@ -19,7 +19,7 @@ from maxsim_torch import call_state, maxsim_scores, maxsim_scores_packed, operat
 class OperatorTest(SeededTest):
     @staticmethod
     def inputs(case):
-        """The arguments of the operators, as maxsim_scores passes them."""
+        """Returns the arguments that maxsim_scores passes to the operator."""
         taken = []
 
         def take(*arguments):
@@ -44,7 +44,7 @@ class OperatorTest(SeededTest):
             torch.library.opcheck(torch.ops.maxsim_torch.scores.default, arguments)
             scores, argmax = torch.ops.maxsim_torch.scores(*arguments)
             tensors = [tensor.detach() if isinstance(tensor, torch.Tensor) else tensor for tensor in arguments]
-            # The operator of gradients does not take the scales, the empty score and the flag that asks for an argmax.
+            # The backward operator does not take the scales, the empty score, and the flag that requests an argmax.
             backward = [*tensors[:6], *tensors[7:10], *tensors[11:18]]
             for wanted in ((True, True, tensors[2] is not None), (True, False, False)):
                 torch.library.opcheck(

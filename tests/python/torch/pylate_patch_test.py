@@ -1,4 +1,4 @@
-"""PyLate before and after maxsim_torch.patch_pylate: scores, losses, gradients and reranking are the same.
+"""Tests that scores, losses, gradients and reranking of PyLate stay the same after maxsim_torch.patch_pylate.
 
 python pylate_patch_test.py LIBMAXSIM.so        with torch and pylate installed
 """
@@ -54,7 +54,8 @@ class PatchTest(TorchTest):
         return counted.start()
 
     def outcome(self, function, tensors, device):
-        """Calls a function of tensors. Returns its result, and the gradients of a mixture of its values."""
+        """Calls a function of tensors. Returns its result, and the gradients of a weighted sum of the result's
+        values."""
         given = [tensor.detach().to(device, copy=True).requires_grad_() for tensor in tensors]
         result = function(*given)
         mixture = torch.linspace(-1, 2, result.numel(), device=device).reshape(result.shape)
@@ -85,7 +86,7 @@ class ScoresTest(PatchTest):
         self.assertEqual(calls.call_count, 12 * len(DEVICES))
 
     def test_a_token_that_is_left_out_has_the_similarity_0(self):
-        # Every similarity is negative, so that the masked one is the best, and so is 0.
+        # All similarities are negative. PyLate counts the masked token as 0, so that token is the best.
         Q, D = torch.ones(1, 2, 8), -torch.ones(1, 3, 8)
         d_mask = torch.tensor([[True, True, False]])
         calls = self.counted()

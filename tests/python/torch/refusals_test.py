@@ -40,7 +40,7 @@ class RefusalsTest(TorchTest):
         return numbers, residuals, centroids, torch.tensor([-1.0, -0.5, 0.5, 1.0])
 
     def calls(self):
-        """Returns every function of one matrix of queries, by name."""
+        """Returns, by name, a call of each function that takes a matrix of queries."""
         documents, more, codes = self.documents, self.more, self.codes()
         head, bias = self.values(8, 8), self.values(8)
         return {
@@ -112,7 +112,7 @@ class RefusalsTest(TorchTest):
             if name == "maxsim_top_k":
                 continue  # has no gradients by definition
             for how, transform in {**transforms, **forward}.items():
-                # hessian is forward mode over reverse mode, and either of them may be refused first.
+                # hessian uses forward mode and reverse mode, and either may be refused first.
                 message = "forward-mode derivatives" if how in forward and how != "hessian" else "derivatives"
                 with self.subTest(name, how=how):
                     pattern = f"^maxsim_torch::[a-z_0-9]+ has no {message} "

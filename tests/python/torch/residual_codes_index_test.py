@@ -1,5 +1,5 @@
-"""maxsim_torch.residual_code_scores over codes that real software writes: an index of fast-plaid, and what the codec of
-colbert-ai packs. Scores are those of the vectors that each library itself decodes.
+"""Tests maxsim_torch.residual_code_scores with codes that other libraries write: an index of fast-plaid, and codes from
+colbert-ai's codec. The scores must be those of the vectors that each library itself decodes.
 
 python residual_codes_index_test.py LIBMAXSIM.so        with the packages of tests/python/plaid.txt
 """
@@ -14,8 +14,8 @@ import tempfile
 import types
 import unittest
 
-# Tests compute on the CPU, with one thread, because others that spin take the time of the tests beside them; and they
-# download nothing.
+# Tests compute on the CPU with one thread, because further threads would spin and take processor time from other tests.
+# The other variables prevent downloads and warnings.
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
 os.environ["MAXSIM_LIBRARY"] = str(pathlib.Path(sys.argv.pop(1)).resolve())
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -25,7 +25,8 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.utils.cpp_extension  # noqa: E402
 
-# colbert-ai compiles its search when it is loaded, which takes minutes; what packs and decodes on the CPU is Python.
+# colbert-ai compiles its search code when it is loaded, which takes minutes. This line prevents that. The test needs
+# only the code that packs and decodes on the CPU, which is Python.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from colbert.indexing.codecs.residual import ResidualCodec  # noqa: E402
@@ -47,16 +48,17 @@ class IndexTest(unittest.TestCase):
         self.queries = torch.stack([vectors(32, 64, self.random) for _ in range(3)])
 
     def expect(self, decoded, codes, tolerance):
-        """Scores over the codes are those over the decoded vectors [tokens, dim], and so is the plain decoder."""
+        """Checks that the decoded codes equal `decoded` [tokens, dim], and that scores of the codes equal scores of
+        `decoded`."""
         self.assertLess((decompress_residual_codes(*codes) - decoded).abs().max().item(), tolerance)
         wanted = maxsim_scores_packed(self.queries, decoded, self.offsets)
         scores = residual_code_scores(self.queries, *codes, document_offsets=self.offsets)
-        # A score has 32 query tokens of norm 1 each.
+        # A score sums 32 query tokens of norm 1, so their errors add up.
         torch.testing.assert_close(scores, wanted, rtol=0, atol=32 * tolerance)
         self.assertEqual(scores.argmax(1).tolist(), wanted.argmax(1).tolist())
 
     def rows(self, folder, name):
-        """Codes or residuals of all chunks, which newer releases keep in one file."""
+        """Returns the codes or residuals of all chunks. Newer releases keep them in one file."""
         merged = folder / f"merged_{name}.npy"
         if merged.exists():
             return torch.from_numpy(np.load(merged)[: self.offsets[-1]])

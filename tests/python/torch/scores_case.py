@@ -11,12 +11,13 @@ import torch
 from maxsim_torch import maxsim_scores, reference
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-# Half of the distance between neighbouring values, relative to them: what rounding a gradient to its type may add.
+# The largest relative error of rounding to a type, which a gradient may have in addition.
 ROUNDING = {torch.float32: 0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
 class Case:
-    """Random inputs; `ties` makes them small integers, whose similarities are often equal and whose sums are exact."""
+    """Random inputs of maxsim_scores. With `ties`, they are small integers, so that many similarities are equal and
+    sums are exact."""
 
     def __init__(self, dtype, pairing="all", ragged=False, masked=False, weighted=False, ties=False):
         random = torch.Generator().manual_seed(SEED)
@@ -53,14 +54,14 @@ class Case:
             self.arguments["document_mask"] = mask
         if weighted:
             self.arguments["weights"] = torch.randint(-4, 9, (num_queries, 33), generator=random) / 4.0
-        # A finite score, so that differences can be taken.
+        # The score of an empty query or document is finite, so that scores can be subtracted.
         self.arguments["empty_score"] = -3.0
 
     def names(self):
         return ("queries", "documents", "weights") if "weights" in self.arguments else ("queries", "documents")
 
     def run(self, function, dtype=None, device="cpu", **more):
-        """Returns the results and the gradients of a random mixture of the scores."""
+        """Returns the results, and the gradients of a random weighted sum of the scores."""
         tensors = {"queries": self.queries.to(device), "documents": self.documents.to(device)}
         arguments = {
             name: value.to(device) if isinstance(value, torch.Tensor) else value
@@ -86,7 +87,7 @@ def cases():
 
 
 def expect_nothing_of_what_does_not_count(test, device):
-    """Fails the test if a NaN in a token that does not count, or in such a token's weight, reaches a result."""
+    """Puts NaN into tokens that do not count, and into their weights. Fails the test if that changes a result."""
     case = Case(torch.float16, ragged=True, masked=True, weighted=True)
     scores, argmax, gradients = case.run(maxsim_scores, device=device)
     for tensor, kind in ((case.queries, "query"), (case.documents, "document")):

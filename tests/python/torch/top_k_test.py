@@ -1,4 +1,4 @@
-"""maxsim_top_k beside a sort of all scores: any block size, packed and padded, documents in files and on a GPU.
+"""Compares maxsim_top_k with a sort of all scores: any block size, packed and padded, documents in files and on a GPU.
 
 python top_k_test.py LIBMAXSIM.so        with torch installed
 """
@@ -107,12 +107,13 @@ class TopKTest(TorchTest):
 
     def test_packed_scales_of_documents_and_of_tokens(self):
         rows = torch.randint(-127, 128, (31, 16), generator=self.random, dtype=torch.int8)
-        offsets = torch.arange(0, 32, 1)[:-1]  # 30 documents of a token each in 31 rows
+        offsets = torch.arange(0, 32, 1)[:-1]  # 30 documents of one token each; the last of the 31 rows belongs to none
         query, scale = rows[:4], torch.tensor(0.25)
         of_documents = torch.rand(30, generator=self.random)
         of_tokens = torch.cat([of_documents, torch.ones(1)])
         for scales, block in itertools.product((of_documents, of_tokens, of_tokens[:, None]), (None, 1, 7)):
-            # The scale of a document and that of its only token round in different places.
+            # A scale per document and a scale per token are rounded at different places, even if each document has one
+            # token. So the expected scores use the same kind of scale.
             one_each = of_documents if scales is of_documents else of_documents[:, None]
             scores = maxsim_scores(query, rows[:30, None], query_scales=scale, document_scales=one_each)
             values, indices = scores.sort(descending=True, stable=True)
@@ -154,7 +155,7 @@ class TopKTest(TorchTest):
             path = pathlib.Path(folder) / "documents.npy"
             np.save(path, self.documents.numpy())
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch says that the mapped array cannot be written to
+                warnings.simplefilter("ignore")  # torch warns that the mapped array cannot be written to
                 documents = torch.from_numpy(np.load(path, mmap_mode="r"))
             for device in DEVICES:
                 self.check(maxsim_top_k(self.queries.to(device), documents, 5, block_documents=4), expected)

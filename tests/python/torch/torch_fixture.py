@@ -1,4 +1,4 @@
-"""Shared by the tests of maxsim_torch's families: the library that the first argument names, a seed, and devices."""
+"""Shared by the tests of maxsim_torch: the library that the first argument names, a seed, and devices."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ import maxsim_torch  # noqa: E402
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
 CUDA = torch.cuda.is_available() and maxsim_torch.device_available("cuda")
 DEVICES = ("cpu", "cuda") if CUDA else ("cpu",)
-# Half of the distance between neighbouring values, relative to them.
+# The largest relative error of rounding to a type.
 ROUNDING = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
@@ -26,7 +26,8 @@ class TorchTest(unittest.TestCase):
         self.random = torch.Generator().manual_seed(SEED)
 
     def values(self, *shape, ties=False):
-        """Random values, or small integers, whose similarities are often equal and whose sums are exact."""
+        """Returns random values. With `ties`, they are small integers, so that many similarities are equal and sums are
+        exact."""
         if ties:
             return torch.randint(-1, 2, shape, generator=self.random).float()
         return torch.randn(shape, generator=self.random)

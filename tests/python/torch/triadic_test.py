@@ -1,5 +1,5 @@
-"""maxsim_torch's operators of the third order, on the CPU and on a GPU where there is one: results and gradients beside
-plain PyTorch in float64, and what PyTorch asks of operators.
+"""Tests maxsim_torch's three-way attention and three-way MaxSim on the CPU and, if there is one, on a GPU. Compares
+results and gradients with plain PyTorch in float64, and checks what PyTorch requires of operators.
 
 python triadic_test.py LIBMAXSIM.so        with torch installed
 """
@@ -26,7 +26,8 @@ ROUNDING = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8
 
 
 class Case:
-    """Random tensors of an operator, with lengths where it is `ragged`. `rows` are those of each tensor's tokens."""
+    """Random tensors of an operator. `rows` has the number of tokens of each tensor. With `ragged`, sequences have
+    different lengths."""
 
     def __init__(self, dtype, dim, rows, length_names, ragged=False, ties=False, outer=(2, 3)):
         random = torch.Generator().manual_seed(SEED)
@@ -45,8 +46,8 @@ class Case:
             self.arguments[name] = lengths
 
     def run(self, function, dtype=None, device="cpu", saved=None, **more):
-        """Returns what the function returns, and the gradients of a random mixture of it. With `saved`, an output, they
-        are those of a backward pass that is given it."""
+        """Returns the function's results, and the gradients of a random weighted sum of the first. If `saved` is set,
+        the gradients are those of a backward pass that gets `saved` as the output of the forward pass."""
         tensors = [tensor.detach().to(device, dtype or tensor.dtype).requires_grad_() for tensor in self.tensors]
         arguments = {
             name: value.to(device) if isinstance(value, torch.Tensor) else value
@@ -58,8 +59,8 @@ class Case:
         finite = torch.where(torch.isinf(results[0]), 0, results[0])
         loss = (finite * mixture.to(finite)).sum()
         if saved is not None:
-            # The gradient of a logit is weight * (output gradient * values - output gradient * output). Another output
-            # adds weight * error, as the derivative of error * lse does.
+            # The gradient of a logit is weight * (output gradient * values - output gradient * output). A different
+            # output adds weight * error, which is also the derivative of error * lse.
             error = ((finite.detach() - saved.to(finite)) * mixture.to(finite)).sum(-1)
             loss = loss + (error * lse_of(*tensors[:3], **arguments, **more)).sum()
         loss.backward()
@@ -67,7 +68,7 @@ class Case:
 
 
 def lse_of(queries, first, second, scale, first_lengths=None, second_lengths=None):
-    """The logarithm of the sum of exponentials of the logits of each query; 0 where there are no keys."""
+    """Returns the logarithm of the sum of the exponentials of each query's logits; 0 if there are no keys."""
     logits = scale * torch.einsum("...ic,...jc,...kc->...ijk", queries, first, second)
     for lengths, shape in ((first_lengths, (1, -1, 1)), (second_lengths, (1, 1, -1))):
         if lengths is not None:
@@ -102,7 +103,7 @@ class AttentionTest(SeededTest):
             with self.subTest(f"{device} {dtype} d={dim} ragged={ragged}"):
                 case = attention_case(dtype, dim, ragged)
                 found, gradients = case.run(triadic_attention, device=device, scale=2 / math.sqrt(dim))
-                # The backward pass takes the output as the forward pass has rounded it.
+                # The backward pass gets the output of the forward pass, which is rounded.
                 expected, expected_gradients = case.run(
                     reference.triadic_attention, torch.float64, saved=found[0], scale=2 / math.sqrt(dim)
                 )

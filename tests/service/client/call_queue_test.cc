@@ -160,7 +160,7 @@ TEST_P(CallQueueTest, AnUnusedQueueCloses) {
 INSTANTIATE_TEST_SUITE_P(Kinds, CallQueueTest, testing::Bool(),
                          [](const auto& kind) { return kind.param ? "Sessions" : "Calls"; });
 
-// A service whose RerankStream calls answer as the function `answer` decides.
+// A service that answers RerankStream calls with the function `answer`.
 class OddStreams : public v1::Reranker::Service {
  public:
   using Answer =

@@ -173,7 +173,7 @@ class SlowPeersTest(unittest.TestCase):
         while server.server._connections:
             self.assertLess(time.monotonic(), limit)
             with contextlib.suppress(ConnectionError):
-                connection.recv(1000)  # slow, but so often that no single write of the server takes long
+                connection.recv(1000)  # reads slowly, but so often that no single write of the server takes long
             time.sleep(0.01)
 
     def test_connections_that_drip_or_send_nothing_keep_nobody_out(self):

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// This time is far more than a load needs to end on a busy machine, and far less than hashing the file takes.
+// Longer than a load needs to stop on a busy machine, and much shorter than hashing the file takes.
 constexpr auto kSoon = kTestLimit;
 
 // Publishes a collection of one shard that is a sparse file of 4 TiB. The server needs hours to hash it, and with

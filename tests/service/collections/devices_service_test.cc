@@ -1,4 +1,4 @@
-// Tests a whole server on several devices, also after it has lost one of them.
+// Tests a whole server on several devices, before and after it has lost one of them.
 #include <chrono>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// Tests a collection of residual codes over gRPC and HTTP: compares scores, from memory and from the files, with FP64
-// of the stored codes; tests documents in requests and reads of documents; and tests that it cannot be live.
+// Tests a collection of residual codes over gRPC and HTTP. Compares scores, from memory and from files, with FP64 of
+// the decoded vectors. Tests documents in requests and reads of documents, and that the collection cannot be live.
 #include <cstring>
 #include <string>
 #include <vector>

@@ -80,9 +80,9 @@ class HttpFloodTest : public testing::Test {
     return seconds;
   }
 
-  // Probes, and once more if no answer came, as an orchestrator does before it restarts a server. A probe can fail
-  // once: if its thread has to wait for a processor between connecting and sending, the server sees an idle connection
-  // of the flood's address. Returns how many probes got no answer.
+  // Probes once, and a second time if no answer came, as an orchestrator does before it restarts a server. The first
+  // probe can fail if its thread has to wait for a processor between connecting and sending: then the server sees an
+  // idle connection of the flood's address, and closes it. Returns 1 if the first probe got no answer, otherwise 0.
   int Probe(const char* path) {
     const HttpAnswer first = HttpGet(server_.http_port(), path);
     if (first.status == 200) return 0;
@@ -159,8 +159,8 @@ TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfScrapes) {
   const std::string scrape = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
   ProbeDuring([&](int) {
     std::vector<RawConnection> connections;
-    // So few connections that the address stays within its limit, even while the server still closes the connections of
-    // the previous round.
+    // These connections are so few that the address stays within its limit, even while the server still closes the
+    // connections of the previous round.
     for (int i = 0; i < 40; ++i) {
       connections.emplace_back(server_.http_port());
       connections.back().ResetOnClose();

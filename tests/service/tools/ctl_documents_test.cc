@@ -1,4 +1,4 @@
-// Tests maxsimctl's upsert and delete against a server that keeps what it is sent.
+// Tests maxsimctl's upsert and delete against a server that keeps the documents that it gets.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Evaluates against a server of documents whose scores are known.
+// Runs maxsimctl evaluate against a server of documents whose scores are known.
 #pragma once
 
 #include <unistd.h>
@@ -16,7 +16,7 @@
 
 namespace maxsim::ctl {
 
-// The server holds documents of these scores, the same for every query: a, b and d, where a and d are equal.
+// The documents' scores, which are the same for every query. a and d have equal scores.
 inline const std::map<std::string, float> kScores = {
     {"a", 2.5f}, {"b", 7.25f}, {"d", 2.5f}, {"17", 1.0f}, {"-3", 4.0f}};
 
@@ -24,7 +24,8 @@ class CtlEvaluateTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directory(folder_);
-    // The array is float32 [3, 1, 2]: three queries of one token, of their number and 0.
+    // The array is float32 [3, 1, 2]: three queries of one token. The token's first value is the query's number, the
+    // second is 0.
     std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1, 2), }";
     header.resize(128 - 10 - 1, ' ');
     header.push_back('\n');

@@ -1,4 +1,4 @@
-// Tests maxsimctl evaluate against a server that answers what it is told.
+// Tests maxsimctl evaluate against a server that answers as each test tells it to.
 #include <cstring>
 #include <filesystem>
 
@@ -21,7 +21,8 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 TEST_F(CtlEvaluateTest, TheFirstStageStandsBesideTheReranked) {
-  // The first stage ranks a at 1 for q1; the server puts b before it. For q2 it moves b from 2 to 1.
+  // For q1, the first stage has the relevant document a at rank 1, and the server moves it to rank 2. For q2, the
+  // server moves the relevant document b from rank 2 to rank 1.
   WriteFile("first.run", "q1 Q0 a 1 9 bm25\nq2 Q0 d 1 9 bm25\nq2 Q0 b 2 8 bm25\nq1 Q0 b 2 8 bm25\n");
   const Outcome run = Evaluate({"--candidates", Path("first.run"), "--k", "1", "--depth", "3"});
   EXPECT_EQ(run.code, 0) << run.err;
@@ -68,7 +69,7 @@ TEST_F(CtlEvaluateTest, PerQueryPrintsEveryQueryAndMeasure) {
 }
 
 TEST_F(CtlEvaluateTest, TheRerankDepthTakesTheBestOfTheFirstStage) {
-  // By score, then by id descending: d, b, a. The ranks say otherwise.
+  // The order by score, then by id descending, is d, b, a. The ranks in the file are different, and must be ignored.
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 b 2 5 t\nq1 Q0 d 3 6 t\n");
   const Outcome run = Evaluate({"--candidates", Path("first.run"), "--rerank-depth", "2", "--json"});
   EXPECT_EQ(run.code, 0) << run.err;
@@ -111,7 +112,7 @@ TEST_F(CtlEvaluateTest, CandidatesWhoseDeviceIsLostAreSaid) {
 
 TEST_F(CtlEvaluateTest, ARunIsWrittenAsItIsRead) {
   WriteFile("first.run", "q1 Q0 d 1 5 t\nq1 Q0 a 2 4 t\nq1 Q0 b 3 3 t\nq3 Q0 b 1 5 t\nq3 Q0 none 1 5 t\n");
-  // The depth of the measures does not shorten the run, and a query without judgements is in it.
+  // The run must have all documents although the measures have depth 1, and also the query without judgements.
   const Outcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--tag", "maxsim-1",
                                 "--k", "1", "--depth", "1"});
   EXPECT_EQ(run.code, 0) << run.err;
@@ -123,10 +124,10 @@ TEST_F(CtlEvaluateTest, ARunIsWrittenAsItIsRead) {
       << "d and a have equal scores, and keep the first stage's order";
   EXPECT_THAT(run.err, HasSubstr("means over 1 of 3 queries"));
   EXPECT_FALSE(std::filesystem::exists(Path("out.run.tmp")));
-  // The run that was written is one that can be reranked.
+  // The written run can be used as candidates again.
   EXPECT_EQ(Evaluate({"--candidates", Path("out.run")}).code, 0);
   EXPECT_THAT(Ids(requests_[0].candidates()), ElementsAre("b", "d", "a"));
-  // Without candidates the run has as many documents of the collection as are asked for.
+  // Without candidates, the run has as many documents of the collection as the depth requests.
   ASSERT_EQ(Evaluate({"--run-out", Path("out.run"), "--k", "1", "--depth", "2"}).code, 0);
   EXPECT_THAT(ReadFile("out.run"), StartsWith("q1 Q0 b 1 7.25 maxsim\nq1 Q0 a 2 2.5 maxsim\nq2 Q0 b 1 7.25 maxsim\n"));
 }
@@ -143,7 +144,7 @@ TEST_F(CtlEvaluateTest, ARunThatCannotBeWrittenLeavesTheOldOne) {
   EXPECT_THAT(run.err, HasSubstr("query \"q1\": --run-out: document id \"two words\" holds white space"));
   EXPECT_EQ(ReadFile("out.run"), "old\n");
   EXPECT_FALSE(std::filesystem::exists(Path("out.run.tmp")));
-  // A path that no run can have is told before a query is asked.
+  // If the path cannot be written, maxsimctl must report that before it sends a query.
   server_.num_reranks = 0;
   EXPECT_THAT(Evaluate({"--run-out", folder_}).err, HasSubstr("--run-out: " + folder_ + " is a folder"));
   EXPECT_THAT(Evaluate({"--run-out", Path("no/out.run")}).err, HasSubstr("--run-out: cannot create"));

@@ -1,4 +1,4 @@
-// Runs maxsimctl's commands in this process against a server that answers what it is told.
+// Runs maxsimctl's commands in this process against a server that answers as each test tells it to.
 #pragma once
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ class CtlTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directory(folder_);
-    // The array is float32 [2, 8], and every element is a half.
+    // The array is float32 [2, 8], and every element is 0.5.
     std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 8), }";
     header.resize(128 - 10 - 1, ' ');
     header.push_back('\n');

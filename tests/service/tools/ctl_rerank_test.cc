@@ -1,4 +1,4 @@
-// Tests maxsimctl's rerank, explain, evaluate and verify against a server that answers what it is told.
+// Tests maxsimctl's rerank, explain, evaluate and verify against a server that answers as each test tells it to.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -50,7 +50,7 @@ TEST_F(CtlTest, RerankSendsTheFilterAsItIsWritten) {
   }
   EXPECT_EQ(Run({"rerank", "--query", Path("q.npy"), "--all"}).code, 0);
   EXPECT_EQ(request_.matching_case(), v1::RerankRequest::MATCHING_NOT_SET);
-  // The server reads the filter, and its answer says what is wrong with it.
+  // The server, and not maxsimctl, parses the filter and reports the error in it.
   server_.on_rerank = [](auto&, const v1::RerankRequest&, v1::RerankResponse&) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "filter_text: position 8: found \"en\"");
   };
@@ -292,7 +292,7 @@ TEST_F(CtlTest, EvaluateMatchesHandComputation) {
   const Outcome run = Run(
       {"evaluate", "--queries", Path("q.npy"), "--queries-jsonl", Path("texts.jsonl"), "--qrels", Path("qrels.tsv")});
   EXPECT_EQ(run.code, 0) << run.err;
-  // With doc-a at rank 2 the value is 3 / log2(3) over 3 + 1 / log2(3).
+  // With doc-a at rank 2, nDCG is 3 / log2(3), divided by the ideal 3 + 1 / log2(3).
   EXPECT_EQ(run.out,
             "measure     server\n"
             "nDCG@10     0.5213\n"
@@ -316,7 +316,7 @@ TEST_F(CtlTest, EvaluateSaysWhichJudgementsAreOfNoUse) {
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("warning: 1 of 2 judged documents are not in the collection passages\n"));
   EXPECT_EQ(request_.missing_policy(), v1::MISSING_POLICY_REPORT);
-  // Where ids are integers, a text is not one of them.
+  // If ids are integers, a text cannot be an id of the collection.
   server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_INT64);
   EXPECT_THAT(Run(arguments).err, HasSubstr("warning: 2 of 2 judged documents"));
   server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_STRING);

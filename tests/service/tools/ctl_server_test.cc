@@ -1,5 +1,5 @@
-// Tests the programs together, as a user runs them: maxsim-shard builds a collection, maxsimd serves it, maxsimctl
-// asks.
+// Tests the programs together, as a user runs them: maxsim-shard builds a collection, maxsimd serves it, and maxsimctl
+// queries it.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -21,13 +21,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Holds token matrices, texts and judgements of a collection and its queries.
+// The paths of a collection's token matrices, texts and judgements, and of its queries.
 struct Data {
   std::string folder, documents;
   std::string operator/(const std::string& name) const { return folder + "/" + name; }
 };
 
-// Returns the folder of the bundled collection, or "" where the test does not run from the repository or a bundle.
+// Returns the folder of the bundled collection, or "" if the working folder is neither the repository nor an unpacked
+// bundle.
 std::string DemoFolder() { return std::filesystem::exists("demo/tokens.npy") ? "demo" : ""; }
 
 std::string CranfieldFolder() {
@@ -94,7 +95,7 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   const std::string best = answer["results"][0]["id"];
   EXPECT_TRUE(answer["results"][0]["payload"].contains("text"));
 
-  // Documents that are asked for by id, worst first and one unknown, have these scores to the last bit.
+  // A request that lists these documents by id, worst first and with one unknown id, must return bit-identical scores.
   std::string ids = "no-such-document";
   for (int i = 4; i >= 0; --i) ids += "," + answer["results"][i]["id"].get<std::string>();
   run = Ctl(server, Queries(demo, "rerank", {"--ids", ids, "--json"}));
@@ -111,7 +112,7 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("document  " + best), HasSubstr("won of the score"), HasSubstr("\033[48;5;")));
 
-  // A sample of 0 is the whole collection. Of a sample of more than the 150 documents that there are, all are drawn.
+  // A sample of 0 means the whole collection. The collection has 150 documents, so a larger sample draws all of them.
   for (const auto& [asked, drawn, results] : {std::tuple{"0", 0, 100}, {"40", 40, 40}, {"1000", 150, 100}}) {
     run = Ctl(server, Queries(demo, "verify", {"--sample", "0", "--candidates", asked, "--json"}));
     EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
@@ -151,7 +152,7 @@ TEST_F(CtlServerTest, AProvenAnswerOfCodesIsTheExactOne) {
   EXPECT_LT(refined["refinement"]["documents"], 150);
   EXPECT_EQ(refined["refinement"]["certificate"], "PROVEN");
   EXPECT_EQ(refined["results"], exact["results"]);
-  // The default scores 1,000 documents and more, so that nothing is scanned here.
+  // The default scores at least 1,000 documents exactly, so this small collection is not scanned.
   EXPECT_FALSE(rerank({}).contains("refinement"));
   EXPECT_EQ(Ctl(server, Queries(demo, "verify", {"--sample", "2"})).exit_code, 0);
 }
@@ -168,7 +169,7 @@ TEST_F(CtlServerTest, AFirstStageIsRerankedIntoARun) {
     EXPECT_EQ(run.exit_code, 0) << run.err;
     return json::parse(run.out);
   };
-  // The first stage is the server's own ranking of everything with the order turned round, and an unknown document.
+  // The first stage is the server's own ranking of all documents in reverse order, and an unknown document.
   const json whole = evaluate({"--run-out", folder_ / "whole.run", "--depth", "150"});
   std::ifstream lines(folder_ / "whole.run");
   std::ofstream reversed(folder_ / "reversed.run");
@@ -187,7 +188,7 @@ TEST_F(CtlServerTest, AFirstStageIsRerankedIntoARun) {
   EXPECT_LT(reranked["first_stage"]["nDCG@10"], 0.1);
   EXPECT_EQ(reranked["missing"], 15);
   EXPECT_EQ(reranked["candidates"], 15 * 151);
-  // A depth of 76 has the unknown document and the 75 worst.
+  // The first 76 candidates are the unknown document and the 75 worst documents.
   EXPECT_LT(evaluate({"--candidates", folder_ / "reversed.run", "--rerank-depth", "76"})["reranked"]["nDCG@10"], 0.1);
 
   const ProgramResult same = RunProgram("maxsimctl", {"compare-runs", folder_ / "whole.run", folder_ / "again.run",
@@ -270,7 +271,8 @@ TEST_F(CtlServerTest, TheBundledCollectionInI8) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("the sum over 12 query tokens"));
 
-  // The files of the copy are not those of the source, which has another storage.
+  // --path names the files of the original collection. They do not match the served copy, which has another storage
+  // type.
   run = Ctl(server, Queries(demo, "verify", {"--sample", "1", "--path", collection_}));
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, AllOf(HasSubstr("has storage i8"), HasSubstr("has f16")));
@@ -311,7 +313,7 @@ TEST_F(CtlServerTest, VerifyCatchesFilesThatDifferFromWhatIsServed) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
-  // The halves of the token array are swapped, so that shapes and ids stay while a document has another one's vectors.
+  // Swaps the halves of the token array. Shapes and ids stay the same, but documents have other documents' vectors.
   const std::string other = folder_ / "other";
   std::string tokens;
   {

@@ -1,5 +1,5 @@
-// Tests how maxsimctl reaches servers, and its commands about collections, against a server that answers what it is
-// told.
+// Tests how maxsimctl reaches servers, and its commands for collections, against a server that answers as each test
+// tells it to.
 #include <cstdint>
 #include <sstream>
 
