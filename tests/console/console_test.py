@@ -5,7 +5,7 @@ map, the live charts, a server that requires a token, both themes, a narrow wind
   console_test.py --bin FOLDER [--encoder-python PYTHON] [--output FOLDER] [NAME...]
 
   --bin FOLDER              the folder of maxsimd and maxsim-shard
-  --encoder-python PYTHON   a Python with the packages of maxsim-encoder --demo; without it, questions in text are skipped
+  --encoder-python PYTHON   a Python with the packages of maxsim-encoder --demo; without it, no question is a text
   --output FOLDER           the folder for screenshots (default: build/console)
   NAME                      runs only these tests, as unittest names them (ConsoleTest.test_..., LayoutTest.test_...)
 """
