@@ -205,7 +205,7 @@ def _maxsim_inbatch(query: Tensor, doc: Tensor) -> Tensor:
 
 
 def _maxsim_kd(query: Tensor, doc: Tensor) -> Tensor:
-    """colpali_engine.utils.maxsim.maxsim_kd by maxsim_torch: [queries, documents of each], in float32."""
+    """Replaces colpali_engine.utils.maxsim.maxsim_kd. Returns scores [queries, documents of each] in float32."""
     return _scores("maxsim_kd", 4, query, doc)
 
 

@@ -1,8 +1,8 @@
-"""Operators that PyTorch traces, compiles and differentiates, and that cost little where it does none of that.
+"""Operators that PyTorch can trace, compile and differentiate, and that cost little if it does none of these.
 
-torch.library.custom_op goes through the dispatcher twice per call, and if gradients are needed it describes every
-argument anew, which takes longer than a small computation. An operator made here is also a custom_op. Called from
-Python where nothing traces or watches, it is computed at once; otherwise it is called as any operator.
+torch.library.custom_op goes through the dispatcher twice per call. If gradients are needed, it also describes every
+argument again, which takes longer than a small computation. An operator of this module is also a custom_op. But a call
+from Python computes directly if nothing traces or observes it; otherwise it goes through the dispatcher.
 """
 
 import functools
@@ -21,8 +21,8 @@ _IS_2_4 = torch.__version__.startswith("2.4.")
 
 
 class _Results:
-    """What an operator's setup_context and backward are, without a gradient for results that have none: PyTorch would
-    make zeros of the size of the matches. The first result is the one that is differentiated."""
+    """An operator's setup_context and backward. Results that have no gradient get none, because PyTorch would otherwise
+    create zeros of the size of the matches. Only the first result is differentiated."""
 
     def __init__(self, differentiate: "Callable[..., Any]", save: "Callable[[Any, Any, Any], None]"):
         self._differentiate = differentiate
@@ -42,7 +42,7 @@ class _Results:
 
 
 def _function(name: str, compute: "Callable[[Tuple[Any, ...]], Any]", results: _Results) -> Any:
-    """A torch.autograd.Function of an operator's inputs. Profiles know it by the name that custom_op gives."""
+    """A torch.autograd.Function of an operator's inputs. In profiles it has the name that custom_op would give it."""
 
     def forward(ctx: Any, *inputs: Any) -> Any:
         output = compute(inputs)
@@ -60,25 +60,27 @@ def _function(name: str, compute: "Callable[[Tuple[Any, ...]], Any]", results: _
 
 
 def _take(places: "Sequence[int]") -> "Callable[[Sequence[Any]], Tuple[Any, ...]]":
-    """Returns what takes the values at `places` out of a sequence."""
+    """Returns a function that takes the values at `places` out of a sequence."""
     if len(places) > 1:
         return operator_module.itemgetter(*places)
     return lambda values: tuple([values[idx] for idx in places])
 
 
 def _make(inputs: Any) -> "Callable[[Sequence[Any]], Any]":
-    """Returns what makes a NamedTuple of all its fields, as its _make does, without a look at their number."""
+    """Returns a function that makes a NamedTuple of all its fields, like its _make, but without checking their
+    number."""
     return functools.partial(tuple.__new__, inputs)
 
 
 class Operator:
-    """An operator torch.ops.maxsim_torch.NAME, as torch.library.custom_op makes it of `compute`. It writes none of its
-    arguments and returns none of them.
+    """The operator torch.ops.maxsim_torch.NAME, like one that torch.library.custom_op makes of `compute`. It writes to
+    none of its arguments, and returns none of them.
 
-    `compute` and `fake`, which makes results without values, take a tuple of the arguments; `fields` are their names
-    and types. The operator returns `num_results` tensors.
+    `compute` and `fake` take a tuple of the arguments; `fake` makes results without values. `fields` are the arguments'
+    names and types. The operator returns `num_results` tensors.
 
-    What depends on the operator alone is found here, once: a call is to cost no more than one that is written out."""
+    The constructor finds out everything that depends only on the operator, so that a call costs no more than
+    hand-written code."""
 
     def __init__(
         self,
@@ -125,8 +127,8 @@ class Operator:
         return self._compute(arguments)
 
     def _pass_on(self, arguments: "Tuple[Any, ...]") -> Any:
-        """Calls the operator by the dispatcher, after a look at what is lost there without an error: the tensors of a
-        call with one on `meta` or in another memory, and forward-mode derivatives."""
+        """Calls the operator through the dispatcher. First refuses what would go wrong there without an error: tensors
+        on different devices, and forward-mode derivatives."""
         if not torch.compiler.is_compiling():
             tensors = [arguments[idx] for idx in self._tensors if isinstance(arguments[idx], Tensor)]
             for tensor in tensors:
@@ -156,8 +158,8 @@ class Operator:
     def gradients(
         self, of: "Sequence[str]", without: "Dict[str, Any]", empty: "Optional[Callable[..., Any]]" = None
     ) -> "Callable[[Callable[..., Any]], Backward]":
-        """Makes the operator NAME_backward of the function below, and this operator's backward pass of that one; see
-        Backward."""
+        """Makes the operator NAME_backward of the decorated function, and makes it this operator's backward pass (see
+        Backward)."""
         return lambda function: Backward(self, of, without, function, empty)
 
     def _differentiate_by(self, backward: "Backward") -> None:
@@ -203,14 +205,14 @@ class Operator:
 class Backward(Operator):
     """The operator NAME_backward of an operator NAME: the gradients of its arguments `of`.
 
-    It is made of function(inputs, asked, gradient, *results, **more). `inputs` are NAME's, in which the arguments
-    `without` have the values given there, and `asked` says for each argument of `of` whether its gradient is wanted:
-    those that are not are empty. `gradient` is that of NAME's first result, `results` are NAME's last ones, and `more`
-    are numbers with defaults, which the backward pass takes. `empty`, with the same arguments, makes results without
-    values; without it they are like the arguments that they are gradients of.
+    It is made of function(inputs, asked, gradient, *results, **more). `inputs` are NAME's arguments, in which the
+    arguments `without` have the values given there. `asked` says for each argument of `of` whether its gradient is
+    needed; gradients that are not needed are empty. `gradient` is the gradient of NAME's first result, `results` are
+    NAME's last ones. `more` are numbers with defaults, which the backward pass takes. `empty`, with the same arguments,
+    makes results without values. If there is no `empty`, each result is like the argument whose gradient it is.
 
-    The operator's arguments are gradient, results, NAME's that it is not `without`, `more`, and `asked`: one list where
-    the function says List[bool], and otherwise an of_ARGUMENT for each."""
+    The operator's arguments are the gradient, the results, NAME's arguments except `without`, `more`, and `asked`.
+    `asked` is one list if the function declares List[bool], and otherwise an argument of_ARGUMENT for each."""
 
     def __init__(
         self,
@@ -255,9 +257,9 @@ class Backward(Operator):
         num_first: int,
         more: "Sequence[str]",
     ) -> "Callable[..., Callable[[Tuple[Any, ...]], Any]]":
-        """Returns what makes a function of the operator's arguments, in a tuple, of one of (inputs, asked, gradient,
-        *results, *more). It is written out for the operator, as NamedTuple's own methods are: to pick the arguments
-        one by one takes several times as long."""
+        """Returns a function of the tuple of the operator's arguments that calls a function of (inputs, asked,
+        gradient, *results, *more). Its code is generated for the operator, as NamedTuple's own methods are, because
+        picking the arguments one by one takes several times as long."""
         inputs = "".join(f"without[{name!r}], " if name in without else f"{name}, " for name in forward._fields)
         asked = "asked" if self._asks_by_list else "(" + "".join(f"of_{name}, " for name in self.of) + ")"
         others = ", ".join([*fields[:num_first], *more])
@@ -289,8 +291,8 @@ def _is_tensor(kind: Any) -> bool:
 
 
 def empty_gradients(tensors: "Sequence[Optional[Tensor]]", asked: "Sequence[bool]") -> "Tuple[Tensor, ...]":
-    """Memory for the gradients of tensors. The first tensor is not None. Gradients that are not asked for, or belong to
-    None, are empty."""
+    """Allocates memory for the gradients of tensors. The first tensor is not None. Gradients that are not needed, or
+    belong to None, are empty."""
     some = tensors[0]
     assert some is not None
     return tuple(
@@ -304,8 +306,9 @@ def empty_gradients(tensors: "Sequence[Optional[Tensor]]", asked: "Sequence[bool
 
 
 def operator(name: str, empty: "Callable[[Any], Any]") -> "Callable[[Callable[[Any], Any]], Operator]":
-    """Makes the operator torch.ops.maxsim_torch.NAME of the function below. That takes a NamedTuple: its fields are the
-    operator's arguments. `empty` takes it too, and makes results without values, for compilers and tracers."""
+    """A decorator that makes the operator torch.ops.maxsim_torch.NAME of a function. The function takes a NamedTuple,
+    whose fields are the operator's arguments. `empty` takes it too, and makes results without values, for compilers and
+    tracers."""
 
     def make(function: "Callable[[Any], Any]") -> Operator:
         hints = typing.get_type_hints(function)

@@ -1,8 +1,9 @@
-"""Padded documents a block at a time, for operators whose document vectors are made on the way and never exist whole.
+"""Processes padded documents in blocks, for operators that compute document vectors on the way and never store them
+all.
 
-A block is some documents with all of their pairs. It is scored, and differentiated, by the operators of operators.py.
-The sums over blocks are taken in float32 and in the order of the blocks, so that results are the same bits in every
-run. Nothing here waits for a GPU, and shapes alone decide what is done.
+A block is some documents with all of their pairs. The operators of operators.py score and differentiate it. The sums
+over blocks are in float32 and in the order of the blocks, so that results have the same bits in every run. Nothing here
+waits for a GPU, because every decision depends only on shapes.
 """
 
 from typing import Any, Iterator, NamedTuple, Optional, Tuple
@@ -15,13 +16,15 @@ from .operators import arguments_of, scores, scores_backward
 from .pairing import Pairs
 from .tokens import Tokens, plain_tokens
 
-# The float32 values of a block's document vectors, unless the caller says how many documents a block has: 64 MiB. The
-# kernels are as fast on blocks of 16 MiB, and a block of this size is small beside what a training step holds.
+# The number of float32 values in a block's document vectors (64 MiB), unless the caller chooses the number of
+# documents. The kernels are as fast with blocks of 16 MiB, and 64 MiB is little compared with what a training step
+# holds.
 BLOCK_VALUES = 1 << 24
 
 
 class Block(NamedTuple):
-    """Some of the documents, the queries that meet them, and the columns of the scores [num_queries, list_length]."""
+    """Some of the documents, the queries that are scored against them, and the columns of the scores [num_queries,
+    list_length]."""
 
     queries: slice
     documents: slice
@@ -34,20 +37,21 @@ class Block(NamedTuple):
 
 
 class Winners(NamedTuple):
-    """The document tokens of a block that may have a gradient, and the matches counted in them.
+    """The document tokens of a block that may have a gradient, and the matches as indices into them.
 
-    `picked` [documents, slots] are indices of tokens, distinct within a document, with those that matched first; None
-    where a slot is the token itself. `argmax` [queries, columns, Lq] are slots, -1 for none."""
+    `picked` [documents, slots] are indices of tokens. They differ within a document, and tokens that matched come
+    first. If `picked` is None, slot n is token n. `argmax` [queries, columns, Lq] are slots, or -1 for no match."""
 
     picked: Optional[Tensor]
     argmax: Tensor
 
 
 class Problem(NamedTuple):
-    """What is scored: all arguments of torch.ops.maxsim_torch.scores but the rows of the documents.
+    """All arguments of torch.ops.maxsim_torch.scores except the rows of the documents.
 
-    Sequences are padded: `queries` are [num_queries, Lq, d], masks and lengths are None or tensors of those shapes.
-    With pairing LISTS and without `candidates`, query q has the documents q * list_length and following."""
+    Sequences are padded: `queries` are [num_queries, Lq, d], and masks and lengths are None or tensors of the same
+    leading dimensions. With pairing LISTS and without `candidates`, the documents of query q begin at q *
+    list_length."""
 
     queries: Tensor
     weights: Optional[Tensor]
@@ -64,8 +68,8 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Any, weights: Optional[Tensor], documents: Tensor) -> "Problem":
-        """The problem of an operator's `inputs` and `documents` [num_documents, Ld, ...]. Only the shape of the
-        documents is used."""
+        """Makes the Problem for an operator's `inputs` and `documents` [num_documents, Ld, ...]. Uses only the
+        documents' shape."""
         return cls(
             inputs.queries,
             weights,
@@ -90,14 +94,15 @@ class Problem(NamedTuple):
         return self.queries.shape[1]
 
     def documents_per_block(self, asked: int, values_per_token: int) -> int:
-        """Returns the number of documents in a block: `asked`, or with 0 as many as BLOCK_VALUES holds, at least 1."""
+        """Returns the number of documents in a block: `asked` or, if that is 0, as many as BLOCK_VALUES holds, at least
+        1."""
         if asked > 0:
             return asked
         return max(1, BLOCK_VALUES // max(1, self.max_document_tokens * values_per_token))
 
     def blocks(self, documents_per_block: int) -> Iterator[Block]:
-        """Cuts the documents into blocks, in the order of the documents. Every pair is in one block, but for pairs that
-        candidates name: those are in every block, and score() and winners() leave out what is not the block's."""
+        """Divides the documents into blocks, in their order. Each pair is in one block. With `candidates`, pairs are in
+        every block, and score() and winners() leave out those whose document is not in the block."""
         every = slice(0, self.num_queries)
         if self.pairing == library.LISTS and self.candidates is None:
             yield from self._blocks_of_lists(documents_per_block)
@@ -112,7 +117,7 @@ class Problem(NamedTuple):
                 yield Block(every, part, slice(0, self.list_length))
 
     def _blocks_of_lists(self, documents_per_block: int) -> Iterator[Block]:
-        """Whole lists where a block holds one, and parts of one list where it does not."""
+        """Yields blocks of whole lists or, if a block cannot hold one, of parts of one list."""
         width = max(1, min(self.list_length, documents_per_block))
         height = max(1, documents_per_block // max(1, self.list_length))
         for query in range(0, self.num_queries, height):
@@ -124,7 +129,7 @@ class Problem(NamedTuple):
                 yield Block(queries, slice(first, first + count), columns)
 
     def check_candidates(self) -> None:
-        """Raises a ValueError for a candidate that is no document. Checks only candidates in the memory of the CPU."""
+        """Raises ValueError for a candidate that is no document's index. Checks only candidates in CPU memory."""
         if self.candidates is None or self.candidates.device.type != "cpu" or self.candidates.numel() == 0:
             return
         least, most = int(self.candidates.min()), int(self.candidates.max())
@@ -133,19 +138,20 @@ class Problem(NamedTuple):
             raise ValueError(f"a candidate is {wrong}; there are {self.num_documents} documents")
 
     def _inside(self, block: Block) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """Which candidates are in the block, and their indices in it. Others get the block's number of documents."""
+        """Returns which candidates are in the block, and their indices in it. Other candidates get the number of
+        documents in the block as their index."""
         if self.candidates is None:
             return None, None
         inside = (self.candidates >= block.documents.start) & (self.candidates < block.documents.stop)
         return inside, torch.where(inside, self.candidates - block.documents.start, block.num_documents)
 
     def score(self, block: Block, rows: Tensor, with_argmax: bool, result: Tensor, argmax: Tensor) -> None:
-        """Scores the block's documents, whose vectors are `rows` [documents, Ld, d], and writes what is the block's of
+        """Scores the block's documents, whose vectors are `rows` [documents, Ld, d]. Writes the block's part of
         `result` [num_queries, list_length] and, with_argmax, of `argmax` [num_queries, list_length, Lq]."""
         inside, named = self._inside(block)
         lengths, mask = part_of(self.document_lengths, block.documents), part_of(self.document_mask, block.documents)
         if inside is not None:
-            # A document without a token stands for those of other blocks, and costs nothing.
+            # A document without tokens stands for the documents of other blocks, and costs nothing.
             if lengths is None:
                 lengths = torch.full((len(rows),), self.max_document_tokens, dtype=torch.int64, device=rows.device)
             rows, lengths = with_one_more(rows), torch.cat([lengths, lengths.new_zeros(1)])
@@ -163,9 +169,9 @@ class Problem(NamedTuple):
             argmax.copy_(torch.where(inside.unsqueeze(-1), matches, argmax))
 
     def winners(self, block: Block, argmax: Tensor) -> Winners:
-        """The tokens of the block's documents that its matches, out of `argmax` [num_queries, list_length, Lq], may
-        name. A document has as many slots as matches, where those are fewer than its tokens and their number is known
-        without a look at them."""
+        """Returns the tokens of the block's documents that its matches in `argmax` [num_queries, list_length, Lq] may
+        name. A document has as many slots as it can have matches, if the shapes alone show that these are fewer than
+        its tokens; otherwise it has one slot per token."""
         matches = argmax[block.queries, block.columns]
         inside, _ = self._inside(block)
         if inside is not None:
@@ -179,7 +185,7 @@ class Problem(NamedTuple):
             documents = documents.reshape(1, -1, 1)
         else:
             documents = documents.reshape(matches.shape[0], matches.shape[1], 1)
-        # One more column takes the tokens without a match.
+        # An additional column collects the query tokens without a match.
         places = documents * (tokens + 1) + torch.where(matches < 0, tokens, matches.to(torch.int64))
         wins = torch.zeros(block.num_documents * (tokens + 1), dtype=torch.uint8, device=argmax.device)
         wins.scatter_(0, places.reshape(-1), 1)
@@ -196,14 +202,14 @@ class Problem(NamedTuple):
         score_gradients: Tensor,
         wanted: Tuple[bool, bool, bool],
     ) -> Tuple[Tensor, Tensor, Tensor]:
-        """The gradients of the block's queries, of `rows` [documents, slots, d], which are the vectors of the winners,
-        and of the queries' weights; those that are not wanted are empty. `score_gradients` are [num_queries,
+        """Returns the gradients of the block's queries, of `rows` [documents, slots, d] (the vectors of the winners),
+        and of the queries' weights. Gradients that are not needed are empty. `score_gradients` are [num_queries,
         list_length]."""
         values = score_gradients[block.queries, block.columns]
         inside, named = self._inside(block)
         if inside is not None and named is not None:
-            # Candidates in other blocks add no gradient here: it becomes 0, and the candidate any document of this
-            # block.
+            # Candidates in other blocks must add no gradient here. So their gradient becomes 0, and they name any
+            # document of this block.
             values, named = torch.where(inside, values, 0), torch.where(inside, named, 0)
         inputs = arguments_of(*self._of_block(block, plain_tokens(rows), named))
         made: Tuple[Tensor, Tensor, Tensor] = scores_backward.differentiate(
@@ -243,7 +249,7 @@ class QueryGradients:
 
 
 def rows_of_winners(rows: Tensor, block: Block, winners: Winners) -> Tensor:
-    """The rows [documents, slots, columns] of a block's winners, out of `rows` [num_documents, Ld, columns]."""
+    """Returns the rows [documents, slots, columns] of a block's winners, from `rows` [num_documents, Ld, columns]."""
     part = rows[block.documents]
     if winners.picked is None:
         return part
@@ -251,7 +257,8 @@ def rows_of_winners(rows: Tensor, block: Block, winners: Winners) -> Tensor:
 
 
 def write_rows(result: Tensor, block: Block, winners: Winners, rows: Tensor) -> None:
-    """Writes `rows` [documents, slots, columns] where rows_of_winners took them from. `result` was zeros."""
+    """Writes `rows` [documents, slots, columns] to the places from which rows_of_winners took them. The other rows of
+    `result` stay zeros."""
     if winners.picked is None:
         result[block.documents] = rows
     else:
@@ -259,12 +266,12 @@ def write_rows(result: Tensor, block: Block, winners: Winners, rows: Tensor) -> 
 
 
 def part_of(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
-    """The part of a tensor, if there is one."""
+    """Returns a part of the tensor, or None if there is no tensor."""
     return None if tensor is None else tensor[part]
 
 
 def with_one_more(rows: Tensor) -> Tensor:
-    """The rows, and one more at the end that is never read."""
+    """Returns the rows and, after them, one more that is never read."""
     more = rows.new_empty((rows.shape[0] + 1, *rows.shape[1:]))
     more[:-1] = rows
     return more

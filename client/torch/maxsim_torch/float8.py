@@ -1,10 +1,10 @@
-"""Scores of float8 values, which are converted to a type that the kernels multiply.
+"""Scores float8 values, after converting them to a type that the kernels multiply.
 
-Every value of float8_e4m3fn and of float8_e5m2 is one of float16, of bfloat16 and of float32 too, so that converting
-them rounds nothing. Documents are converted a block at a time, and the converted matrix never exists whole.
+float16, bfloat16 and float32 have every value of float8_e4m3fn and float8_e5m2, so the conversion does not round.
+Documents are converted one block at a time, so the converted matrix never exists as a whole.
 
-The kernels do not multiply float8 themselves: tensor cores of compute capability 9.0 sum such products with fewer bits
-than float32 has, so that scores would be others than those of the converted values.
+The kernels do not multiply float8 directly: tensor cores of compute capability 9.0 add such products with fewer bits
+than float32 has, so scores would differ from those of the converted values.
 """
 
 from typing import NamedTuple, Optional, Tuple
@@ -41,9 +41,9 @@ class Float8Scores(NamedTuple):
 
 @operator("float8_scores", empty_results_of)
 def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
-    """torch.ops.maxsim_torch.scores of `queries` [Nq, Lq, d] of a type that the kernels multiply, and of `documents`
-    [Nd, Ld, d] in float8, or any type, which are converted to that of the queries in blocks of `block_documents` (0:
-    what document_blocks.py holds to be good). `token_scales` [Nd, Ld] multiply the vectors of documents."""
+    """Does what torch.ops.maxsim_torch.scores does for `queries` [Nq, Lq, d] in a type that the kernels multiply, and
+    `documents` [Nd, Ld, d] in float8 or any other type. Documents are converted to the queries' type, `block_documents`
+    at a time (0: as many as document_blocks.py chooses). `token_scales` [Nd, Ld] multiply the documents' vectors."""
     documents, token_scales = inputs.documents, inputs.token_scales
     problem = Problem.of(inputs, inputs.weights, documents)
     problem.check_candidates()
@@ -64,8 +64,9 @@ def is_float8(queries: Tokens, documents: Tokens) -> bool:
 
 
 def _common_type(queries: Tokens, documents: Tokens) -> torch.dtype:
-    """The type in which products are taken: that of the side that is not float8, or float16. Scales of a document's
-    tokens count before the maximum and would be rounded with the vectors, so that these are float32 then."""
+    """Returns the type in which products are computed: the type of the side that is not float8, or float16 if both are.
+    If document tokens have scales, returns float32: these scales multiply the vectors before the maximum, and a
+    narrower type would round the products."""
     if documents.scales is not None and documents.scale_of == library.SCALE_PER_TOKEN:
         return torch.float32
     for side in (queries, documents):
@@ -75,7 +76,8 @@ def _common_type(queries: Tokens, documents: Tokens) -> torch.dtype:
 
 
 def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tensor]:
-    """Weights times scales of the queries, one a row of the queries. A scale of 0 or more moves no maximum."""
+    """Returns the weights times the scales of the queries, one per row of the queries. A scale of 0 or more does not
+    change which token is the best."""
     if queries.scales is None or queries.num_sequences == 0:
         return weights
     scales = queries.scales
@@ -92,8 +94,8 @@ def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tenso
 
 
 def _with_document_scales(values: Tensor, documents: Tokens, pairs: Pairs, empty_score: float) -> Tensor:
-    """Scores [num_queries, list_length], in which those of empty documents are minus infinity, times the scale of each
-    document."""
+    """Returns the scores [num_queries, list_length] times the scale of each document. Scores of empty documents are
+    minus infinity."""
     if documents.scales is not None and documents.scale_of == library.SCALE_PER_SEQUENCE:
         if pairs.candidates is not None:
             scales = documents.scales[pairs.candidates.reshape(values.shape)]
@@ -113,8 +115,8 @@ def score(
     empty_score: float,
     with_argmax: bool,
 ) -> Tuple[Tensor, Tensor]:
-    """Scores [num_queries, list_length] and matches, as torch.ops.maxsim_torch.scores has them, where one side is
-    float8. Padded documents are converted in blocks, packed ones at once."""
+    """Returns scores [num_queries, list_length] and matches, as torch.ops.maxsim_torch.scores does, if one side is
+    float8. Padded documents are converted in blocks, packed ones as a whole."""
     common = _common_type(queries, documents)
     factors = _query_factors(queries, weights)
     minus_infinity = float("-inf")

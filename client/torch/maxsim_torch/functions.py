@@ -72,7 +72,7 @@ def _score(
         weights = real_factors("weights", weights)
 
     def compute() -> "tuple[Tensor, Tensor]":
-        """Scores and matches by the operator that the types ask for."""
+        """Returns scores and matches, computed by the operator for these types."""
         if float8.is_float8(queries, documents):
             return float8.score(queries, documents, weights, pairs, empty_score, with_argmax)
         if saves_int8:
@@ -91,7 +91,7 @@ def _score(
 def as_people_see(
     computed: "tuple[Tensor, Tensor]", pairs: Pairs, max_query_tokens: int, return_argmax: bool
 ) -> Union[Tensor, ScoresAndArgmax]:
-    """An operator's scores [num_queries, list_length] and matches in the shape of the pairs."""
+    """Returns an operator's scores [num_queries, list_length] and matches in the shape that the caller expects."""
     values, argmax = computed
     shape = pairs.shape
     if len(shape) != 2:  # The operators' scores have two dimensions already.
@@ -175,30 +175,32 @@ def maxsim_scores(
 
     Queries and documents have one type: float32, float16, bfloat16, or int8 with scales, float32 and 0 or more, one for
     each sequence ([Nq], the shape of `document_lengths`), one for each token ([Nq, Lq], that of `document_mask`), or
-    one for all ([]). int8 values are from -127 to 127. Values are finite: a NaN or an infinity gives scores that mean
-    nothing, and that may be finite all the same.
+    one for all ([]). int8 values are from -127 to 127. Values must be finite: a NaN or an infinity makes scores
+    meaningless, although they may still be finite.
 
-    Either side, or both, may also be float8_e4m3fn or float8_e5m2, with scales as of int8 or without. It is converted,
-    which rounds nothing, to the type of the other side, or to float16 where both are float8; and both are converted to
-    float32 where the tokens of documents have scales. Documents are converted in blocks of 64 MiB and less, so that a
-    matrix in float8 takes a byte a value and these blocks. The products are not those of float8 tensor cores.
+    Either side, or both, may also be float8_e4m3fn or float8_e5m2, with or without scales like those of int8. float8 is
+    converted without rounding: to the type of the other side, or to float16 if both sides are float8. If document
+    tokens have scales, both sides are converted to float32. Documents are converted in blocks of at most 64 MiB, so a
+    matrix in float8 takes one byte per value and the memory of a block. Float8 tensor cores are not used.
 
-    A document in which no token counts has the score `empty_score`, and a query in which none does has 0. Both have no
-    gradients. With `return_argmax` the result is (scores, argmax), argmax [..., Lq] in int32: the index in the document
-    of the token that the query token matched, the smallest of equals, or -1.
+    A document in which no token counts has the score `empty_score`, and a query in which no token counts has 0. Both
+    have no gradients. With `return_argmax` the result is (scores, argmax). argmax [..., Lq] in int32 is the index in
+    the document of the token that the query token matched, the smallest index if several are equal, or -1.
 
-    Gradients of queries, documents and weights come from the matches alone, in the inputs' types (int8 and float8 have
-    none), with sums in float32. All results are the same bits in every run. Second derivatives are not there.
+    Gradients of queries, documents and weights are computed only from the matches, in the inputs' types (int8 and
+    float8 have none), with sums in float32. All results have the same bits in every run. There are no second
+    derivatives.
 
-    With `save_documents="int8"` the backward pass keeps documents in int8 with a float32 scale for each token, which
-    are Nd * Ld * (d + 4) bytes, in place of `documents`, and makes the vectors that matched again. Scores and
-    gradients of documents are the same bits. Each value of such a vector is wrong by half of its scale at most, max
-    |values of the token| / 254, and by the rounding to its type. So the gradient of a query token is wrong by the sum
-    over its documents of |score gradient * weight| times that, and the gradient of a weight by the sum over them of
-    |score gradient| times that times the sum of |values of the query token|.
+    With `save_documents="int8"`, the backward pass does not keep `documents`, but their values in int8 with a float32
+    scale per token, Nd * Ld * (d + 4) bytes, and restores the vectors that matched. Scores and gradients of documents
+    have the same bits as without it. Each value of a restored vector has an error of at most half its scale, max
+    |values of the token| / 254, and the error of rounding to its type. So the error of a query token's gradient is at
+    most the sum over its documents of |score gradient * weight| times this error. The error of a weight's gradient is
+    at most the sum over the documents of |score gradient| times this error times the sum of |values of the query
+    token|.
 
-    Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
-    for a device that the library does not have and for gradients that it does not compute. On CUDA lengths and
+    ValueError: shapes, lengths or candidates do not fit. TypeError: a type is not supported. NotImplementedError: the
+    library does not support the device, or a gradient is needed that it does not compute. On CUDA, lengths and
     candidates are not checked.
     """
     check_tensors(queries=queries, documents=documents)
@@ -288,22 +290,22 @@ def maxsim_scores_packed(
     empty_score: float = float("-inf"),
     return_argmax: bool = False,
 ) -> Union[Tensor, ScoresAndArgmax]:
-    """MaxSim scores of documents that follow one another in one matrix, without padding, in float32.
+    """MaxSim scores, in float32, of documents that follow one another in one matrix, without padding.
 
-    `documents` are [tokens, d], and `document_offsets` [Nd + 1] (cu_seqlens, int32 or int64) say where each begins and
-    the last ends. With `document_lengths` [Nd] the offsets are [Nd], and a document has that many rows from its offset
-    on: documents may then lie anywhere in the matrix and overlap, such as in a model's output. A document has at most
-    65,536 tokens. `document_mask` is [tokens], and `document_scales` of int8 or float8 are [Nd], or for each token
-    [tokens, 1] or [tokens]; where Nd is the number of tokens, [Nd] is refused, since it may be either. Documents in
-    float8 are converted all at once here.
+    `documents` are [tokens, d], and `document_offsets` [Nd + 1] (cu_seqlens, int32 or int64) say where each document
+    begins and where the last one ends. With `document_lengths` [Nd], the offsets are [Nd], and a document has that many
+    rows from its offset on. Documents may then be anywhere in the matrix, for example in a model's output, and may
+    overlap. A document has at most 65,536 tokens. `document_mask` is [tokens]. `document_scales` of int8 or float8 are
+    [Nd] or, for each token, [tokens, 1] or [tokens]. If Nd equals the number of tokens, [Nd] is refused, because it
+    could mean either. Documents in float8 are converted as a whole here.
 
-    `queries` are padded as in maxsim_scores ([Nq, Lq, d] or [Lq, d]), or with `query_offsets` [Nq + 1] packed too:
-    [tokens, d], `query_mask` and `weights` [tokens], and `max_query_tokens` the most that one of them has (0 to 4,096),
-    which on CUDA is not checked.
+    `queries` are padded as in maxsim_scores ([Nq, Lq, d] or [Lq, d]). With `query_offsets` [Nq + 1] they are packed
+    too: [tokens, d], `query_mask` and `weights` are [tokens], and `max_query_tokens` is the largest number of tokens of
+    a query (0 to 4,096), which is not checked on CUDA.
 
     The result is [Nq, Nd] ([Nd] for one query [Lq, d]), with `paired` [Nq], with `candidates` [Nq, K]. Everything else,
-    gradients included, is as in maxsim_scores; the argmax is [..., max_query_tokens]. Values are finite here too: a NaN
-    or an infinity gives scores that mean nothing, and that may be finite all the same.
+    including gradients, is as in maxsim_scores; the argmax is [..., max_query_tokens]. Values must be finite here too:
+    a NaN or an infinity makes scores meaningless, although they may still be finite.
     """
     check_tensors(queries=queries, documents=documents, document_offsets=document_offsets)
     check_optional_tensors(

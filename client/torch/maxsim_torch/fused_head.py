@@ -1,7 +1,8 @@
-"""MaxSim of documents that are still hidden states: a linear layer, normalisation and scores in one operator.
+"""Scores documents that are hidden states: a linear layer, normalisation and MaxSim in one operator.
 
-The vectors of all documents never exist. The forward pass makes those of one block of documents after the other; the
-backward pass makes those of the tokens that matched again, out of the hidden states, the weight and the matches.
+The vectors of all documents never exist at the same time. The forward pass computes the vectors of one block of
+documents after another. The backward pass computes the vectors of the tokens that matched again, from the hidden
+states, the weight and the matches.
 """
 
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
@@ -14,18 +15,20 @@ from .document_blocks import Problem, QueryGradients, Winners, part_of, rows_of_
 from .operators import empty_results_of
 from .tokens import counting
 
-# A vector that is shorter than this is divided by it, as torch.nn.functional.normalize does.
+# Vectors shorter than this are divided by it, as in torch.nn.functional.normalize.
 _SHORTEST = 1e-12
 
 
 def _without_autocast(device: torch.device) -> Any:
-    """The backward pass projects again, and has to get the numbers of the forward pass, under autocast or not."""
+    """Turns autocast off. The backward pass projects again, and must get the numbers of the forward pass, whether the
+    caller uses autocast or not."""
     return torch.autocast(device.type, enabled=False)
 
 
 class _Projected(NamedTuple):
-    """Vectors in the type of the hidden states, and in float32 before rounding, with what the backward pass needs: 1 /
-    length of each [..., 1], and whether that length was not cut off. Both are None without normalisation."""
+    """Vectors in the type of the hidden states, the same in float32 before rounding, and what the backward pass needs:
+    1 / length of each [..., 1], and whether the length was at least _SHORTEST. The last two are None without
+    normalisation."""
 
     rows: Tensor
     exact: Tensor
@@ -34,7 +37,8 @@ class _Projected(NamedTuple):
 
 
 def _project(hidden: Tensor, weight: Tensor, bias: Optional[Tensor], normalize: bool) -> _Projected:
-    """The vectors [..., d] of hidden states [..., h]: one product in their type, and the rest in float32."""
+    """Returns the vectors [..., d] of hidden states [..., h]. Computes the matrix product in their type, and the rest
+    in float32."""
     product = torch.nn.functional.linear(hidden, weight, bias)
     exact = product.to(torch.float32)
     if not normalize:
@@ -46,7 +50,7 @@ def _project(hidden: Tensor, weight: Tensor, bias: Optional[Tensor], normalize: 
 
 
 def _through_normalisation(projected: _Projected, gradients: Tensor) -> Tensor:
-    """The gradient of the linear layer's output, in its type, out of that of the vectors."""
+    """Returns the gradient of the linear layer's output, in its type, from the gradient of the vectors."""
     if projected.inverse is None or projected.smooth is None:
         return gradients
     values = gradients.to(torch.float32)
@@ -56,7 +60,8 @@ def _through_normalisation(projected: _Projected, gradients: Tensor) -> Tensor:
 
 
 def _without_what_does_not_count(hidden: Tensor, winners: Winners, problem: Problem, documents: slice) -> Tensor:
-    """The rows, with zeros for tokens that masks and lengths leave out: whatever these hold, it reaches no sum."""
+    """Returns the rows, with zeros for tokens that masks and lengths leave out, so that the values of these tokens
+    reach no sum."""
     if problem.document_mask is None and problem.document_lengths is None:
         return hidden
     lengths, mask = part_of(problem.document_lengths, documents), part_of(problem.document_mask, documents)
@@ -89,10 +94,10 @@ class FusedHead(NamedTuple):
 
 @operator("fused_head", empty_results_of)
 def fused_head(inputs: FusedHead) -> Tuple[Tensor, Tensor]:
-    """Scores [num_queries, list_length] in float32, and with_argmax the matches [num_queries, list_length, Lq] in
-    int32, which are empty otherwise, of `queries` [num_queries, Lq, d] and the vectors of `hidden` [num_documents, Ld,
-    h]. `weight` is [d, h] and `bias` [d], all of one type. `block_documents` is 0 for what document_blocks.py holds
-    to be good. The numbers are those of torch.ops.maxsim_torch.scores."""
+    """Returns the scores [num_queries, list_length] in float32 of `queries` [num_queries, Lq, d] with the vectors of
+    `hidden` [num_documents, Ld, h]. With with_argmax also returns the matches [num_queries, list_length, Lq] in int32,
+    otherwise empty ones. `weight` is [d, h] and `bias` [d]; all have one type. If `block_documents` is 0,
+    document_blocks.py chooses it. The other numbers are those of torch.ops.maxsim_torch.scores."""
     hidden, weight = inputs.hidden, inputs.weight
     problem = Problem.of(inputs, inputs.token_weights, hidden)
     problem.check_candidates()
@@ -122,7 +127,7 @@ def _empty_gradients(inputs: FusedHead, asked: Sequence[bool], *_: Any) -> "Tupl
 def fused_head_backward(
     inputs: FusedHead, asked: Sequence[bool], score_gradients: Tensor, argmax: Tensor
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of queries, hidden, weight, bias and token_weights in their types and shapes."""
+    """Returns the gradients of queries, hidden, weight, bias and token_weights in their types and shapes."""
     of_queries, of_hidden, of_weight, of_bias, of_token_weights = asked
     hidden, weight = inputs.hidden, inputs.weight
     problem = Problem.of(inputs, inputs.token_weights, hidden)

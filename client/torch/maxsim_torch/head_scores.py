@@ -60,29 +60,29 @@ def fused_head_scores(
 
         maxsim_scores(queries, normalize(linear(hidden, weight, bias)), ...)
 
-    without the vectors of all documents, which exist for one block of `block_documents` documents at a time (None: as
+    The vectors of all documents never exist at the same time, but only those of `block_documents` documents (None: as
     many as have 64 MiB of vectors in float32).
 
-    `queries` are vectors [Nq, Lq, d] or [Lq, d], which the head has made already. `hidden` is [Nd, Ld, h], or with K
-    documents for each query [Nq, K, Ld, h]; `weight` [d, h] and `bias` [d] are those of torch.nn.Linear. queries and
-    hidden have one type, float32, float16 or bfloat16, to which weight and bias are converted. d is 1 to 4,096. With
-    `normalize` vectors are divided by their length in float32, or by 1e-12 where they are shorter, and rounded to the
-    type of hidden. `token_weights` [Nq, Lq] are a factor for each query token, called weights in maxsim_scores, from
-    which the shape of the result and all other arguments are.
+    `queries` are vectors [Nq, Lq, d] or [Lq, d], which the head has already made. `hidden` is [Nd, Ld, h] or, with K
+    documents per query, [Nq, K, Ld, h]. `weight` [d, h] and `bias` [d] are those of torch.nn.Linear. queries and hidden
+    have one type, float32, float16 or bfloat16, to which weight and bias are converted. d is 1 to 4,096. With
+    `normalize`, vectors are divided in float32 by their length, or by 1e-12 if they are shorter, and then rounded to
+    the type of hidden. `token_weights` [Nq, Lq] are a factor for each query token, which maxsim_scores calls weights.
+    The shape of the result and all other arguments are those of maxsim_scores.
 
-    Gradients of queries, hidden, weight, bias and token_weights are the same bits in every run with the same
-    `block_documents`. The forward pass keeps `hidden`, the weight and the matches (int32, [..., Lq]). The backward
-    pass projects again the tokens of a document that matched, as many as met query tokens: in lists, in pairs and for
-    few queries these are Lq tokens or a few times that; where queries have more tokens together than a document has,
-    and with candidates, these are all tokens of a block. Sums over documents are taken in float32.
+    Gradients of queries, hidden, weight, bias and token_weights have the same bits in every run with the same
+    `block_documents`. The forward pass keeps `hidden`, the weight and the matches (int32, [..., Lq]). The backward pass
+    projects the matched tokens of a document again. For lists, pairs and few queries, these are Lq tokens or a few
+    times that. With candidates, and if all queries together have more tokens than a document, the backward pass
+    projects all tokens of a block. Sums over documents are in float32.
 
-    Memory beside inputs, results and the matches: forward, three times a block's vectors in float32; backward, six
-    times these, with masks or lengths or few matches a block of hidden states too, and the gradients. Only the gradient
-    of hidden grows with Nd, and it is not made if hidden needs none.
+    Memory in addition to inputs, results and matches: in the forward pass, three times a block's vectors in float32; in
+    the backward pass, six times these and the gradients and, with masks, lengths or few matches, a block of hidden
+    states. Only the gradient of hidden grows with Nd, and it is not computed if hidden needs none.
 
-    Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
-    for a device that the library does not have. On CUDA lengths are not checked, and a candidate that is no document
-    has `empty_score`. Second derivatives are not there.
+    ValueError: shapes, lengths or candidates do not fit. TypeError: a type is not supported. NotImplementedError: the
+    library does not support the device. On CUDA, lengths are not checked, and a candidate that is no document has the
+    score `empty_score`. There are no second derivatives.
     """
     check_tensors(queries=queries, hidden=hidden, weight=weight)
     check_optional_tensors(

@@ -1,4 +1,4 @@
-"""Blocks of tensors in the memory of the CPU, brought to a GPU while it computes on the block before."""
+"""Copies blocks of tensors from CPU memory to a GPU, while the GPU computes on the previous block."""
 
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -10,7 +10,7 @@ Ranges = Sequence[Tuple[int, int]]
 
 
 class _Slot:
-    """Memory for one block: on the GPU, and pinned on the host for tensors that are not."""
+    """Memory for one block: on the GPU, and pinned on the host for those tensors that are not pinned."""
 
     def __init__(self, tensors: Sequence[Tensor], most_rows: Sequence[int], device: torch.device):
         self.on_device = [
@@ -30,10 +30,11 @@ class _Slot:
 class HostBlocks:
     """Yields blocks of rows of `tensors` on `device`, in order.
 
-    `ranges` has for each block the rows of each tensor. Two blocks are on the device at a time: while the device
-    computes on one, the next is copied on a stream of its own, out of memory that is pinned; rows of tensors that are
-    not (a mapped file's, say) are copied there first by the calling thread. A block's tensors are valid until the next
-    block is asked for; they are used on the stream that is current at the call. Not for several threads."""
+    `ranges` has, for each block, the rows of each tensor. Two blocks are on the device at a time: while the device
+    computes on one, the next one is copied from pinned memory on a separate stream. Rows of tensors that are not
+    pinned, such as those of a mapped file, are first copied to pinned memory by the calling thread. A block's
+    tensors are valid until the next block is requested. Use them on the stream that was current at the call. Not
+    thread-safe."""
 
     def __init__(self, tensors: Sequence[Tensor], ranges: Sequence[Ranges], device: torch.device):
         self.tensors, self.ranges, self.device = tensors, ranges, device
@@ -48,7 +49,7 @@ class HostBlocks:
             slots: Dict[int, _Slot] = {}
             for idx in range(min(2, len(self.ranges))):
                 slots[idx] = _Slot(self.tensors, most_rows, self.device)
-            copies.wait_stream(current)  # the slots' memory may have been of tensors that the device still reads
+            copies.wait_stream(current)  # the slots' memory may have belonged to tensors that the device still reads
             try:
                 blocks = self._copy(0, slots, copies)
                 for idx in range(len(self.ranges)):
@@ -58,13 +59,13 @@ class HostBlocks:
                     if idx + 1 < len(self.ranges):
                         blocks = self._copy(idx + 1, slots, copies)
             finally:
-                current.wait_stream(copies)  # a caller may stop and free memory that a copy still writes to
+                current.wait_stream(copies)  # the caller may stop here and free memory to which a copy still writes
 
     def _copy(self, block: int, slots: Dict[int, _Slot], copies: torch.cuda.Stream) -> List[Tensor]:
         slot = slots[block % 2]
         again = block >= len(slots)
         if again:
-            slot.copied.synchronize()  # the host writes into memory that the copy before last may still read
+            slot.copied.synchronize()  # the host writes to memory that the copy before the last one may still read
         results = []
         for tensor, staged, target, (first, end) in zip(self.tensors, slot.staged, slot.on_device, self.ranges[block]):
             source = tensor[first:end]

@@ -19,7 +19,7 @@ _INVALID_ARGUMENT, _OUT_OF_MEMORY, _UNSUPPORTED = 1, 2, 3
 
 
 class LibraryError(RuntimeError):
-    """The library failed for a reason that is not in the arguments, such as an error of CUDA."""
+    """The library failed for a reason other than its arguments, such as an error of CUDA."""
 
 
 Fields = List[Tuple[str, Any]]
@@ -37,7 +37,7 @@ def pointers(*names: str) -> Fields:
     return [(name, ctypes.c_void_p) for name in names]
 
 
-# The first member of every structure, and the last ones of every call.
+# The first member of every structure, and the last members of every call.
 STRUCT_SIZE: Fields = [("struct_size", ctypes.c_size_t)]
 WORKSPACE: Fields = [*pointers("stream", "workspace"), ("workspace_bytes", ctypes.c_size_t)]
 
@@ -55,7 +55,8 @@ class Tokens(ctypes.Structure):
 
 
 class Call(ctypes.Structure):
-    """The structure maxsim_call: what is scored, and where. `queries` and `documents` are addresses of Tokens."""
+    """The structure maxsim_call: what is scored, and on which device. `queries` and `documents` are addresses of
+    Tokens."""
 
     _fields_: typing.ClassVar = [
         *STRUCT_SIZE,
@@ -78,7 +79,8 @@ class Gradients(ctypes.Structure):
 
 
 def _find() -> str:
-    """The path of the library: MAXSIM_LIBRARY, else the package's own, else a name for the system's loader."""
+    """Returns the path of the library: MAXSIM_LIBRARY, otherwise the one in this package, otherwise a name that the
+    system's loader looks up."""
     given = os.environ.get("MAXSIM_LIBRARY")
     if given:
         return given
@@ -139,14 +141,14 @@ class Passes:
         self.backward = _loaded(f"{name}_backward", [*taken, ctypes.POINTER(gradients)])
 
     def workspace_bytes(self, call: ctypes.Structure, which: int, *codes: ctypes.Structure) -> int:
-        """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
+        """Returns the bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
         size = ctypes.c_size_t()
         check(self._size(call, *(codes or (which,)), size))
         return size.value
 
 
 def _loaded(name: str, arguments: "list[Any]") -> Any:
-    """The function of the library, with the types of its arguments; it returns a status, which `check` takes."""
+    """Returns a function of the library, with the types of its arguments. The function returns a status for `check`."""
     function = getattr(_library, name)
     function.argtypes = arguments
     return function
@@ -162,8 +164,8 @@ def library_version() -> str:
 
 
 def device_available(device: str) -> bool:
-    """Whether operators work on tensors of `device`, "cpu" or "cuda": the library has code for it, and the machine has
-    such a device. Raises a ValueError for other names."""
+    """Returns whether operators work on tensors of `device`, "cpu" or "cuda": the library must have code for it, and
+    the machine must have such a device. ValueError: another name."""
     if device not in ("cpu", "cuda"):
         raise ValueError(f'device is {device!r}; it is "cpu" or "cuda"')
     available = ctypes.c_int32()

@@ -56,19 +56,19 @@ def nearest_distances(
         distances[..., i] = min_j sum_c (x[..., i, c] - y[..., j, c])^2
 
     `x` is [..., N, d] and `y` [..., M, d], of one type (float32, float16 or bfloat16); the leading dimensions are those
-    of a batch of sets, N and M at most 2^31 - 1 over the batch, and d is 1 to 4,096. `x_lengths` and `y_lengths`, of
-    the shape of the leading dimensions, are integers: the points of each set that there are.
+    of a batch of sets, N and M at most 2^31 - 1 over the batch, and d is 1 to 4,096. `x_lengths` and `y_lengths`, in
+    the shape of the leading dimensions, are integers: the number of points of each set.
 
-    Returns (distances [..., N] in float32, argmin [..., N] in int32), the smallest index of equals. A point at or after
-    its set's length has the distance 0 and the argmin -1, and a point without any y infinity and -1; both have no
-    gradients. Values are finite, and at most 1e15 in magnitude.
+    Returns (distances [..., N] in float32, argmin [..., N] in int32). If several points are equally near, argmin is the
+    smallest index. A point at or after its set's length has the distance 0 and the argmin -1. If there is no y, the
+    distance is infinity and the argmin -1. In both cases there are no gradients. Values must be finite, and at most
+    1e15 in magnitude.
 
-    Differences are squared in float32, so that points that lie close together far from the origin keep their distances.
-    The N x M matrix is never written. Gradients of x and y come from the argmin alone, in the inputs' type, with sums
-    in float32 in a fixed order: every run gives the same bits. Second derivatives are not there.
+    Differences are squared in float32, so that distances of close points far from the origin stay accurate. The N x M
+    matrix is never written. Gradients of x and y are computed only from the argmin, in the inputs' type, with sums in
+    float32 in a fixed order, so every run gives the same bits. There are no second derivatives.
 
-    Raises ValueError for shapes or lengths that do not fit, and TypeError for other types. On CUDA lengths are not
-    checked.
+    ValueError: shapes or lengths do not fit. TypeError: a type is not supported. On CUDA, lengths are not checked.
     """
     outer = _sets(x, y)
     x_lengths, y_lengths = _lengths(x, y, x_lengths, y_lengths)
@@ -88,9 +88,9 @@ def nearest_distances(
 def mean_distance(
     distances: Tensor, lengths: Optional[Tensor], others: Tensor, other_lengths: Optional[Tensor], squared: bool
 ) -> Tensor:
-    """The mean over each set of the squared distances [..., N] from its points, `lengths` [...] of them, to those of
-    `others` [..., M, d]; of their roots if not `squared`. A set without points, or without any to be distant from, has
-    0."""
+    """Returns, for each set, the mean of the squared distances [..., N] from its points (`lengths` [...] of them) to
+    those of `others` [..., M, d]; if not `squared`, the mean of their roots. The mean is 0 if either set has no
+    points."""
     counts = torch.full(distances.shape, others.shape[-2] > 0, device=distances.device)
     if lengths is not None:
         counts = counts & (torch.arange(distances.shape[-1], device=distances.device) < lengths.unsqueeze(-1))
@@ -105,7 +105,7 @@ def mean_distance(
 
 
 def reduce_sets(values: Tensor, reduction: str) -> Tensor:
-    """The values of sets, or their mean, or their sum."""
+    """Returns the values of all sets, or their mean, or their sum."""
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f'reduction is {reduction!r}; it is "none", "mean" or "sum"')
     return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
@@ -124,11 +124,11 @@ def chamfer_distance(
 
         chamfer(x, y) = mean_i min_j |x_i - y_j|^2 + mean_j min_i |x_i - y_j|^2
 
-    With `squared=False` the distances are not squared: |x_i - y_j|; a point that coincides with its nearest then gets
-    the gradient 0 of that distance. Shapes, types, lengths and gradients are those of nearest_distances. Means are over
-    the points that there are; a direction without a pair of points adds 0. `reduction` says what becomes of the batch
-    of sets: "none" keeps a value for each, the shape of the leading dimensions, "mean" (the default) and "sum" give one
-    number. The result is float32.
+    With `squared=False` the distances are not squared: |x_i - y_j|. A point that coincides with its nearest one then
+    has the gradient 0 for that distance. Shapes, types, lengths and gradients are those of nearest_distances. Means are
+    over the existing points. A direction without a pair of points adds 0. `reduction` decides the result for a batch of
+    sets: "none" returns a value for each, in the shape of the leading dimensions; "mean" (the default) and "sum" return
+    one number. The result is float32.
     """
     _sets(x, y)
     x_lengths, y_lengths = _lengths(x, y, x_lengths, y_lengths)

@@ -65,8 +65,8 @@ def _empty_results(inputs: Sets) -> Tuple[Tensor, Tensor]:
 
 @operator("nearest", _empty_results)
 def nearest(inputs: Sets) -> Tuple[Tensor, Tensor]:
-    """maxsim_nearest: x [sets, N, d] and y [sets, M, d] of one type give squared distances [sets, N] in float32 and the
-    argmin [sets, N] in int32. Lengths [sets] are both int32 or both int64."""
+    """Calls maxsim_nearest for x [sets, N, d] and y [sets, M, d] of one type. Returns squared distances [sets, N] in
+    float32 and the argmin [sets, N] in int32. Lengths [sets] are both int32 or both int64."""
     results = _empty_results(inputs)
     _call(inputs).forward(_PASSES, results)
     return results
@@ -76,7 +76,7 @@ def nearest(inputs: Sets) -> Tuple[Tensor, Tensor]:
 def nearest_backward(
     inputs: Sets, asked: Sequence[bool], distance_gradients: Tensor, argmin: Tensor
 ) -> "Tuple[Tensor, ...]":
-    """maxsim_nearest_backward: the gradients of x and y in their type and shapes."""
+    """Calls maxsim_nearest_backward. Returns the gradients of x and y in their types and shapes."""
     results = empty_gradients(inputs[:2], asked)
     _call(inputs).backward(_PASSES, (argmin, distance_gradients), results, with_workspace=asked[1])
     return results

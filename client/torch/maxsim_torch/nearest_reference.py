@@ -1,4 +1,4 @@
-"""What nearest.py computes, in plain PyTorch: for tests, and to read. It writes the N x M matrix of distances."""
+"""Computes the same as nearest.py in plain PyTorch, for tests and readers. Writes the N x M matrix of distances."""
 
 from typing import Literal, Optional
 
@@ -16,11 +16,11 @@ def nearest_distances(
     x_lengths: Optional[Tensor] = None,
     y_lengths: Optional[Tensor] = None,
 ) -> NearestDistances:
-    """maxsim_torch.nearest_distances, in the type of the inputs. The gradient of a minimum goes to the first of equal
-    points, as there."""
+    """Computes maxsim_torch.nearest_distances in the type of the inputs. If several points are equally near, the first
+    one gets the gradient, as in the operator."""
     x_counts = counting(tuple(x.shape[:-1]), x_lengths, None, x.device)
     y_counts = counting(tuple(y.shape[:-1]), y_lengths, None, y.device)
-    # Points that are not there may hold anything, and must not reach a difference.
+    # Points beyond the lengths may have any values, so they must not be part of a difference.
     x = torch.where(x_counts.unsqueeze(-1), x, 0)
     y = torch.where(y_counts.unsqueeze(-1), y, 0)
     matrix = (x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(-1)  # [..., N, M]

@@ -60,7 +60,7 @@ def arguments_of(
     empty_score: float = 0.0,
     with_argmax: bool = False,
 ) -> "Tuple[Any, ...]":
-    """The arguments of `scores` in the order of Scores."""
+    """Returns the arguments of `scores` in the order of Scores."""
     rows, offsets, mask, lengths, scales, scale_of, num_queries, max_query_tokens = queries
     (
         vectors,
@@ -133,8 +133,9 @@ class Call(CallMemory):
         max_tokens: int,
         vectors: Optional[Tensor] = None,
     ) -> int:
-        """The address of a maxsim_tokens, which is kept, too. Its arguments are those of Tokens. Residual codes, whose
-        `rows` have one number a token, are of vectors like `vectors`, and have no address here."""
+        """Returns the address of a maxsim_tokens, which is also kept until the call has returned. The arguments are
+        those of Tokens. For residual codes, `rows` have one number per token; their vectors have the type and columns
+        of `vectors`, and their address stays empty here."""
         if offsets is None:
             layout, indices = library.PADDED, lengths
         else:
@@ -238,10 +239,11 @@ def _empty_scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
 
 @operator("scores", _empty_scores)
 def scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
-    """maxsim_forward: scores [num_queries, list_length] in float32, and with_argmax the matches [num_queries,
-    list_length, max_query_tokens] in int32, which are empty otherwise. `list_length` is the documents of each query:
-    with pairing ALL all of them, with PAIRS one. Rows are the last dimension of `queries` and `documents`. Scales are
-    vectors; `query_scale_of` and `document_scale_of` (SCALE_PER_SEQUENCE, SCALE_PER_TOKEN) say what each belongs to."""
+    """Calls maxsim_forward. Returns the scores [num_queries, list_length] in float32 and, with_argmax, the matches
+    [num_queries, list_length, max_query_tokens] in int32, otherwise empty ones. `list_length` is the number of
+    documents per query: all documents with pairing ALL, one with PAIRS. Rows are the last dimension of `queries` and
+    `documents`. Scales are vectors; `query_scale_of` and `document_scale_of` say whether there is one per sequence
+    (SCALE_PER_SEQUENCE) or per token (SCALE_PER_TOKEN)."""
     results = _empty_scores(inputs)
     _call(inputs).forward(library.MAXSIM, results)
     return results
@@ -261,7 +263,7 @@ def scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
 def scores_backward(
     inputs: Scores, asked: Sequence[bool], score_gradients: Tensor, argmax: Tensor
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """maxsim_backward: the gradients of queries, documents and weights in their types and shapes."""
+    """Calls maxsim_backward. Returns the gradients of queries, documents and weights in their types and shapes."""
     queries, documents, weights = inputs[:3]
     of_queries, of_documents, of_weights = asked
     results = (

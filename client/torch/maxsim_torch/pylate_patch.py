@@ -1,4 +1,4 @@
-"""PyLate with maxsim_torch's operators: its scores, and with them its losses, its reranking and its evaluators.
+"""Makes PyLate use maxsim_torch's operators, in its scores and therefore in its losses, reranking and evaluators.
 
 from maxsim_torch import patch_pylate, unpatch_pylate
 
@@ -23,8 +23,8 @@ _ORIGINAL: Dict[str, Function] = {}
 
 
 def defining_module() -> types.ModuleType:
-    """The module of PyLate that defines colbert_scores: pylate.scores.colbert from 1.5 on, pylate.scores.scores before.
-    Raises an ImportError if there is neither."""
+    """Returns the module of PyLate that defines colbert_scores: pylate.scores.colbert from 1.5 on, pylate.scores.scores
+    before. ImportError: there is neither."""
     try:
         return importlib.import_module("pylate.scores.scores")
     except ImportError:
@@ -49,7 +49,7 @@ def restore(originals: Dict[str, Function], replacements: Dict[str, Function]) -
 
 
 def _another_backend(backend: Optional[str]) -> bool:
-    """Whether a call, or the environment, names one of PyLate's own backends."""
+    """Returns whether a call, or the environment, selects one of PyLate's own backends."""
     return (backend or os.environ.get("PYLATE_SCORES_BACKEND", "auto")).lower() != "auto"
 
 
@@ -63,8 +63,8 @@ def _tensor(values: Any) -> Tensor:
 def _scores(
     name: str, num_dimensions: int, queries: Any, documents: Any, masks: "tuple[Any, Any]", options: Any
 ) -> Any:
-    """What PyLate's function `name` computes. It multiplies similarities by the masks: a document token that is left
-    out has the similarity 0, which may be the best, and a query token adds its mask times its best similarity."""
+    """Computes what PyLate's function `name` does. Masks multiply similarities: a document token that is left out has
+    the similarity 0, which may be the best, and a query token adds its mask times its best similarity."""
     made_queries = in_the_type_of_products(_tensor(queries))
     made_documents = in_the_type_of_products(_tensor(documents))
     taken = made_queries.dim() == 3 and made_documents.dim() == num_dimensions
@@ -97,7 +97,7 @@ def _colbert_kd_scores(
     documents_mask: Any = None,
     **options: Any,
 ) -> Any:
-    """pylate.scores.colbert_kd_scores by maxsim_torch: [queries, documents of each], in float32."""
+    """Replaces pylate.scores.colbert_kd_scores. Returns scores [queries, documents of each] in float32."""
     masks = (queries_mask, documents_mask)
     return _scores("colbert_kd_scores", 4, queries_embeddings, documents_embeddings, masks, options)
 
@@ -109,7 +109,8 @@ def _offsets(sequences: "list[Tensor]") -> Tensor:
 
 
 def _colbert_scores_pairwise(queries_embeddings: Any, documents_embeddings: Any, **options: Any) -> Any:
-    """pylate.scores.colbert_scores_pairwise by maxsim_torch: [pairs], in float32. Sequences may differ in length."""
+    """Replaces pylate.scores.colbert_scores_pairwise. Returns scores [pairs] in float32. Sequences may differ in
+    length."""
     pairs = list(zip(queries_embeddings, documents_embeddings))
     queries = [in_the_type_of_products(_tensor(query)) for query, _ in pairs]
     documents = [in_the_type_of_products(_tensor(document)) for _, document in pairs]
@@ -139,14 +140,15 @@ _REPLACEMENTS: Dict[str, Function] = {
 
 
 def patch_pylate() -> None:
-    """Lets PyLate (1.3 and later) score with maxsim_torch, on the CPU and on NVIDIA GPUs: colbert_scores,
-    colbert_kd_scores and colbert_scores_pairwise, where its modules hold them and where they are defaults of arguments.
-    A loss that was made before with one of them as its score_metric keeps it.
+    """Makes PyLate (1.3 and later) score with maxsim_torch, on the CPU and on NVIDIA GPUs. This replaces
+    colbert_scores, colbert_kd_scores and colbert_scores_pairwise, both in PyLate's modules and as defaults of
+    arguments. A loss that was made before, with one of them as its score_metric, keeps PyLate's function.
 
-    Scores and gradients are PyLate's, its masks included, but for the order of additions; scores are in float32. Where
-    similarities of several document tokens are equal, the first gets the gradient. PyLate's own functions still take
-    what the operators do not: float64, other devices, sizes beyond maxsim_scores, and calls for which `backend` or
-    PYLATE_SCORES_BACKEND names one of PyLate's. Patching twice is patching once. Raises an ImportError without PyLate.
+    Scores and gradients are PyLate's, also with masks, except for the order of additions. Scores are in float32. If the
+    similarities of several document tokens are equal, the first token gets the gradient. PyLate still computes what the
+    operators do not support: float64, other devices, sizes beyond maxsim_scores, and calls for which `backend` or
+    PYLATE_SCORES_BACKEND selects one of PyLate's own backends. A second call changes nothing. ImportError: PyLate is
+    not installed.
     """
     if not _ORIGINAL:
         install(_ORIGINAL, _REPLACEMENTS)

@@ -33,16 +33,16 @@ def maxsim_scores(
     empty_score: float = float("-inf"),
     return_argmax: bool = False,
 ) -> "Tensor | tuple[Tensor, Tensor]":
-    """maxsim_torch.maxsim_scores of queries [Nq, Lq, d], in the type of the inputs. The gradient of a maximum goes to
-    the first of equal tokens, as there."""
+    """Computes maxsim_torch.maxsim_scores of queries [Nq, Lq, d], in the type of the inputs. If several tokens are
+    equally similar, the first one gets the gradient, as in the operators."""
     query_counts = counting(tuple(queries.shape[:-1]), query_lengths, query_mask, queries.device)
     document_counts = counting(tuple(documents.shape[:-1]), document_lengths, document_mask, documents.device)
     if weights is None:
         weights = torch.ones(queries.shape[:-1], dtype=queries.dtype, device=queries.device)
-    if documents.shape[-2] == 0:  # A token that does not count, so that there is an argmax.
+    if documents.shape[-2] == 0:  # Adds a token that does not count, so that there is an argmax.
         documents = torch.nn.functional.pad(documents, (0, 0, 0, 1))
         document_counts = torch.nn.functional.pad(document_counts, (0, 1))
-    # Tokens that do not count may have any values, and these must not get into a product.
+    # Tokens that do not count may have any values, so they must not be part of a product.
     queries = torch.where(query_counts.unsqueeze(-1), queries, 0)
     documents = torch.where(document_counts.unsqueeze(-1), documents, 0)
     if paired:
@@ -78,8 +78,8 @@ def fused_head_scores(
     token_weights: Optional[Tensor] = None,
     **more: Any,
 ) -> "Tensor | tuple[Tensor, Tensor]":
-    """maxsim_torch.fused_head_scores of queries [Nq, Lq, d], in the type of the inputs: the vectors of all documents,
-    and their scores."""
+    """Computes maxsim_torch.fused_head_scores of queries [Nq, Lq, d], in the type of the inputs: first the vectors of
+    all documents, then their scores."""
     counts = counting(
         tuple(hidden.shape[:-1]), more.get("document_lengths"), more.get("document_mask"), hidden.device
     )
@@ -90,7 +90,7 @@ def fused_head_scores(
 
 
 def maxsim_top_k(queries: Tensor, documents: Tensor, k: int, **more: Any) -> "tuple[Tensor, Tensor]":
-    """maxsim_torch.maxsim_top_k of queries [Nq, Lq, d] and padded documents: all scores, sorted."""
+    """Computes maxsim_torch.maxsim_top_k of queries [Nq, Lq, d] and padded documents by sorting all scores."""
     scores = maxsim_scores(queries, documents, **more)
     assert isinstance(scores, Tensor)
     values, indices = scores.sort(dim=1, descending=True, stable=True)

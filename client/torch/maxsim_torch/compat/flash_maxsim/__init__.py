@@ -4,35 +4,38 @@
     from maxsim_torch.compat.flash_maxsim.flash_maxsim_varlen import pack_pairs
 
 Names, arguments, defaults, shapes and types of results are those of flash-maxsim, in the same submodules. Scores are
-float32. A document without a token scores minus infinity, a query without one 0, and of equal similarities the first
-document token is the match. Functions whose name has no `train` give scores without a graph, as there. All of them work
-on the CPU too. Shapes that do not fit raise ArgumentError: an AssertionError, as in flash-maxsim, and a ValueError too.
-What the operators refuse, such as a length or too many columns, is a ValueError or a TypeError.
+float32. A document without a token scores minus infinity, and a query without one scores 0. If several document tokens
+are equally similar, the first one is the match. As in flash-maxsim, functions without `train` in their names give
+scores without a graph. All functions work on the CPU too. Shapes that do not fit raise ArgumentError, which is an
+AssertionError, as in flash-maxsim, and also a ValueError. What the operators refuse, such as a wrong length or too many
+columns, is a ValueError or a TypeError.
 
-What is different, and why:
+Differences from flash-maxsim, and their reasons:
 
-- Inputs are multiplied in the type of the documents (float32, float16, bfloat16), to which queries are converted.
-  flash-maxsim rounds all of them to float16.
+- Queries are converted to the documents' type (float32, float16, bfloat16), in which products are computed.
+  flash-maxsim rounds all inputs to float16.
 - `query_chunk_size`, `pad_lq`, `splitk`, `num_splits`, `grid_factor`, `b_tile`, `max_seqlen_d` and the variable
-  FLASH_BWD_PATH choose launches of flash-maxsim's kernels. They are accepted and change nothing.
-- `query_lengths` count whatever the shapes are. flash-maxsim's flash_maxsim_batched passes over them for queries of
-  more than 128 tokens and for fewer than 500 pairs.
-- Gradients are the same bits in every run, and there is one backward pass. flash_maxsim_batched_train_fused and its
-  relatives are names for it. A document without a token has no gradient; flash-maxsim gives its padding one.
-- INT8 documents with queries in floating point (flash_maxsim_int8, flash_maxsim_int8_symmetric): the operators take
-  INT8 on both sides or on none, so that documents become floating point a part at a time, 64 MiB each. With INT8 on
-  both sides (flash_maxsim_int8x8) nothing is converted; codes of -128 are not allowed there.
-- flash_maxsim_sparse is the submodule, as in flash-maxsim, and may be called as its function. It gathers the chosen query tokens of a part of the documents at a time: the operators have one mask
-  for a query and not one for each pair.
-- flash_maxsim_topk without `D_int8` scores all documents exactly; quantising them first would cost more.
-- colbert_contrastive_step takes any labels and shapes, and float32; flash-maxsim's kernel has labels on the diagonal,
-  at most 32 query tokens, and d a power of two up to 256.
-- flash_chamfer with metric "l1" is torch.cdist over a part of the points at a time: the operators know squared
-  Euclidean distances alone. Metrics other than "l2_sq" and "l1" are errors; flash-maxsim takes them for "l2_sq".
-- maxsim_torch's limits hold: d at most 4,096, 4,096 tokens a query, 65,536 a document.
+  FLASH_BWD_PATH choose launches of flash-maxsim's kernels. They are accepted and have no effect.
+- `query_lengths` apply to all shapes. flash-maxsim's flash_maxsim_batched ignores them for queries of more than 128
+  tokens and for fewer than 500 pairs.
+- Gradients have the same bits in every run. There is one backward pass; flash_maxsim_batched_train_fused and similar
+  functions are other names for it. A document without a token has no gradient; in flash-maxsim its padding has one.
+- INT8 documents with queries in floating point (flash_maxsim_int8, flash_maxsim_int8_symmetric): the operators need
+  INT8 on both sides or on none, so documents are converted to floating point, 64 MiB at a time. With INT8 on both sides
+  (flash_maxsim_int8x8) nothing is converted; codes of -128 are not allowed there.
+- flash_maxsim_sparse is the submodule, as in flash-maxsim, and may also be called as its function. It gathers the
+  chosen query tokens of a part of the documents at a time, because the operators have one mask per query, and not one
+  per pair.
+- flash_maxsim_topk without `D_int8` scores all documents exactly, because quantising them first would cost more.
+- colbert_contrastive_step accepts any labels and shapes, and float32. flash-maxsim's kernel accepts labels on the
+  diagonal, at most 32 query tokens, and powers of two up to 256 for d.
+- flash_chamfer with metric "l1" calls torch.cdist for a part of the points at a time, because the operators only
+  compute squared Euclidean distances. Metrics other than "l2_sq" and "l1" are errors; flash-maxsim treats them as
+  "l2_sq".
+- maxsim_torch's limits apply: d at most 4,096, 4,096 tokens per query, 65,536 per document.
 
-What is missing: names that begin with an underscore, and what tunes Triton's launches (pick_config,
-should_use_sparse_dd_auto), for there is nothing here that it would tune.
+Not included: names that begin with an underscore, and functions that tune Triton's launches (pick_config,
+should_use_sparse_dd_auto), because there is nothing here to tune.
 """
 
 from . import (

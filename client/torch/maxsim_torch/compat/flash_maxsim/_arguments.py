@@ -54,7 +54,8 @@ def alike(queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
-    """Lengths or indices as integers of `shape`. `numbers` may have any number type, and any shape of equal size."""
+    """Returns lengths or indices as integers of `shape`. `numbers` may have any number type, and any shape of the same
+    size."""
     if numbers is None:
         return None
     require(isinstance(numbers, Tensor), f"{name} is of the type {type(numbers).__name__}; it is a tensor")
@@ -92,14 +93,14 @@ def batched_scores(
     doc_lengths: Tensor | None,
     query_lengths: Tensor | None,
 ) -> Tensor:
-    """Scores [Nq, B] of Q [Nq, Lq, d] with D [B, Ld, d], or with [Nq, B, Ld, d] where they are not shared. Lengths are
-    [B] or [Nq * B], and [Nq]."""
+    """Returns the scores [Nq, B] of Q [Nq, Lq, d] with D: [B, Ld, d] if all queries share the documents, otherwise [Nq,
+    B, Ld, d]. Lengths of documents are [B] or [Nq * B], those of queries [Nq]."""
     queries, documents, doc_lengths, query_lengths = batch(queries, documents, shared_docs, doc_lengths, query_lengths)
     return maxsim_scores(queries, documents, document_lengths=doc_lengths, query_lengths=query_lengths)
 
 
 def one_query_scores(query: Tensor, documents: Tensor, doc_lengths: Tensor | None) -> Tensor:
-    """Scores [B] of Q [Lq, d] with D [B, Ld, d]."""
+    """Returns the scores [B] of Q [Lq, d] with D [B, Ld, d]."""
     require_forms(Q=(query, "[Lq, d]"), D=(documents, "[B, Ld, d]"))
     query, documents = alike(query, documents)
     lengths = counts("doc_lengths", doc_lengths, (documents.shape[0],))
@@ -107,7 +108,7 @@ def one_query_scores(query: Tensor, documents: Tensor, doc_lengths: Tensor | Non
 
 
 def parts(count: int, bytes_each: int) -> Iterator[tuple[int, int]]:
-    """Yields ranges that cover 0 .. count, each of at most 64 MiB, or of one item if that is larger."""
+    """Yields ranges that cover 0 .. count. Each takes at most 64 MiB, or is one item if that is larger."""
     size = max(1, _PART_BYTES // max(bytes_each, 1))
     for begin in range(0, count, size):
         yield begin, min(begin + size, count)

@@ -17,8 +17,8 @@ def _check(points: Tensor, others: Tensor, metric: str) -> None:
 
 
 def _nearest(points: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared distances [N] and indices [N]; where the points are of two types, they are compared in a type that holds
-    both, at most float32."""
+    """Returns squared distances [N] and indices [N]. If the two sets have different types, compares them in a type that
+    holds both, at most float32."""
     dtype = torch.promote_types(points.dtype, others.dtype)
     if dtype == torch.float64:
         dtype = torch.float32
@@ -27,7 +27,7 @@ def _nearest(points: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _manhattan(points: Tensor, others: Tensor) -> Tensor:
-    """The least Manhattan distance [N] of each point, a part of the points at a time."""
+    """Returns the smallest Manhattan distance [N] of each point. Computes it for a part of the points at a time."""
     distances = torch.empty(points.shape[0], dtype=torch.float32, device=points.device)
     others = others.float()
     for begin, end in parts(points.shape[0], 4 * others.shape[0]):
@@ -39,9 +39,9 @@ def _manhattan(points: Tensor, others: Tensor) -> Tensor:
 def flash_chamfer_one_direction(
     P: Tensor, Q: Tensor, metric: str = "l2_sq", save_argmin: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The distance [N] in float32 of each point of P [N, d] to the nearest of Q [M, d]: squared Euclidean ("l2_sq") or
-    Manhattan ("l1"). With save_argmin (distances, indices [N] in int32 of the nearest points, the smallest of equals),
-    which "l1" does not have."""
+    """Returns the distance of each point of P [N, d] to the nearest point of Q [M, d], [N] in float32: squared
+    Euclidean ("l2_sq") or Manhattan ("l1"). With save_argmin, which "l1" does not support, returns (distances,
+    indices): indices [N] in int32 are the nearest points, the smallest index if several are equally near."""
     _check(P, Q, metric)
     require(metric != "l1" or not save_argmin, 'metric is "l1", which has no save_argmin; "l2_sq" does')
     if metric == "l1":
@@ -51,8 +51,8 @@ def flash_chamfer_one_direction(
 
 @torch.no_grad()
 def flash_chamfer(P: Tensor, Q: Tensor, metric: str = "l2_sq") -> Tensor:
-    """The mean distance of the points of P [N, d] to the nearest of Q [M, d], and the mean the other way, added: a
-    scalar in float32. `metric` is as in flash_chamfer_one_direction."""
+    """Returns the sum of two means: the mean distance of P's points [N, d] to the nearest of Q [M, d], and that of Q's
+    points to the nearest of P. It is a scalar in float32. `metric` is as in flash_chamfer_one_direction."""
     _check(P, Q, metric)
     if metric == "l1":
         return _manhattan(P, Q).mean() + _manhattan(Q, P).mean()
@@ -60,13 +60,13 @@ def flash_chamfer(P: Tensor, Q: Tensor, metric: str = "l2_sq") -> Tensor:
 
 
 def flash_chamfer_train(P: Tensor, Q: Tensor) -> Tensor:
-    """flash_chamfer with squared Euclidean distances, with gradients of both sets in their types."""
+    """Computes flash_chamfer with squared Euclidean distances. Both sets have gradients, in their own types."""
     _check(P, Q, "l2_sq")
     return _nearest(P, Q)[0].mean() + _nearest(Q, P)[0].mean()
 
 
 def naive_chamfer_one_direction(P: Tensor, Q: Tensor, metric: str = "l2_sq") -> Tensor:
-    """The definition of flash_chamfer_one_direction, [N] in float32: it writes the distances [N, M]."""
+    """Computes flash_chamfer_one_direction by its definition, [N] in float32. Writes the matrix of distances [N, M]."""
     _check(P, Q, metric)
     if metric == "l1":
         return torch.cdist(P.float(), Q.float(), p=1).min(-1).values
@@ -74,5 +74,5 @@ def naive_chamfer_one_direction(P: Tensor, Q: Tensor, metric: str = "l2_sq") -> 
 
 
 def naive_chamfer(P: Tensor, Q: Tensor, metric: str = "l2_sq") -> Tensor:
-    """The definition of flash_chamfer, a scalar in float32: it writes the distances [N, M]."""
+    """Computes flash_chamfer by its definition, a scalar in float32. Writes the matrix of distances [N, M]."""
     return naive_chamfer_one_direction(P, Q, metric).mean() + naive_chamfer_one_direction(Q, P, metric).mean()

@@ -1,4 +1,4 @@
-"""Scores of one query and of several over documents of one length each, padded."""
+"""Scores of one or several queries over padded documents."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def flash_maxsim(
     query_chunk_size: int | None = 128,
     splitk: bool = False,
 ) -> Tensor:
-    """Scores [B] of the query Q [Lq, d] with the documents D [B, Ld, d], whose lengths are doc_lengths [B]; or with D
-    [tokens, d], where doc_lengths [B + 1] say where each begins and the last ends. `query_chunk_size` and `splitk`
-    change nothing."""
+    """Returns the scores [B] of the query Q [Lq, d] with documents. D is either [B, Ld, d] with doc_lengths [B], or
+    packed [tokens, d]: doc_lengths [B + 1] then say where each document begins and where the last one ends.
+    `query_chunk_size` and `splitk` have no effect."""
     require_dims("Q", Q, "[Lq, d]")
     if D.dim() != 2:
         return one_query_scores(Q, D, doc_lengths)
@@ -53,13 +53,14 @@ def flash_maxsim_batched(
     pad_lq: bool = True,
     query_chunk_size: int | None = 128,
 ) -> Tensor:
-    """Scores [Nq, B] of queries Q [Nq, Lq, d] with D [B, Ld, d], or with `shared_docs` false D [Nq, B, Ld, d].
-    Lengths are doc_lengths [B] or [Nq * B], and query_lengths [Nq]. `pad_lq` and `query_chunk_size` change nothing."""
+    """Returns the scores [Nq, B] of queries Q [Nq, Lq, d] with D: [B, Ld, d] or, if `shared_docs` is false, [Nq, B, Ld,
+    d]. doc_lengths are [B] or [Nq * B], query_lengths [Nq]. `pad_lq` and `query_chunk_size` have no effect."""
     return batched_scores(Q, D, shared_docs, doc_lengths, query_lengths)
 
 
 def flash_maxsim_pairs(q_embs: Tensor | Sequence[Tensor], d_embs: Tensor | Sequence[Tensor]) -> Tensor:
-    """Scores [N] of pairs: of Q [N, Lq, d] and D [N, Ld, d], or of two lists of N matrices [length, d] each."""
+    """Returns the scores [N] of N pairs: of Q [N, Lq, d] with D [N, Ld, d], or of two lists of N matrices [length,
+    d]."""
     if isinstance(q_embs, Tensor) and isinstance(d_embs, Tensor):
         return flash_maxsim_pairs_dense(q_embs, d_embs)
     require(
@@ -70,13 +71,14 @@ def flash_maxsim_pairs(q_embs: Tensor | Sequence[Tensor], d_embs: Tensor | Seque
 
 
 def flash_maxsim_train(Q: Tensor, D: Tensor) -> Tensor:
-    """Scores [B] of Q [Lq, d] with D [B, Ld, d], with gradients of both."""
+    """Returns the scores [B] of Q [Lq, d] with D [B, Ld, d]. Both have gradients."""
     return one_query_scores(Q, D, None)
 
 
 @torch.no_grad()
 def flash_maxsim_persistent(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = None, grid_factor: int = 2) -> Tensor:
-    """Scores [B] of Q [Lq, d], or [Nq, B] of Q [Nq, Lq, d], with D [B, Ld, d]. `grid_factor` changes nothing."""
+    """Returns the scores [B] of Q [Lq, d], or [Nq, B] of Q [Nq, Lq, d], with D [B, Ld, d]. `grid_factor` has no
+    effect."""
     if Q.dim() == 3:
         return batched_scores(Q, D, True, doc_lengths, None)
     return one_query_scores(Q, D, doc_lengths)

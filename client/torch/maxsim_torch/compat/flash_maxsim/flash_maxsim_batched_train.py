@@ -14,7 +14,7 @@ def flash_maxsim_batched_train(
     doc_lengths: Tensor | None = None,
     query_lengths: Tensor | None = None,
 ) -> Tensor:
-    """Scores [Nq, B] in float32 of Q [Nq, Lq, d] with D [B, Ld, d], or with `shared_docs` false with D [Nq, B, Ld, d].
-    Lengths are doc_lengths [B] or [Nq * B], and query_lengths [Nq]. Gradients come in the types of Q and D; rows that
-    do not count get zeros, whatever they hold."""
+    """Returns the scores [Nq, B] in float32 of Q [Nq, Lq, d] with D: [B, Ld, d] or, if `shared_docs` is false, [Nq, B,
+    Ld, d]. doc_lengths are [B] or [Nq * B], query_lengths [Nq]. Gradients have the types of Q and D. Rows that do not
+    count have zero gradients, whatever values they have."""
     return batched_scores(Q, D, shared_docs, doc_lengths, query_lengths)

@@ -26,9 +26,9 @@ def _check(queries: Tensor, documents: Tensor, labels: Tensor | None) -> None:
 
 
 def colbert_contrastive_step(Q: Tensor, D: Tensor, labels: Tensor | None = None) -> Tensor:
-    """The mean cross entropy, float32 and without a graph, of the scores [Nq, Nd] of Q [Nq, Lq, d] with D [Nd, Ld, d],
-    where labels [Nq] in int64 say which document is each query's (query i's is document i). Its gradients are added
-    to Q.grad and D.grad, in their types; where these are None they are made."""
+    """Returns the mean cross entropy of the scores [Nq, Nd] of Q [Nq, Lq, d] with D [Nd, Ld, d], in float32 and without
+    a graph. `labels` [Nq] in int64 are the right document of each query; None means document i for query i. Adds the
+    gradients to Q.grad and D.grad, in their types, or creates these if they are None."""
     _check(Q, D, labels)
     queries, documents = Q.detach().requires_grad_(), D.detach().requires_grad_()
     if labels is None:

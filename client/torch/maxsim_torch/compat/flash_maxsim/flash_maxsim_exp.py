@@ -1,4 +1,4 @@
-"""Documents that exceed the GPU's memory, and another name of flash_maxsim."""
+"""Scores documents that do not fit into the GPU's memory. Also has another name of flash_maxsim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .flash_maxsim import flash_maxsim
 
 @torch.no_grad()
 def flash_maxsim_heuristic(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = None) -> Tensor:
-    """Scores [B] of Q [Lq, d] with documents D [B, Ld, d], whose lengths are doc_lengths [B]."""
+    """Returns the scores [B] of Q [Lq, d] with documents D [B, Ld, d], whose lengths are doc_lengths [B]."""
     return one_query_scores(Q, D, doc_lengths)
 
 
@@ -48,9 +48,9 @@ def flash_maxsim_streamed(
     chunk_size: int = 10_000,
     scorer: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Scores [B] of Q [Lq, d] with D_cpu [B, Ld, d] in the host's memory, `chunk_size` documents at a time. On a GPU
-    the next documents are copied while these are scored, where D_cpu is pinned. `scorer` (flash_maxsim) gets Q and
-    some documents on Q's device, and returns their scores."""
+    """Returns the scores [B] of Q [Lq, d] with D_cpu [B, Ld, d] in host memory. Scores `chunk_size` documents at a
+    time. On a GPU, if D_cpu is pinned, the next documents are copied during the scoring of the present ones. `scorer`
+    (default flash_maxsim) gets Q and some documents on Q's device, and returns their scores."""
     require_forms(Q=(Q, "[Lq, d]"), D_cpu=(D_cpu, "[B, Ld, d]"))
     require(chunk_size > 0, f"chunk_size is {chunk_size}; it is 1 or more")
     score = flash_maxsim if scorer is None else scorer

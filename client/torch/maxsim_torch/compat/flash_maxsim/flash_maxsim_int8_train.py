@@ -49,7 +49,8 @@ class _ScoresKeepingInt8(torch.autograd.Function):
         of_queries, of_documents = ctx.needs_input_grad[:2]
         query_gradients = torch.zeros(queries.shape, dtype=torch.float32, device=queries.device)
         document_gradients = torch.empty(codes.shape, dtype=dtype, device=queries.device) if of_documents else None
-        # With shared documents a part is some of them, and otherwise some queries with the documents of each.
+        # With shared documents, a part is some of the documents. Otherwise it is some of the queries with their
+        # documents.
         shared = len(shape) == 3
         items = shape[0]
         listed = 1 if shared else shape[1]
@@ -92,10 +93,10 @@ def flash_maxsim_int8_batched_train(
     doc_lengths: Tensor | None = None,
     query_lengths: Tensor | None = None,
 ) -> Tensor:
-    """flash_maxsim_batched_train, with half of the memory for float16 documents between the forward and the backward
-    pass: it keeps them as INT8 with a scale per token. Scores and the gradient of D are those of
-    flash_maxsim_batched_train; the gradient of Q is computed from the INT8 documents. The backward pass converts a
-    part of the documents at a time, 64 MiB each."""
+    """Does the same as flash_maxsim_batched_train, but needs half as much memory for float16 documents between the
+    forward and the backward pass, because it keeps them as INT8 with a scale per token. Scores and the gradient of D
+    are the same. The gradient of Q is computed from the INT8 documents. The backward pass converts 64 MiB of documents
+    at a time."""
     scores: Tensor = _ScoresKeepingInt8.apply(  # type: ignore[no-untyped-call]
         Q, D, shared_docs, doc_lengths, query_lengths
     )

@@ -1,5 +1,5 @@
-"""A name of flash-maxsim for another backward pass, which is flash_maxsim_batched_train's here, and the lists of the
-matches of each document row."""
+"""Offers flash-maxsim's name for another backward pass, which is here the same as flash_maxsim_batched_train. Also
+lists the matches of each document row."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ __all__ = ["build_inverse_csr", "flash_maxsim_invgrid_train"]
 
 
 def build_inverse_csr(argmax: Tensor, Nq: int, B: int, Lq: int, Ld: int, shared_docs: bool) -> tuple[Tensor, Tensor]:
-    """The matches by document row, as (row_ptr, col_idx) of a CSR matrix, in int32 where their number allows.
+    """Returns the matches of each document row as (row_ptr, col_idx) of a CSR matrix, in int32 if the number of matches
+    allows it.
 
-    `argmax` is [pairs, Lq]. With shared_docs a pair is document * Nq + query, row_ptr is [B * Ld + 1], and an entry of
-    col_idx is query * Lq + token; otherwise a pair is query * B + document, row_ptr is [Nq * B * Ld + 1], and an entry
-    is the query's token. Entries of a row are in the order of pairs and tokens.
+    `argmax` is [pairs, Lq]. With shared_docs, pair document * Nq + query has a row; row_ptr is [B * Ld + 1], and an
+    entry of col_idx is query * Lq + token. Otherwise, pair query * B + document has a row; row_ptr is [Nq * B * Ld +
+    1], and an entry is the query's token. The entries of a row are in the order of pairs and tokens.
     """
     require(tuple(argmax.shape) == (Nq * B, Lq), f"argmax has the shape {tuple(argmax.shape)}; it is {(Nq * B, Lq)}")
     pair = torch.arange(Nq * B, device=argmax.device).unsqueeze(1)

@@ -13,7 +13,7 @@ from ._arguments import alike, counts, require, require_columns, require_dims
 def flash_maxsim_pairs_dense(
     Q: Tensor, D: Tensor, q_lengths: Tensor | None = None, doc_lengths: Tensor | None = None
 ) -> Tensor:
-    """Scores [B] of Q[b] with D[b], of Q [B, Lq, d] and D [B, Ld, d]; lengths are [B]."""
+    """Returns the scores [B] of each Q[b] with D[b]. Q is [B, Lq, d], D is [B, Ld, d], and lengths are [B]."""
     require_dims("Q", Q, "[B, Lq, d]")
     require_dims("D", D, "[B, Ld, d]")
     require(Q.shape[0] == D.shape[0], f"Q has {Q.shape[0]} queries, and D {D.shape[0]} documents; pairs need as many")

@@ -1,4 +1,4 @@
-"""A name of flash-maxsim for another backward pass: here it is flash_maxsim_batched_train's."""
+"""A name that flash-maxsim has for another backward pass. Here it does the same as flash_maxsim_batched_train."""
 
 from .flash_maxsim_batched_train import flash_maxsim_batched_train as flash_maxsim_batched_train_persistbwd
 

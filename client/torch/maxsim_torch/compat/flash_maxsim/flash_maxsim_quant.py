@@ -1,4 +1,4 @@
-"""INT8 documents and queries, a scale for each token: how they are made, and their scores."""
+"""Quantises documents and queries to INT8 with a scale per token, and scores them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 from ...functions import maxsim_scores
 from ._arguments import ArgumentError, counts, parts, require, require_columns, require_dims, require_forms
 
-# The smallest scale. It keeps a row of zeros from being divided by zero.
+# The smallest scale. It prevents a division by zero for a row of zeros.
 _LEAST = 1e-8
 
 
 @torch.no_grad()
 def quantize_int8(D: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(codes [B, Ld, d] in uint8, scales, mins, both [B, Ld, 1] in float16) of D [B, Ld, d]: a value is about
-    code * scale + min, and a row's least and largest value have the codes 0 and 255."""
+    """Quantises D [B, Ld, d]. Returns (codes [B, Ld, d] in uint8, scales and mins, both [B, Ld, 1] in float16). A value
+    is about code * scale + min. A row's smallest value has code 0, and its largest has 255."""
     require_dims("D", D, "[B, Ld, d]")
     low, high = (bound.float() for bound in D.aminmax(dim=-1, keepdim=True))
     scales = ((high - low) / 255.0).clamp_min(_LEAST)
@@ -30,8 +30,8 @@ def quantize_int8(D: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 def quantize_int8_symmetric(D: Tensor) -> tuple[Tensor, Tensor]:
-    """(codes [B, Ld, d] in int8 from -127 to 127, scales [B, Ld, 1] in float16) of D [B, Ld, d]: a value is about
-    code * scale."""
+    """Quantises D [B, Ld, d]. Returns (codes [B, Ld, d] in int8 from -127 to 127, scales [B, Ld, 1] in float16). A
+    value is about code * scale."""
     require_dims("D", D, "[B, Ld, d]")
     scales = _symmetric_scales(D)
     codes = torch.empty(D.shape, dtype=torch.int8, device=D.device)
@@ -42,7 +42,7 @@ def quantize_int8_symmetric(D: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def quantize_query_int8(Q: Tensor) -> tuple[Tensor, Tensor]:
-    """(codes [Lq, d] in int8 from -127 to 127, scales [Lq] in float16) of Q [Lq, d]."""
+    """Quantises Q [Lq, d]. Returns (codes [Lq, d] in int8 from -127 to 127, scales [Lq] in float16)."""
     scales = _symmetric_scales(Q)
     return (Q.float() / scales).round_().clamp_(-127, 127).to(torch.int8), scales.squeeze(-1).half()
 
@@ -52,19 +52,20 @@ def _symmetric_scales(rows: Tensor) -> Tensor:
 
 
 def dequantize_int8(D_uint8: Tensor, scales: Tensor, mins: Tensor) -> Tensor:
-    """The values in float32 that quantize_int8's codes, scales and mins stand for."""
+    """Returns the values in float32 that the codes, scales and mins of quantize_int8 represent."""
     return D_uint8.float() * scales.float() + mins.float()
 
 
 def _score_restored(
     query: Tensor, codes: Tensor, restore: Callable[[int, int], Tensor], doc_lengths: Tensor | None
 ) -> Tensor:
-    """Scores [B] of Q [Lq, d] with documents in codes [B, Ld, d]; `restore` makes the values in float32 of a range."""
+    """Returns the scores [B] of Q [Lq, d] with documents in codes [B, Ld, d]. `restore` returns the float32 values of a
+    range of documents."""
     require_dims("Q", query, "[Lq, d]")
     require_dims("the documents", codes, "[B, Ld, d]")
     require_columns("Q", query, "the documents", codes)
     lengths = counts("doc_lengths", doc_lengths, (codes.shape[0],))
-    # 8 bits and a scale of 11 are more than bfloat16 holds.
+    # The product of an 8-bit code and a scale with an 11-bit significand does not fit into bfloat16.
     dtype = torch.float32 if query.dtype in (torch.float32, torch.float64) else torch.float16
     scores = torch.empty(codes.shape[0], dtype=torch.float32, device=codes.device)
     for begin, end in parts(codes.shape[0], codes[:1].numel() * 4):
@@ -77,7 +78,7 @@ def _score_restored(
 
 
 def _a_token(name: str, numbers: Tensor, codes: Tensor) -> Tensor:
-    """Numbers [B, Ld] or [B, Ld, 1] as [B, Ld, 1]."""
+    """Returns numbers [B, Ld] or [B, Ld, 1] as [B, Ld, 1]."""
     shape = tuple(codes.shape[:2])
     require(
         tuple(numbers.shape) in (shape, (*shape, 1)),
@@ -95,8 +96,8 @@ def flash_maxsim_int8(
     doc_lengths: Tensor | None = None,
     query_chunk_size: int | None = 128,
 ) -> Tensor:
-    """Scores [B] of Q [Lq, d] with documents of quantize_int8: codes [B, Ld, d], scales and mins [B, Ld] or [B, Ld, 1].
-    `query_chunk_size` changes nothing."""
+    """Returns the scores [B] of Q [Lq, d] with documents from quantize_int8: codes [B, Ld, d], scales and mins [B, Ld]
+    or [B, Ld, 1]. `query_chunk_size` has no effect."""
     require_dims("D_uint8", D_uint8, "[B, Ld, d]")
     scale, low = _a_token("scales", scales, D_uint8), _a_token("mins", mins, D_uint8)
 
@@ -114,8 +115,8 @@ def flash_maxsim_int8_symmetric(
     doc_lengths: Tensor | None = None,
     query_chunk_size: int | None = 128,
 ) -> Tensor:
-    """Scores [B] of Q [Lq, d] with documents of quantize_int8_symmetric: codes [B, Ld, d], scales [B, Ld] or
-    [B, Ld, 1]. `query_chunk_size` changes nothing."""
+    """Returns the scores [B] of Q [Lq, d] with documents from quantize_int8_symmetric: codes [B, Ld, d], scales [B, Ld]
+    or [B, Ld, 1]. `query_chunk_size` has no effect."""
     require_dims("D_int8", D_int8, "[B, Ld, d]")
     scale = _a_token("scales", scales, D_int8)
 
@@ -135,9 +136,9 @@ def flash_maxsim_int8x8(
     doc_lengths: Tensor | None = None,
     query_chunk_size: int | None = 128,
 ) -> Tensor:
-    """Scores [B] of an INT8 query with INT8 documents, codes [B, Ld, d] and d_scales [B, Ld] or [B, Ld, 1]. The query
-    is Q_int8 [Lq, d] with q_scales [Lq], or Q [Lq, d] in floating point, which quantize_query_int8 converts.
-    `query_chunk_size` changes nothing."""
+    """Returns the scores [B] of an INT8 query with INT8 documents: codes [B, Ld, d] and d_scales [B, Ld] or [B, Ld, 1].
+    The query is Q_int8 [Lq, d] with q_scales [Lq], or Q [Lq, d] in floating point, which quantize_query_int8 converts.
+    `query_chunk_size` has no effect."""
     if Q_int8 is None or q_scales is None:
         if Q is None:
             raise ArgumentError("Q is None, and so is Q_int8 or q_scales; one of the two forms of the query is needed")

@@ -1,4 +1,4 @@
-"""Scores of documents where they lie: in a model's output, packed or scattered, without a copy."""
+"""Scores documents in a model's output, packed or anywhere in the matrix, without copying them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .flash_maxsim_varlen import flash_maxsim_packed
 
 
 def flash_maxsim_rerank(Q: Tensor, D_packed: Tensor, cu_seqlens_d: Tensor, max_seqlen_d: int) -> Tensor:
-    """Scores [B] of Q [Lq, d] with the documents of D_packed [tokens, d], which cu_seqlens_d [B + 1] bounds.
-    `max_seqlen_d` changes nothing."""
+    """Returns the scores [B] of Q [Lq, d] with the documents in D_packed [tokens, d]. cu_seqlens_d [B + 1] says where
+    each begins and where the last one ends. `max_seqlen_d` has no effect."""
     return flash_maxsim_packed(Q, D_packed, cu_seqlens_d, max_seqlen_d)
 
 
@@ -20,8 +20,8 @@ def flash_maxsim_rerank(Q: Tensor, D_packed: Tensor, cu_seqlens_d: Tensor, max_s
 def flash_maxsim_rerank_direct(
     Q: Tensor, batch_tensor: Tensor, doc_offsets: Tensor, doc_lengths: Tensor, max_seqlen_d: int
 ) -> Tensor:
-    """Scores [B] of Q [Lq, d] with documents anywhere in batch_tensor [tokens, d]: document b is the doc_lengths[b]
-    rows from row doc_offsets[b] on, and rows may belong to several. `max_seqlen_d` changes nothing."""
+    """Returns the scores [B] of Q [Lq, d] with documents anywhere in batch_tensor [tokens, d]: document b has
+    doc_lengths[b] rows from row doc_offsets[b] on. Documents may share rows. `max_seqlen_d` has no effect."""
     require_forms(Q=(Q, "[Lq, d]"), batch_tensor=(batch_tensor, "[tokens, d]"))
     query, documents = alike(Q, batch_tensor)
     offsets = counts("doc_offsets", doc_offsets, (doc_offsets.numel(),))
@@ -38,8 +38,8 @@ def flash_maxsim_rerank_padded(
     query_lengths: Tensor | None = None,
     doc_lengths: Tensor | None = None,
 ) -> Tensor:
-    """Scores [B, C] of queries [B, Lq, d] with C candidates each, documents [B, C, Ld, d]; lengths are [B] and [B, C].
-    Nothing waits for the device, whatever the lengths are."""
+    """Returns the scores [B, C] of queries [B, Lq, d], each with its own C candidates, documents [B, C, Ld, d]. Lengths
+    are [B] and [B, C]. The call never waits for the device."""
     require_dims("queries", queries, "[B, Lq, d]")
     require_dims("documents", documents, "[B, C, Ld, d]")
     require(

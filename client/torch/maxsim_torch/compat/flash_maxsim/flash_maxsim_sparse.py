@@ -1,4 +1,4 @@
-"""Scores for which every document has query tokens of its own choice."""
+"""Scores in which each document is compared with its own choice of query tokens."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def _check(query: Tensor, documents: Tensor, indices: Tensor) -> None:
 
 @torch.no_grad()
 def flash_maxsim_sparse(Q: Tensor, D: Tensor, indices: Tensor, doc_lengths: Tensor | None = None) -> Tensor:
-    """Scores [B] of the query tokens Q[indices[b]] with D[b], of Q [Lq, d], D [B, Ld, d], indices [B, K]; of each
-    document doc_lengths [B] tokens are there."""
+    """Returns the scores [B] of the query tokens Q[indices[b]] with D[b]. Q is [Lq, d], D [B, Ld, d], indices [B, K].
+    Document b has doc_lengths[b] tokens."""
     _check(Q, D, indices)
     query, documents = alike(Q, D)
     lengths = counts("doc_lengths", doc_lengths, (D.shape[0],))
@@ -43,7 +43,7 @@ def flash_maxsim_sparse(Q: Tensor, D: Tensor, indices: Tensor, doc_lengths: Tens
 
 
 def maxsim_sparse_naive(Q: Tensor, D: Tensor, indices: Tensor) -> Tensor:
-    """The definition of flash_maxsim_sparse, [B] in float32: it writes the similarities [B, K, Ld]."""
+    """Computes flash_maxsim_sparse by its definition, [B] in float32. Writes the similarities [B, K, Ld]."""
     _check(Q, D, indices)
     similarities = torch.einsum("bkd,bjd->bkj", Q[indices.long()].float(), D.float())
     return similarities.max(-1).values.sum(-1)

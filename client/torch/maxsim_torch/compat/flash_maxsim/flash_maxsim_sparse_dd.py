@@ -1,4 +1,4 @@
-"""The document rows that a batch matched, each with the list of its matches."""
+"""Lists the document rows that a batch matched, each with its matches."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ._arguments import require
 def build_sparse_dd_tables(
     argmax: Tensor, Nq: int, B: int, Lq: int, Ld: int, shared_docs: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(perm, seg_start, seg_count, uniq_db, uniq_j) of argmax [pairs, Lq], where a pair is document * Nq + query with
-    shared_docs, and query * B + document otherwise.
+    """Returns (perm, seg_start, seg_count, uniq_db, uniq_j) for argmax [pairs, Lq]. A pair is document * Nq + query
+    with shared_docs, and query * B + document otherwise.
 
-    `perm` [pairs * Lq] in int64 has the entries of the argmax in the order of the rows that they point to, and of
-    entries of one row. The others are int32, a number for each row that is matched: where its entries begin in `perm`,
-    how many they are, its document (a pair without shared_docs), and its token.
+    `perm` [pairs * Lq] in int64 has the indices of the argmax's entries, sorted by the row that an entry points to, and
+    in their original order for the same row. The other four, in int32, have one number per matched row: where its
+    entries begin in `perm`, how many they are, its document (without shared_docs: its pair), and its token.
     """
     require(tuple(argmax.shape) == (Nq * B, Lq), f"argmax has the shape {tuple(argmax.shape)}; it is {(Nq * B, Lq)}")
     pair = torch.arange(Nq * B, device=argmax.device).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""The best documents of a query: INT8 scores choose candidates, and exact scores their order."""
+"""Finds the best documents of a query: INT8 scores choose the candidates, and exact scores rank them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def flash_maxsim_topk(
     scales: Tensor | None = None,
     mins: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(scores, indices), [k] each and best first, of the documents D [N, Ld, d] for Q [Lq, d]; fewer where there are
-    fewer documents.
+    """Returns (scores, indices), both [k] and best first, of the documents D [N, Ld, d] for Q [Lq, d]. If there are
+    fewer than k documents, returns fewer.
 
-    With quantize_int8's `D_int8`, `scales` and `mins` of all documents their scores choose `n_candidates` (4 * k), of
-    which D gives the exact scores. Without them, or where nearly all would be candidates, all scores are exact.
+    With `D_int8`, `scales` and `mins`, which quantize_int8 makes of all documents, INT8 scores choose `n_candidates`
+    documents (default 4 * k), and D gives their exact scores. Without them, or if nearly all documents would be
+    candidates, all scores are exact.
     """
     require_dims("Q", Q, "[Lq, d]")
     require_dims("D", D, "[N, Ld, d]")

@@ -1,4 +1,4 @@
-"""The backward pass by itself, for scores whose matches the caller has."""
+"""The backward pass alone, for a caller who has the matches of the scores."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ._arguments import alike, require, require_dims
 def torch_backward(
     Q: Tensor, D: Tensor, argmax: Tensor, grad_scores: Tensor, shared_docs: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of Q [Nq, Lq, d] and D, in their shapes and types, from grad_scores [Nq, B]. D is [B, Ld, d] with
-    shared_docs, and otherwise [Nq, B, Ld, d] or [Nq * B, Ld, d]. `argmax` [Nq * B, Lq] has a row for each pair, which
-    is document * Nq + query with shared_docs and query * B + document otherwise; -1 is no match."""
+    """Returns the gradients of Q [Nq, Lq, d] and D, in their shapes and types, for grad_scores [Nq, B]. D is [B, Ld, d]
+    with shared_docs, and otherwise [Nq, B, Ld, d] or [Nq * B, Ld, d]. `argmax` [Nq * B, Lq] has one row per pair. The
+    row's index is document * Nq + query with shared_docs, and query * B + document otherwise. -1 means no match."""
     require_dims("Q", Q, "[Nq, Lq, d]")
     num_queries, query_tokens, dim = Q.shape
     num_listed = grad_scores.shape[-1]

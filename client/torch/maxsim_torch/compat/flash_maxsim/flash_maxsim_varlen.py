@@ -1,4 +1,4 @@
-"""Sequences that follow one another in one matrix, without padding."""
+"""Packs and scores sequences that follow one another in one matrix, without padding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _offsets(name: str, offsets: Tensor) -> Tensor:
 
 
 def _pack(name: str, sequences: Sequence[Tensor]) -> tuple[Tensor, Tensor, int]:
-    """(rows [tokens, d], offsets [N + 1] in int32, the longest length)."""
+    """Returns (rows [tokens, d], offsets [N + 1] in int32, the longest length)."""
     require(len(sequences) > 0, f"{name} is empty; one sequence at least is needed")
     lengths = torch.tensor([sequence.shape[0] for sequence in sequences], device="cpu")
     offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(sequences[0].device, torch.int32)
@@ -30,12 +30,13 @@ def _pack(name: str, sequences: Sequence[Tensor]) -> tuple[Tensor, Tensor, int]:
 
 
 def pack_docs(d_embs: Sequence[Tensor]) -> tuple[Tensor, Tensor, int]:
-    """(D_packed [tokens, d], cu_seqlens_d [B + 1] in int32, max_seqlen_d) of documents [length, d]."""
+    """Packs documents [length, d]. Returns (D_packed [tokens, d], cu_seqlens_d [B + 1] in int32, max_seqlen_d)."""
     return _pack("d_embs", d_embs)
 
 
 def pack_pairs(q_embs: Sequence[Tensor], d_embs: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:
-    """(Q_packed, D_packed, cu_seqlens_q, cu_seqlens_d, max_lq, max_ld) of queries and documents [length, d]."""
+    """Packs queries and documents [length, d]. Returns (Q_packed, D_packed, cu_seqlens_q, cu_seqlens_d, max_lq,
+    max_ld)."""
     queries, query_offsets, longest_query = _pack("q_embs", q_embs)
     documents, document_offsets, longest_document = _pack("d_embs", d_embs)
     return queries, documents, query_offsets, document_offsets, longest_query, longest_document
@@ -49,8 +50,8 @@ def flash_maxsim_packed(
     max_seqlen_d: int | None = None,
     query_chunk_size: int | None = 128,
 ) -> Tensor:
-    """Scores [B] of Q [Lq, d] with the documents of D_packed [tokens, d], which cu_seqlens_d [B + 1] bounds.
-    `max_seqlen_d` and `query_chunk_size` change nothing."""
+    """Returns the scores [B] of Q [Lq, d] with the documents in D_packed [tokens, d]. cu_seqlens_d [B + 1] says where
+    each begins and where the last one ends. `max_seqlen_d` and `query_chunk_size` have no effect."""
     require_forms(Q=(Q, "[Lq, d]"), D_packed=(D_packed, "[tokens, d]"))
     query, documents = alike(Q, D_packed)
     return maxsim_scores_packed(query, documents, _offsets("cu_seqlens_d", cu_seqlens_d))
@@ -65,8 +66,9 @@ def flash_maxsim_varlen(
     max_seqlen_q: int,
     max_seqlen_d: int,
 ) -> Tensor:
-    """Scores [N] of pairs that both lie packed: Q_packed [tokens, d] with cu_seqlens_q [N + 1], D_packed with
-    cu_seqlens_d [N + 1]. No query has more than `max_seqlen_q` tokens; `max_seqlen_d` changes nothing."""
+    """Returns the scores [N] of N pairs of packed sequences: Q_packed [tokens, d] with cu_seqlens_q [N + 1], and
+    D_packed with cu_seqlens_d [N + 1]. No query may have more than `max_seqlen_q` tokens. `max_seqlen_d` has no
+    effect."""
     require_forms(Q_packed=(Q_packed, "[tokens, d]"), D_packed=(D_packed, "[tokens, d]"))
     require(
         cu_seqlens_q.shape[0] == cu_seqlens_d.shape[0],
@@ -79,7 +81,7 @@ def flash_maxsim_varlen(
         documents,
         _offsets("cu_seqlens_d", cu_seqlens_d),
         query_offsets=_offsets("cu_seqlens_q", cu_seqlens_q),
-        # The operators have 1 at least, also where every query is empty.
+        # The operators need at least 1, even if every query is empty.
         max_query_tokens=max(int(max_seqlen_q), 1),
         paired=True,
     )

@@ -1,4 +1,4 @@
-"""A first call of each kind, so that a service's first request does not load kernels."""
+"""Makes a first call of each kind, so that a service's first request need not load kernels."""
 
 from __future__ import annotations
 

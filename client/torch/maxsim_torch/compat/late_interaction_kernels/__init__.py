@@ -4,11 +4,11 @@
 
     scores = lik.maxsim(queries, documents, q_mask=query_mask, d_mask=document_mask, normalize=True)
 
-Names, arguments, shapes and errors are those of that package; so is its meaning: a document without a token that counts
-scores 0, and results are in float32. The CPU has the same functions as an NVIDIA GPU. Three things differ. float32 is
-computed in float32, which the package rounds to float16. Gradients have one implementation, so that the three values of
-`backward` name the same one: sums in float32, in a fixed order, written once in the type of the input. What belongs to
-Triton and Metal alone (tables of tile sizes, caches of compiled kernels) is not there.
+Names, arguments, shapes, errors and results are those of that package: a document without a token that counts scores 0,
+and results are float32. All functions work on the CPU and on NVIDIA GPUs. There are three differences. First, float32
+inputs are computed in float32; the package rounds them to float16. Second, gradients have one implementation, so the
+three values of `backward` do the same: sums in float32, in a fixed order, rounded once to the type of the input. Third,
+everything that only concerns Triton and Metal (tables of tile sizes, caches of compiled kernels) is missing.
 
 Modules: autograd (maxsim, maxsim_pairs), varlen, score_pairs, padded, retrieve, topk, forward, backward, fused_head,
 plaid, fp8, reference (plain PyTorch), mps, pylate_compat, colpali_compat.

@@ -1,4 +1,4 @@
-"""Padded tensors of the package's shapes, scored by maxsim_torch.maxsim_scores."""
+"""Scores padded tensors, in the shapes of late-interaction-kernels, with maxsim_torch.maxsim_scores."""
 
 from typing import Any, NamedTuple, Optional
 
@@ -9,7 +9,7 @@ from ...checks import MAX_QUERY_TOKENS
 from ...functions import maxsim_scores
 from ._utils import pick_compute_dtype
 
-# A smaller token length is replaced by this before dividing by it, as late-interaction-kernels does.
+# Tokens shorter than this are divided by it, as in late-interaction-kernels.
 _SMALLEST_LENGTH = 1e-6
 
 
@@ -35,13 +35,13 @@ class _UnitLength(torch.autograd.Function):
 
 
 def unit_length(tokens: Tensor) -> Tensor:
-    """`tokens` [..., d] with each divided by its length, in the same type; gradients flow through."""
+    """Returns `tokens` [..., d], each divided by its length, in the same type. Gradients flow through."""
     result: Tensor = _UnitLength.apply(tokens)  # type: ignore[no-untyped-call]
     return result
 
 
 def same_type(Q: Tensor, D: Tensor) -> "tuple[Tensor, Tensor]":
-    """Queries and documents in the type that holds both."""
+    """Returns queries and documents in a type that holds both."""
     dtype = pick_compute_dtype(Q, D)
     return Q.to(dtype), D.to(dtype)
 

@@ -19,8 +19,8 @@ _TOKENS_LOOKED_AT = 64
 
 
 def _maybe_warn_unnormalized(Q: Tensor) -> None:
-    """Warns once per process if the tokens are not normalised, although they are scored as they are: models of late
-    interaction give tokens the length 1. LIK_SUPPRESS_NORM_WARN=1 turns the warning off."""
+    """Warns once per process if tokens are not normalised and `normalize` is off, because late-interaction models make
+    tokens of length 1. LIK_SUPPRESS_NORM_WARN=1 turns the warning off."""
     global _NORM_CHECKED
     if _NORM_CHECKED or os.environ.get("LIK_SUPPRESS_NORM_WARN", "0") == "1":
         return
@@ -57,14 +57,14 @@ def _check_devices(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optio
 def _maxsim_cross(
     Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor], normalize: bool, method: str
 ) -> Tensor:
-    """Scores [Nq, Nd] of every query [Nq, Lq, d] with every document [Nd, Ld, d]. `method` is only checked, because
-    there is one backward pass."""
+    """Returns the scores [Nq, Nd] of every query [Nq, Lq, d] with every document [Nd, Ld, d]. `method` is only checked,
+    because there is one backward pass."""
     _check_method(method)
     return padded_scores(Q, D, q_mask, d_mask, normalize=normalize)
 
 
 def _maxsim_kd(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor], normalize: bool) -> Tensor:
-    """Scores [Nq, K] of each query [Nq, Lq, d] with its own documents [Nq, K, Ld, d]."""
+    """Returns the scores [Nq, K] of each query [Nq, Lq, d] with its own documents [Nq, K, Ld, d]."""
     if Q.dim() != 3:
         raise ValueError(f"documents of [Nq, K, Ld, d] needs Q to be [Nq, Lq, d]; it is {tuple(Q.shape)}")
     num_queries, num_tokens, dim = Q.shape
@@ -99,13 +99,13 @@ def maxsim(
     | [Nq, Lq, d] | [Nq, K, Ld, d] | [Nq, K]: each query with its own K documents |
     | [Lq, d] or [Ld, d] instead | | without the dimension; a scalar for both |
 
-    `q_mask` and `d_mask` have the shapes of Q and D without the last dimension; tokens where they are False do not
-    count. A document in which none counts scores 0. `normalize` divides each token by its length before. Q and D are
-    float16, bfloat16 or float32, and float64 is taken as float32; of two types they are brought to the one that holds
-    both. `backward` is "auto", "unified", "lowmem" or None, which mean the same here.
+    `q_mask` and `d_mask` have the shapes of Q and D without the last dimension. Tokens where they are False do not
+    count. A document in which no token counts scores 0. `normalize` first divides each token by its length. Q and D are
+    float16, bfloat16 or float32; float64 is converted to float32. If their types differ, both are converted to a type
+    that holds both. `backward` is "auto", "unified", "lowmem" or None, which all do the same here.
 
-    Raises ValueError for shapes that do not fit, for two devices and for another `backward`; where Q is not normalised
-    and `normalize` is False, the first call of a process warns.
+    ValueError: shapes do not fit, the tensors are on two devices, or `backward` has another value. If Q is not
+    normalised and `normalize` is False, the first call of a process warns.
     """
     _check_method(backward)
     check_tensors(Q=Q, D=D)
@@ -131,8 +131,8 @@ def maxsim_pairs(
     normalize: bool = False,
     backward: Optional[str] = None,
 ) -> Tensor:
-    """Scores [B] of each query [B, Lq, d] with the document [B, Ld, d] of the same index. Masks are [B, Lq] and [B,
-    Ld]; everything else is as in maxsim."""
+    """Returns the scores [B] of each query [B, Lq, d] with the document [B, Ld, d] of the same index. Masks are [B, Lq]
+    and [B, Ld]. Everything else is as in maxsim."""
     if Q.dim() != 3 or D.dim() != 3:
         raise ValueError(f"Q and D of maxsim_pairs are [B, L, d]; they are {tuple(Q.shape)} and {tuple(D.shape)}")
     if Q.shape[0] != D.shape[0]:

@@ -1,9 +1,8 @@
-"""colpali-engine with the operators on a GPU, by the rules of late-interaction-kernels:
-maxsim_torch.patch_colpali_engine has fewer of them.
+"""Patches colpali-engine as late-interaction-kernels does. maxsim_torch.patch_colpali_engine has fewer restrictions.
 
-Tensors on a GPU are scored by maxsim_scores, and everything else is colpali-engine's own: the CPU, fewer than 8
-columns, GPUs below compute capability 8.0, smooth maxima, and all of it while LIK_DISABLE is 1. From 0.3.17 on
-colpali-engine asks for late-interaction-kernels by itself, and patch_colpali_engine here leaves it alone.
+maxsim_scores scores tensors on a GPU. colpali-engine still computes everything else: on the CPU, with fewer than 8
+columns, on GPUs below compute capability 8.0, smooth maxima, and everything while LIK_DISABLE is 1. From 0.3.17 on,
+colpali-engine itself imports late-interaction-kernels, so this patch_colpali_engine leaves it unchanged.
 """
 
 import warnings
@@ -32,7 +31,7 @@ _METHODS: Dict[str, Function] = {
     "BaseVisualRetrieverProcessor.score_multi_vector": scoring_processor(_ORIGINAL, _takes),
 }
 
-# The replacements by their names in late-interaction-kernels. They work while colpali-engine is patched.
+# The replacements under their names in late-interaction-kernels. They work only while colpali-engine is patched.
 patched_score_multi_vector = _METHODS["BaseVisualRetrieverProcessor.score_multi_vector"]
 patched_colbert_loss_forward = _METHODS["ColbertLoss.forward"]
 patched_colbert_pairwise_ce_forward = _METHODS["ColbertPairwiseCELoss.forward"]
@@ -42,9 +41,9 @@ patched_colbert_pairwise_negative_ce_forward = _METHODS["ColbertPairwiseNegative
 
 
 def patch_colpali_engine() -> None:
-    """Lets the losses of late interaction and the processors of colpali-engine before 0.3.17 score with maxsim_scores
-    on a GPU. Later ones stay as they are, with a DeprecationWarning the first time. Raises an ImportError without
-    it."""
+    """Makes the late-interaction losses and the processors of colpali-engine before 0.3.17 score with maxsim_scores on
+    a GPU. Later versions stay unchanged, with a DeprecationWarning the first time. ImportError: colpali-engine is not
+    installed."""
     global _NATIVE_NOTICE_SHOWN
     if package_at_least("colpali-engine", _COLPALI_NATIVE_MIN):
         if not _NATIVE_NOTICE_SHOWN:

@@ -19,12 +19,12 @@ def _run_forward(
     *,
     kd_layout: bool = False,
 ) -> "tuple[Tensor, Optional[Tensor]]":
-    """Scores of Q [Nq, Lq, d], and with `save_argmax` the matches [Nq * documents, Lq] in int32: the document token
-    that each query token matched, or -1 if none counts.
+    """Returns the scores of Q [Nq, Lq, d] and, with `save_argmax`, the matches [Nq * documents, Lq] in int32: the
+    document token that each query token matched, or -1 if none counts.
 
-    D is [Nd, Ld, d], and every query is scored with every document; with `kd_layout` D is [Nq * K, Ld, d], and each
-    query is scored with its own K documents. Masks are [Nq, Lq] and D's shape without the last dimension. Lq is at most
-    4,096. Raises ValueError if D is not a multiple of Nq with `kd_layout`.
+    Without `kd_layout`, D is [Nd, Ld, d], and every query is scored with every document. With `kd_layout`, D is [Nq *
+    K, Ld, d], and each query is scored with its own K documents. Masks are [Nq, Lq], and D's shape without the last
+    dimension. Lq is at most 4,096. ValueError: with `kd_layout`, D is not a multiple of Nq.
     """
     if kd_layout and D.shape[0] % Q.shape[0] != 0:
         raise ValueError(f"there are {D.shape[0]} documents with kd_layout, not a multiple of the {Q.shape[0]} queries")
@@ -52,9 +52,9 @@ def maxsim_forward(
     save_argmax: bool = False,
     normalize: bool = False,
 ) -> "tuple[Tensor, Optional[Tensor]]":
-    """Scores [Nq, Nd] in float32 of queries [Nq, Lq, d] or [Lq, d] and documents [Nd, Ld, d] or [Ld, d], without
-    gradients, and with `save_argmax` the matches [Nq * Nd, Lq] in int32 (-1 for none), otherwise None. A dimension that
-    the inputs do not have the scores do not have either. Lq is at most 4,096."""
+    """Returns the scores [Nq, Nd] in float32 of queries [Nq, Lq, d] or [Lq, d] with documents [Nd, Ld, d] or [Ld, d],
+    without gradients. A dimension that the inputs lack is missing in the scores too. Also returns the matches [Nq * Nd,
+    Lq] in int32 (-1 for none) if `save_argmax` is set, and None otherwise. Lq is at most 4,096."""
     made = batches(Q, D, q_mask, d_mask)
     scores, argmax = _run_forward(made.Q, made.D, made.q_mask, made.d_mask, save_argmax, normalize)
     return made.without(scores), argmax

@@ -1,4 +1,4 @@
-"""Scores of documents that are hidden states before a model's last layer."""
+"""Scores documents that are hidden states before a model's last layer."""
 
 from typing import Optional
 
@@ -16,13 +16,13 @@ def maxsim_from_hidden(
     d_mask: Optional[Tensor] = None,
     normalize: bool = True,
 ) -> Tensor:
-    """Scores [Nq, Nd] in float32, or [Nd] for one query, with gradients of Q, H_d, W and b:
+    """Returns scores [Nq, Nd] in float32, or [Nd] for one query, with gradients of Q, H_d, W and b:
 
         maxsim(Q, normalize(linear(H_d, W, b)), d_mask=d_mask)
 
-    without the vectors of all documents (maxsim_torch.fused_head_scores). Q are vectors [Nq, Lq, d_out] or [Lq, d_out],
-    which are taken as they are; H_d is [Nd, Ld, d_model], W [d_out, d_model], b [d_out], d_mask [Nd, Ld]. A document in
-    which no token counts scores 0. Raises ValueError for shapes that do not fit, and for two devices.
+    The vectors of all documents never exist at the same time (maxsim_torch.fused_head_scores). Q are finished vectors
+    [Nq, Lq, d_out] or [Lq, d_out]. H_d is [Nd, Ld, d_model], W [d_out, d_model], b [d_out], d_mask [Nd, Ld]. A document
+    in which no token counts scores 0. ValueError: shapes do not fit, or the tensors are on two devices.
     """
     if Q.dim() not in (2, 3):
         raise ValueError(f"Q must be [Lq, d_out] or [Nq, Lq, d_out]; it is {tuple(Q.shape)}")

@@ -1,4 +1,4 @@
-"""Padded queries with padded candidates: packing them, and scoring them as they are."""
+"""Packs padded queries and candidates, or scores them without packing."""
 
 import dataclasses
 from typing import Any, Iterator
@@ -12,12 +12,12 @@ from ._scoring import same_type
 
 @dataclasses.dataclass(frozen=True)
 class PackedBatch:
-    """What pack_padded makes, on the device of its inputs; it unpacks as a tuple of its fields. B are the queries and C
-    the candidates of each.
+    """The result of pack_padded, on the device of its inputs. It unpacks as a tuple of its fields. B is the number of
+    queries, C the number of candidates per query.
 
-    Q_packed [query tokens, d] and cu_seqlens_q [B + 1] (int32); D_packed [document tokens, d] and cu_seqlens_d [B * C +
-    1] (int32), documents in the order of queries and candidates; pair_q_idx and pair_d_idx [B * C] (int32), the query
-    and the document of each pair in that order; max_seqlen_q and max_seqlen_d, the tokens of the longest of each.
+    Q_packed [query tokens, d] and cu_seqlens_q [B + 1] (int32). D_packed [document tokens, d] and cu_seqlens_d [B * C +
+    1] (int32), with documents in the order of queries and candidates. pair_q_idx and pair_d_idx [B * C] (int32): the
+    query and the document of each pair in that order. max_seqlen_q and max_seqlen_d: the longest lengths.
     """
 
     Q_packed: Tensor
@@ -55,8 +55,8 @@ def _check_shapes(queries: Tensor, documents: Tensor, query_lengths: Tensor, doc
 def _check_lengths(
     query_lengths: Tensor, doc_lengths: Tensor, num_query: int, num_document: int, validate: bool
 ) -> None:
-    """A length beyond the padding is a RuntimeError, which on a GPU comes with a later call; with `validate`, which
-    waits for a GPU, it and a length of 0 or less are a ValueError at once."""
+    """Checks lengths. A length beyond the padding is a RuntimeError, which on a GPU comes with a later call. With
+    `validate`, which waits for a GPU, such a length and a length of 0 or less are a ValueError immediately."""
     if validate:
         for name, lengths, limit in (
             ("query_lengths", query_lengths, num_query),
@@ -75,13 +75,14 @@ def _check_lengths(
 
 
 def _offsets(lengths: Tensor) -> Tensor:
-    """Where sequences of these lengths begin, one after another, and where the last ends: int32, [count + 1]."""
+    """Returns where sequences of these lengths begin if they follow one another, and where the last one ends: int32,
+    [count + 1]."""
     ends = lengths.reshape(-1).cumsum(0, dtype=torch.int32)
     return torch.nn.functional.pad(ends, (1, 0))
 
 
 def _rows_that_count(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """The rows of padded sequences [..., max_tokens, d] before each length [...], as a matrix."""
+    """Returns, as one matrix, the rows of padded sequences [..., max_tokens, d] that are within the lengths [...]."""
     position = torch.arange(tokens.shape[-2], device=tokens.device)
     return tokens[position < lengths.unsqueeze(-1)]
 
@@ -96,10 +97,9 @@ def pack_padded(
 ) -> PackedBatch:
     """Packs queries [B, Lq, d] and documents [B, C, Ld, d] for score_pairs_packed and maxsim_varlen.
 
-    `query_lengths` [B] and `doc_lengths` [B, C] are the tokens of each that there are. Gradients flow through. Waits
-    for a GPU, since the lengths decide the shapes. A length beyond the padding is an error (see `validate`: a
-    ValueError at once, or a RuntimeError that on a GPU comes with a later call); raises ValueError for shapes that do
-    not fit.
+    `query_lengths` [B] and `doc_lengths` [B, C] are the numbers of tokens. Gradients flow through. Waits for a GPU,
+    because the lengths decide the shapes. A length beyond the padding is an error: with `validate`, a ValueError
+    immediately, otherwise a RuntimeError, which on a GPU comes with a later call. ValueError: shapes do not fit.
     """
     _check_shapes(queries, documents, query_lengths, doc_lengths)
     device = queries.device
@@ -134,11 +134,12 @@ def maxsim_padded(
     *,
     validate: bool = False,
 ) -> Tensor:
-    """Scores [B, C] in float32 of queries [B, Lq, d] with their candidates [B, C, Ld, d], with gradients of both.
+    """Returns the scores [B, C] in float32 of queries [B, Lq, d] with their own candidates [B, C, Ld, d]. Both have
+    gradients.
 
-    `query_lengths` [B] and `doc_lengths` [B, C] are the tokens of each that there are. Tensors are read where they are:
-    nothing is packed, and nothing waits for a GPU but `validate`, which the CPU ignores, as late-interaction-kernels
-    does. An empty query or document scores 0. Errors are those of pack_padded.
+    `query_lengths` [B] and `doc_lengths` [B, C] are the numbers of tokens. Nothing is packed or copied, and the call
+    does not wait for a GPU except with `validate`. The CPU ignores `validate`, as late-interaction-kernels does. An
+    empty query or document scores 0. Errors are those of pack_padded.
     """
     _check_shapes(queries, documents, query_lengths, doc_lengths)
     query_lengths = query_lengths.to(queries.device)

@@ -1,4 +1,4 @@
-"""Scores of documents that an index of PLAID or ColBERTv2 holds: centroids and packed residuals."""
+"""Scores documents of a PLAID or ColBERTv2 index: centroids and packed residuals."""
 
 from typing import Optional
 
@@ -14,12 +14,12 @@ from .reference import maxsim_residual_reference, plaid_approx_score_reference
 
 
 def plaid_approx_score(query_centroid_scores: Tensor, codes: Tensor, doc_lengths: Tensor) -> Tensor:
-    """Scores [B] in float32 of documents that are centroids alone: the sum over query tokens of the best of the
-    document's centroids. There are no gradients.
+    """Returns approximate scores [B] in float32, which use only the documents' centroids: for each query token the best
+    of the document's centroids, summed over query tokens. There are no gradients.
 
     `query_centroid_scores` is [n_centroids, Lq]. `codes` [B, max_Ld] are integers; one that is out of range counts as
-    centroid 0. `doc_lengths` [B] are the tokens of each. A document without any scores 0. Raises ValueError for other
-    shapes.
+    centroid 0. `doc_lengths` [B] are the numbers of tokens. A document without tokens scores 0. ValueError: shapes do
+    not fit.
     """
     if query_centroid_scores.dim() != 2:
         raise ValueError(
@@ -33,7 +33,7 @@ def plaid_approx_score(query_centroid_scores: Tensor, codes: Tensor, doc_lengths
     num_centroids = table.shape[0]
     codes = codes.to(torch.int64)
     codes = torch.where((codes >= 0) & (codes < num_centroids), codes, torch.zeros_like(codes))
-    # Takes a bag's maximum without writing its rows. An additional row stands for missing tokens.
+    # embedding_bag takes the maximum without writing the rows. An additional row stands for missing tokens.
     there = torch.arange(codes.shape[1], device=codes.device) < doc_lengths.to(codes.device).unsqueeze(-1)
     codes = torch.where(there, codes, torch.full_like(codes, num_centroids))
     table = torch.cat([table, table.new_zeros(1, table.shape[1])])
@@ -75,8 +75,8 @@ def _scores(
     document_lengths: Optional[Tensor] = None,
     document_offsets: Optional[Tensor] = None,
 ) -> Tensor:
-    """Scores of padded documents, which have lengths, or of packed ones, which have offsets. `index` are residuals,
-    centroids and weights of _check_index."""
+    """Scores padded documents, which have lengths, or packed ones, which have offsets. `index` are the residuals,
+    centroids and weights that _check_index returns."""
     residuals, centroids, weights = index
     if queries.shape[-1] * nbits % 8 == 0:
         return residual_code_scores(
@@ -113,16 +113,17 @@ def maxsim_residual(
     *,
     normalize: bool = True,
 ) -> Tensor:
-    """Scores [Nq, Nd] in float32 of queries [Nq, Lq, d], or [Nd] of one query [Lq, d], with gradients of Q alone.
+    """Returns the scores [Nq, Nd] in float32 of queries [Nq, Lq, d], or [Nd] of one query [Lq, d]. Only Q can have
+    gradients.
 
-    A token's vector is the centroid [n_centroids, d] that its code names, plus in each column one of the 2^nbits
-    `bucket_weights`, which its packed residual names. `codes` [Nd, max_Ld] are integers, `residuals` are bytes [Nd,
-    max_Ld, ceil(d * nbits / 8)] with the first column in the lowest bits, `doc_lengths` [Nd] the tokens of each, and
-    `nbits` 2, 4 or 8. With `normalize` queries and vectors are divided by their lengths. Vectors are made where they
-    are multiplied (maxsim_torch.residual_code_scores), or all of them where d * nbits is no multiple of 8.
+    A token's vector is the centroid [n_centroids, d] that its code names, plus, in each column, one of the 2^nbits
+    `bucket_weights`, which its packed residual names. `codes` [Nd, max_Ld] are integers. `residuals` are bytes [Nd,
+    max_Ld, ceil(d * nbits / 8)], the first column in the lowest bits. `doc_lengths` [Nd] are the numbers of tokens.
+    `nbits` is 2, 4 or 8. With `normalize`, queries and vectors are divided by their lengths. If d * nbits is a multiple
+    of 8, vectors are decoded inside the kernel (maxsim_torch.residual_code_scores), otherwise all of them in advance.
 
-    An empty document scores 0. Where Q requires a gradient it is a ValueError, as in late-interaction-kernels, for
-    which the lengths are waited for. Raises ValueError for other `nbits` and for shapes that do not fit.
+    An empty document scores 0, but it is a ValueError if Q requires a gradient, as in late-interaction-kernels. This
+    check waits for the lengths. ValueError also for other `nbits` and for shapes that do not fit.
     """
     if codes.dim() != 2:
         raise ValueError(f"codes must be [Nd, max_Ld]; they are {tuple(codes.shape)}")
@@ -147,11 +148,11 @@ def maxsim_residual_varlen(
     max_seqlen_d: Optional[int] = None,
     normalize: bool = True,
 ) -> Tensor:
-    """maxsim_residual of documents that follow one another, without gradients: `codes_flat` [tokens], `residuals_flat`
-    [tokens, ceil(d * nbits / 8)], and document i from cu_seqlens_d[i] to cu_seqlens_d[i + 1].
+    """Does what maxsim_residual does, without gradients, for documents that follow one another: `codes_flat` [tokens],
+    `residuals_flat` [tokens, ceil(d * nbits / 8)]. Document i is from cu_seqlens_d[i] to cu_seqlens_d[i + 1].
 
-    `max_seqlen_d` is a bound of the documents' tokens, and one that has more is a RuntimeError, which on a GPU comes
-    with a later call. Nothing is looked up where it is None.
+    `max_seqlen_d` is an upper limit of the documents' tokens, or None. A document that exceeds it is a RuntimeError,
+    which on a GPU comes with a later call. With None, nothing is checked.
     """
     for name, tensor, wanted in (
         ("codes_flat", codes_flat, 1),

@@ -1,8 +1,9 @@
-"""PyLate with maxsim on a GPU, by the rules of late-interaction-kernels: maxsim_torch.patch_pylate has fewer of them.
+"""Patches PyLate as late-interaction-kernels does. maxsim_torch.patch_pylate has fewer restrictions.
 
-Scores of tensors on a GPU are those of maxsim (a document token that is left out cannot be the best), and everything
-else is PyLate's own: the CPU, fewer than 8 columns, GPUs below compute capability 8.0, and all of it while LIK_DISABLE
-is 1. From 1.5.1 on PyLate asks for late-interaction-kernels by itself, and patch_pylate here leaves it alone.
+maxsim scores tensors on a GPU (there, a document token that is left out cannot be the best). PyLate still computes
+everything else: on the CPU, with fewer than 8 columns, on GPUs below compute capability 8.0, and everything while
+LIK_DISABLE is 1. From 1.5.1 on, PyLate itself imports late-interaction-kernels, so this patch_pylate leaves it
+unchanged.
 """
 
 import importlib
@@ -19,14 +20,14 @@ from ...replacing import Function
 from ._utils import package_at_least
 from .autograd import maxsim, maxsim_pairs
 
-# The functions of pylate.scores, as long as they are replaced.
+# The original functions of pylate.scores while they are replaced.
 _ORIGINAL: Dict[str, Function] = {}
 _PYLATE_NATIVE_MIN = "1.5.1"
 _NATIVE_NOTICE_SHOWN = False
 
 
 def device_path(q: Tensor, d: Tensor) -> Optional[str]:
-    """ "cuda" if maxsim computes the scores, None if PyLate does."""
+    """Returns "cuda" if maxsim computes the scores, and None if PyLate does."""
     if os.environ.get("LIK_DISABLE", "0") == "1" or q.device != d.device or q.shape[-1] < 8 or not q.is_cuda:
         return None
     return "cuda" if torch.cuda.get_device_capability(q.device)[0] >= 8 else None
@@ -65,7 +66,8 @@ def patched_colbert_kd_scores(
     *,
     mask: Any = None,
 ) -> Any:
-    """pylate.scores.colbert_kd_scores by maxsim, documents [Nq, K, Ld, d]. Raises a ValueError for others on a GPU."""
+    """Replaces pylate.scores.colbert_kd_scores by maxsim. Documents are [Nq, K, Ld, d]; others are a ValueError on a
+    GPU."""
     args = (queries_embeddings, documents_embeddings, queries_mask, documents_mask)
     return _patched("colbert_kd_scores", _kd_scores, args, mask)
 
@@ -78,8 +80,8 @@ def patched_colbert_scores_pairwise(
     *,
     mask: Any = None,
 ) -> Any:
-    """pylate.scores.colbert_scores_pairwise by maxsim_pairs. Without masks sequences may differ in length, and PyLate's
-    own function takes those."""
+    """Replaces pylate.scores.colbert_scores_pairwise by maxsim_pairs. Without masks, sequences may differ in length;
+    PyLate's own function scores those."""
     embeddings = (queries_embeddings, documents_embeddings)
     tensors = all(isinstance(value, Tensor) for value in embeddings)
     if queries_mask is None and documents_mask is None and mask is None:
@@ -102,13 +104,13 @@ _REPLACEMENTS: Dict[str, Function] = {
 
 
 def _scores_defining_module() -> "tuple[types.ModuleType, bool]":
-    """The module of PyLate that defines colbert_scores, and whether it is that of 1.5 and later."""
+    """Returns the module of PyLate that defines colbert_scores, and whether it is the one of PyLate 1.5 and later."""
     module = pylate_patch.defining_module()
     return module, module.__name__ != "pylate.scores.scores"
 
 
 def _missed(new_layout: bool) -> "list[str]":
-    """The losses of PyLate that exist but do not hold the function that is expected."""
+    """Returns the losses of PyLate that do not hold the function they are expected to hold."""
     wanted = {"distillation": "colbert_kd_scores"}
     if not new_layout:
         wanted.update(contrastive="colbert_scores", cached_contrastive="colbert_scores")
@@ -124,9 +126,8 @@ def _missed(new_layout: bool) -> "list[str]":
 
 
 def patch_pylate() -> None:
-    """Lets pylate.scores and PyLate's losses score with maxsim. PyLate 1.5.1 and later stays as it is, with a
-    DeprecationWarning the first time; a loss that does not hold the function that it is expected to is named by a
-    RuntimeWarning."""
+    """Makes pylate.scores and PyLate's losses score with maxsim. PyLate 1.5.1 and later stays unchanged, with a
+    DeprecationWarning the first time. A RuntimeWarning names each loss that does not hold the expected function."""
     global _NATIVE_NOTICE_SHOWN
     if package_at_least("pylate", _PYLATE_NATIVE_MIN):
         if not _NATIVE_NOTICE_SHOWN:

@@ -1,4 +1,4 @@
-"""What the functions of this package compute, in plain PyTorch: for tests, and to read. They write the similarities."""
+"""Computes the same as this package in plain PyTorch, for tests and readers. Writes the matrix of similarities."""
 
 from typing import Optional
 
@@ -12,13 +12,13 @@ NEG_INF = float("-inf")
 
 
 def _exact(tokens: Tensor) -> Tensor:
-    """float16 and bfloat16 as float32; other types as they are."""
+    """Returns float16 and bfloat16 tokens as float32, and other types unchanged."""
     return tokens.float() if tokens.dtype in (torch.float16, torch.bfloat16) else tokens
 
 
 def _sum_of_best(similarities: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor]) -> Tensor:
-    """Sums over the last dimension but one the maxima of the last. Masks have the dimensions of the result of the
-    maximum and of the similarities, or 1. A maximum over nothing is 0."""
+    """Sums the maxima of the last dimension over the last dimension but one. q_mask has the dimensions of the maxima,
+    and d_mask those of the similarities; a dimension may be 1. A maximum over nothing is 0."""
     if d_mask is not None:
         similarities = similarities.masked_fill(~d_mask.bool(), NEG_INF)
     best = similarities.max(-1).values
@@ -36,8 +36,8 @@ def maxsim_reference(
     *,
     normalize: bool = False,
 ) -> Tensor:
-    """maxsim of queries [Nq, Lq, d] or [Lq, d] and documents [Nd, Ld, d] or [Ld, d], in the inputs' type, or in float32
-    where that is narrower. Masks are of booleans or of 0 and 1. Raises ValueError for another mask, and where the last
+    """Computes maxsim of queries [Nq, Lq, d] or [Lq, d] and documents [Nd, Ld, d] or [Ld, d]. The result has the
+    inputs' type, but at least float32. Masks are booleans, or 0 and 1. ValueError: a mask has other values, or the last
     dimensions differ."""
     if Q.shape[-1] != D.shape[-1]:
         raise ValueError(f"the embedding dims of Q and D don't match: {Q.shape[-1]} and {D.shape[-1]}")
@@ -62,7 +62,7 @@ def maxsim_reference(
 
 
 def _score_of_pair(query: Tensor, document: Tensor) -> Tensor:
-    """The score in float32 of tokens [n, d] and [m, d]; 0 if there are none of either."""
+    """Returns the score in float32 of tokens [n, d] and [m, d]; 0 if n or m is 0."""
     if query.shape[0] == 0 or document.shape[0] == 0:
         return query.new_zeros((), dtype=torch.float32)
     return (query.float() @ document.float().T).max(-1).values.sum()
@@ -78,7 +78,7 @@ def _matrix(scores: "list[Tensor]", shape: "tuple[int, ...]", like: Tensor) -> T
 
 
 def maxsim_reference_varlen(Q: Tensor, D: Tensor, cu_seqlens_q: Tensor, cu_seqlens_d: Tensor) -> Tensor:
-    """maxsim_varlen: [Nq, Nd] of packed queries and documents, in float32."""
+    """Computes maxsim_varlen: [Nq, Nd] in float32, of packed queries and documents."""
     queries, documents = _sequences(Q, cu_seqlens_q), _sequences(D, cu_seqlens_d)
     scores = [_score_of_pair(query, document) for query in queries for document in documents]
     return _matrix(scores, (len(queries), len(documents)), Q)
@@ -100,7 +100,7 @@ def maxsim_reference_scatter(
 
 
 def maxsim_padded_reference(queries: Tensor, documents: Tensor, query_lengths: Tensor, doc_lengths: Tensor) -> Tensor:
-    """maxsim_padded: [B, C] of queries [B, Lq, d] and documents [B, C, Ld, d], in float32."""
+    """Computes maxsim_padded: [B, C] in float32, of queries [B, Lq, d] and documents [B, C, Ld, d]."""
     scores = [
         _score_of_pair(query[:length], document[:document_length])
         for query, length, candidates, lengths in zip(queries, query_lengths.tolist(), documents, doc_lengths.tolist())
@@ -110,20 +110,20 @@ def maxsim_padded_reference(queries: Tensor, documents: Tensor, query_lengths: T
 
 
 def _before(lengths: Tensor, max_tokens: int, device: torch.device) -> Tensor:
-    """The mask [..., max_tokens] of the tokens before each length [...]."""
+    """Returns the mask [..., max_tokens] of the tokens that are within each length [...]."""
     return torch.arange(max_tokens, device=device) < lengths.to(device).unsqueeze(-1)
 
 
 def plaid_approx_score_reference(query_centroid_scores: Tensor, codes: Tensor, doc_lengths: Tensor) -> Tensor:
-    """plaid.plaid_approx_score: [B] of scores [n_centroids, Lq] and codes [B, max_Ld], in float32."""
+    """Computes plaid.plaid_approx_score: [B] in float32, of scores [n_centroids, Lq] and codes [B, max_Ld]."""
     similarities = query_centroid_scores.float()[codes.long()].transpose(1, 2)  # [B, Lq, max_Ld]
     mask = _before(doc_lengths, codes.shape[1], codes.device)
     return _sum_of_best(similarities, None, mask[:, None, :])
 
 
 def unpack_residuals_reference(residuals: Tensor, nbits: int, d: int) -> Tensor:
-    """The d codes of `nbits` each in bytes [..., packed]: [..., d] in int32. The first code of a byte is in its lowest
-    bits."""
+    """Unpacks d codes of `nbits` each from bytes [..., packed]. Returns them as [..., d] in int32. The first code of a
+    byte is in its lowest bits."""
     shifts = torch.arange(0, 8, nbits, dtype=torch.int32, device=residuals.device)
     codes = (residuals.to(torch.int32).unsqueeze(-1) >> shifts) & ((1 << nbits) - 1)
     return codes.flatten(-2)[..., :d]
@@ -140,7 +140,7 @@ def maxsim_residual_reference(
     *,
     normalize: bool = True,
 ) -> Tensor:
-    """plaid.maxsim_residual: [Nq, Nd] of queries [Nq, Lq, d] or [Lq, d] (which count as one), in float32."""
+    """Computes plaid.maxsim_residual: [Nq, Nd] in float32, of queries [Nq, Lq, d] or one query [Lq, d]."""
     queries = (Q.unsqueeze(0) if Q.dim() == 2 else Q).float()
     buckets = unpack_residuals_reference(residuals, nbits, queries.shape[-1]).long()
     tokens = centroids.float()[codes.long()] + bucket_weights.float()[buckets.clamp_max(bucket_weights.numel() - 1)]
@@ -157,8 +157,8 @@ def maxsim_from_hidden_reference(
     *,
     normalize: bool = True,
 ) -> Tensor:
-    """fused_head.maxsim_from_hidden: [Nq, Nd] of queries [Nq, Lq, d_out] ([Nd] of [Lq, d_out]) and hidden states
-    [Nd, Ld, d_model], in float32."""
+    """Computes fused_head.maxsim_from_hidden in float32: [Nq, Nd] for queries [Nq, Lq, d_out], [Nd] for one query [Lq,
+    d_out], with hidden states [Nd, Ld, d_model]."""
     tokens = torch.nn.functional.linear(H_d.float(), W.float(), None if b is None else b.float())
     if normalize:
         tokens = torch.nn.functional.normalize(tokens, dim=-1)

@@ -1,5 +1,4 @@
-"""MaxSimScorer, a module that scores, and retrieve. Both divide tokens by their lengths unless they are told
-otherwise."""
+"""MaxSimScorer, a module that scores, and the function retrieve. By default both divide tokens by their lengths."""
 
 import contextlib
 from typing import Optional
@@ -27,7 +26,7 @@ def _score(
     backward: str,
     inference: bool,
 ) -> Tensor:
-    """Scores as maxsim has them. float64 on the CPU and tensors on other devices than CPU and CUDA go to
+    """Returns the scores as maxsim does. For float64 on the CPU, and on devices other than CPU and CUDA, uses
     maxsim_reference, which is plain PyTorch."""
     _check_one_device(Q, D)
     with torch.no_grad() if inference else contextlib.nullcontext():
@@ -38,10 +37,11 @@ def _score(
 
 
 class MaxSimScorer(torch.nn.Module):
-    """Scores as a module. It has no parameters and no state.
+    """A module that scores. It has no parameters and no state.
 
-    `normalize` divides each token by its length. `backward` is "auto", "unified" or "lowmem", which mean the same here.
-    `mask_pad_token` is the id of padding, for forward_with_ids. Raises ValueError for another `backward`.
+    `normalize` divides each token by its length. `backward` is "auto", "unified" or "lowmem", which all do the same
+    here. `mask_pad_token` is the id of the padding token, for forward_with_ids. ValueError: `backward` has another
+    value.
     """
 
     def __init__(
@@ -79,11 +79,12 @@ class MaxSimScorer(torch.nn.Module):
         *,
         chunk: Optional[int] = None,
     ) -> "tuple[Tensor, Tensor]":
-        """Scores and indices of the best documents: the function retrieve with this scorer's `normalize`."""
+        """Returns scores and indices of the best documents, as the function retrieve does with this scorer's
+        `normalize`."""
         return retrieve(Q, D, top_k, q_mask, d_mask, normalize=self.normalize, chunk=chunk)
 
     def forward_with_ids(self, Q: Tensor, D: Tensor, q_ids: Tensor, d_ids: Tensor) -> Tensor:
-        """forward with masks of the tokens whose ids are not `mask_pad_token`. Raises ValueError if that is None."""
+        """Calls forward with masks of the tokens whose ids are not `mask_pad_token`. ValueError: that is None."""
         if self.mask_pad_token is None:
             raise ValueError("forward_with_ids needs the id of padding, and mask_pad_token is None")
         result: Tensor = self(Q, D, q_mask=q_ids != self.mask_pad_token, d_mask=d_ids != self.mask_pad_token)
@@ -102,8 +103,9 @@ def retrieve(
     largest: bool = True,
     sorted: bool = True,
 ) -> "tuple[Tensor, Tensor]":
-    """Scores and indices [Nq, min(top_k, Nd)] of the best documents of each query, without gradients; `chunk` documents
-    are scored at a time. maxsim_topk says more. Raises ValueError if top_k is not positive, and for two devices."""
+    """Returns scores and indices [Nq, min(top_k, Nd)] of the best documents of each query, without gradients. Scores
+    `chunk` documents at a time. maxsim_topk explains more. ValueError: top_k is not positive, or the tensors are on two
+    devices."""
     if top_k <= 0:
         raise ValueError(f"top_k must be positive; it is {top_k}")
     _check_one_device(Q, D)

@@ -1,4 +1,4 @@
-"""Scores of any pairs of packed queries and documents."""
+"""Scores any pairs of packed queries and documents."""
 
 from typing import Optional
 
@@ -24,12 +24,13 @@ def score_pairs_packed(
     max_seqlen_q: Optional[int] = None,
     max_seqlen_d: Optional[int] = None,
 ) -> Tensor:
-    """Scores [num_pairs] in float32: entry k is query pair_q_idx[k] with document pair_d_idx[k]. Gradients of both.
+    """Returns scores [num_pairs] in float32: entry k is query pair_q_idx[k] with document pair_d_idx[k]. Both have
+    gradients.
 
-    Q_packed, D_packed, cu_seqlens and the bounds are those of maxsim_varlen; indices are integers [num_pairs].
-    Documents are read where they are. The queries of the pairs are copied, `max_seqlen_q` tokens a pair. A pair with an
-    empty query or document scores 0. Where `max_seqlen_q` is None, the longest query is looked up, which waits for a
-    GPU. Raises ValueError for shapes that do not fit, and on the CPU for indices of no query or document.
+    Q_packed, D_packed, cu_seqlens and the upper limits are those of maxsim_varlen. Indices are integers [num_pairs].
+    Documents are not copied; the queries of the pairs are, with `max_seqlen_q` tokens per pair. A pair with an empty
+    query or document scores 0. If `max_seqlen_q` is None, the function reads the longest query's length, which waits
+    for a GPU. ValueError: shapes do not fit or, on the CPU only, an index is out of range.
     """
     check_packed(Q_packed, D_packed)
     if pair_q_idx.dim() != 1 or pair_q_idx.shape != pair_d_idx.shape:
@@ -42,7 +43,7 @@ def score_pairs_packed(
         longest_sequence(cu_seqlens_d, max_seqlen_d, "max_seqlen_d")
     Q_packed, D_packed = same_type(Q_packed, D_packed)
     if pair_q_idx.numel() == 0 or max_query_tokens == 0 or Q_packed.shape[0] == 0:
-        # Nothing is scored. The sum of no rows keeps the gradients, which are zeros.
+        # There is nothing to score. Adding sums of no rows gives the inputs gradients, which are zeros.
         return Q_packed.new_zeros(pair_q_idx.shape, dtype=torch.float32) + Q_packed[:0].sum() + D_packed[:0].sum()
 
     pair_q, pair_d = pair_q_idx.to(torch.int64), pair_d_idx.to(torch.int64)
@@ -51,7 +52,7 @@ def score_pairs_packed(
         if can_read(index) and (int(index.min()) < 0 or int(index.max()) > offsets.shape[0] - 2):
             explain_values(name, index, offsets.shape[0] - 2)
     cu_q, cu_d = cu_seqlens_q.to(torch.int64), cu_seqlens_d.to(torch.int64)
-    # Rows after a query's last row belong to other queries; query_lengths excludes them. If pairs share a row, the
+    # Rows after a query's last row belong to other queries. query_lengths excludes them. If pairs share a row, the
     # gradient of indexing adds their parts in a fixed order.
     rows = cu_q[pair_q].unsqueeze(1) + torch.arange(max_query_tokens, device=Q_packed.device)
     queries = Q_packed[rows.clamp_max(Q_packed.shape[0] - 1)]

@@ -1,4 +1,4 @@
-"""The documents with the highest scores of each query."""
+"""Finds the documents with the highest scores for each query."""
 
 from typing import Optional
 
@@ -10,7 +10,8 @@ from .reference import maxsim_reference
 
 
 def _scores(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor], normalize: bool) -> Tensor:
-    """Scores [Nq, Nd] without gradients. The operators have no float64 and no device but CPU and CUDA."""
+    """Returns scores [Nq, Nd] without gradients. Uses plain PyTorch for float64 and for devices other than CPU and
+    CUDA, which the operators do not support."""
     with torch.no_grad():
         if Q.device.type in ("cpu", "cuda") and not (Q.device.type == "cpu" and torch.float64 in (Q.dtype, D.dtype)):
             return padded_scores(Q, D, q_mask, d_mask, normalize=normalize)
@@ -29,13 +30,13 @@ def maxsim_topk(
     largest: bool = True,
     sorted: bool = True,
 ) -> "tuple[Tensor, Tensor]":
-    """Scores and indices of the `k` documents with the highest scores (`largest=False`: the lowest) of each query, both
-    [Nq, min(k, Nd)], or without the first dimension for one query [Lq, d]. There are no gradients.
+    """Returns scores and indices of the `k` documents with the highest scores of each query (with `largest=False`, the
+    lowest). Both are [Nq, min(k, Nd)], or without the first dimension for one query [Lq, d]. There are no gradients.
 
-    Results are in the order of their scores, whatever `sorted` says; of equal scores the documents with the smallest
-    indices come first, and are the ones that are kept. With `chunk_size`, that many documents are scored at a time:
-    memory is for chunk_size + k scores per query, and with `normalize` for the vectors of chunk_size documents.
-    Everything else is as in maxsim. Raises ValueError if k or chunk_size is not positive.
+    Results are in the order of their scores, whatever `sorted` is. Of documents with equal scores, those with the
+    smallest indices come first and are kept. With `chunk_size`, that many documents are scored at a time: this needs
+    memory for chunk_size + k scores per query and, with `normalize`, for the vectors of chunk_size documents.
+    Everything else is as in maxsim. ValueError: k or chunk_size is not positive.
     """
     if k <= 0:
         raise ValueError(f"k must be positive; it is {k}")

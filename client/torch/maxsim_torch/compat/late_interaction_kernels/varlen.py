@@ -29,15 +29,15 @@ def maxsim_varlen(
     max_seqlen_q: Optional[int] = None,
     max_seqlen_d: Optional[int] = None,
 ) -> Tensor:
-    """Scores [Nq, Nd] in float32 of every packed query with every packed document, with gradients of both.
+    """Returns the scores [Nq, Nd] in float32 of every packed query with every packed document. Both have gradients.
 
-    Q_packed and D_packed are [tokens, d]; sequence i of each is its rows from cu_seqlens[i] to cu_seqlens[i + 1], of
-    int32 or int64. A query and a document without tokens score 0. A query has at most 4,096 tokens and a document
-    65,536.
+    Q_packed and D_packed are [tokens, d]. Sequence i of each is its rows from cu_seqlens[i] to cu_seqlens[i + 1], in
+    int32 or int64. A query or document without tokens scores 0. A query has at most 4,096 tokens, and a document at
+    most 65,536.
 
-    `max_seqlen_q` and `max_seqlen_d` are bounds of the sequences' tokens, or None. Where `max_seqlen_q` is None, the
-    longest query is looked up, which waits for a GPU. A sequence beyond a bound is an error: a RuntimeError, which on a
-    GPU comes with a later call. Raises ValueError for other shapes.
+    `max_seqlen_q` and `max_seqlen_d` are upper limits of the sequences' tokens, or None. If `max_seqlen_q` is None, the
+    function reads the longest query's length, which waits for a GPU. A sequence that exceeds a limit is a RuntimeError,
+    which on a GPU comes with a later call. ValueError: shapes do not fit.
     """
     check_packed(Q_packed, D_packed)
     max_query_tokens = longest_sequence(cu_seqlens_q, max_seqlen_q, "max_seqlen_q")

@@ -1,4 +1,4 @@
-"""The gradients of maxsim out of its matches: one implementation under two names."""
+"""Computes the gradients of maxsim from its matches: one implementation under two names."""
 
 from .lowmem import maxsim_backward_lowmem
 from .unified import maxsim_backward_unified, maxsim_backward_unified_reference

@@ -14,10 +14,10 @@ from .._scoring import same_type
 def gradients(
     grad_scores: Tensor, Q: Tensor, D: Tensor, argmax: Tensor, q_mask: Optional[Tensor], kd_layout: bool
 ) -> "tuple[Tensor, Tensor]":
-    """The gradients of Q [Nq, Lq, d] and D in their types, from those of the scores [Nq, documents].
+    """Returns the gradients of Q [Nq, Lq, d] and D, in their types, from the gradients of the scores [Nq, documents].
 
-    D is [Nd, Ld, d], or with `kd_layout` [Nq * K, Ld, d]; `argmax` [Nq * documents, Lq] in int32 is what _run_forward
-    returned, and an entry of -1 has no gradient. Tokens that `q_mask` [Nq, Lq] leaves out have zeros.
+    D is [Nd, Ld, d] or, with `kd_layout`, [Nq * K, Ld, d]. `argmax` [Nq * documents, Lq] in int32 is what _run_forward
+    returned; an entry of -1 has no gradient. Tokens that `q_mask` [Nq, Lq] leaves out have zero gradients.
     """
     num_queries, num_tokens = Q.shape[:2]
     list_length = D.shape[0] // num_queries if kd_layout else D.shape[0]

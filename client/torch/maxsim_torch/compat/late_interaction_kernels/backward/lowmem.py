@@ -16,11 +16,13 @@ def maxsim_backward_lowmem(
     *,
     kd_layout: bool = False,
 ) -> "tuple[Tensor, Tensor]":
-    """The gradients of Q [Nq, Lq, d] and D [Nd, Ld, d], or with `kd_layout` [Nq * K, Ld, d], in their types.
+    """Returns the gradients of Q [Nq, Lq, d] and D, in their types. D is [Nd, Ld, d] or, with `kd_layout`, [Nq * K, Ld,
+    d].
 
-    `grad_scores` is [Nq, documents of each query], `argmax` [Nq * documents, Lq] the matches of forward.maxsim_forward,
-    and `q_mask` [Nq, Lq]. Sums are in float32 and in a fixed order. Raises a RuntimeError for tensors that are not on a
-    GPU, as late-interaction-kernels does; the gradients of maxsim itself exist on the CPU too.
+    `grad_scores` is [Nq, documents of each query], `argmax` [Nq * documents, Lq] are the matches of
+    forward.maxsim_forward, and `q_mask` is [Nq, Lq]. Sums are in float32 and in a fixed order. Raises RuntimeError for
+    tensors that are not on a GPU, as late-interaction-kernels does. The gradients of maxsim itself also work on the
+    CPU.
     """
     if not (Q.is_cuda and D.is_cuda):
         raise RuntimeError(f"maxsim_backward_lowmem requires CUDA tensors; Q is on {Q.device} and D on {D.device}")

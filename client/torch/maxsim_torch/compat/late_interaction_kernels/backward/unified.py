@@ -1,4 +1,4 @@
-"""Gradients of maxsim by the name of the package's other implementation, and in plain PyTorch."""
+"""Computes gradients of maxsim under the name of the package's other implementation, and in plain PyTorch."""
 
 from typing import Optional
 
@@ -18,7 +18,7 @@ def maxsim_backward_unified(
     *,
     kd_layout: bool = False,
 ) -> "tuple[Tensor, Tensor]":
-    """maxsim_backward_lowmem by another name: the same arguments, results and memory."""
+    """Another name of maxsim_backward_lowmem, with the same arguments and results."""
     if not (Q.is_cuda and D.is_cuda):
         raise RuntimeError(f"maxsim_backward_unified requires CUDA tensors; Q is on {Q.device} and D on {D.device}")
     return gradients(grad_scores, Q, D, argmax, q_mask, kd_layout)
@@ -27,15 +27,15 @@ def maxsim_backward_unified(
 def maxsim_backward_unified_reference(
     grad_scores: Tensor, Q: Tensor, D: Tensor, argmax: Tensor, q_mask: Optional[Tensor] = None
 ) -> "tuple[Tensor, Tensor]":
-    """The gradients of Q [Nq, Lq, d] and D [Nd, Ld, d] in plain PyTorch, in their types. An entry of -1 in `argmax`
-    [Nq * Nd, Lq] has none."""
+    """Returns the gradients of Q [Nq, Lq, d] and D [Nd, Ld, d], in their types, with plain PyTorch. An entry of -1 in
+    `argmax` [Nq * Nd, Lq] has no gradient."""
     num_queries, num_tokens, dim = Q.shape
     num_documents, num_document_tokens = D.shape[:2]
     matches = argmax.reshape(num_queries, num_documents, num_tokens).long()
     factors = grad_scores.float()[:, :, None] * (matches >= 0)
     if q_mask is not None:
         factors = factors * as_booleans("q_mask", q_mask)[:, None, :]
-    # The row of D, counted over all documents, that each query token of a pair matched.
+    # The row of D that each query token of a pair matched, counted over all documents.
     first_rows = torch.arange(num_documents, device=D.device)[None, :, None] * num_document_tokens
     rows = (first_rows + matches.clamp_min(0)).reshape(-1)
     matched = D.float().reshape(-1, dim)[rows].reshape(*matches.shape, dim)

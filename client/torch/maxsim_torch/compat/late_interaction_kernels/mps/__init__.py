@@ -1,5 +1,5 @@
-"""The functions for Apple's GPUs. maxsim_torch has no kernels for these: tensors there are scored by the plain PyTorch
-of `reference`, and tensors elsewhere by the operators."""
+"""The functions for Apple's GPUs. maxsim_torch has no kernels for these, so the plain PyTorch of `reference` scores
+tensors there. The operators score tensors on other devices."""
 
 from typing import Optional
 
@@ -18,8 +18,8 @@ def maxsim_mps(
     *,
     normalize: bool = True,
 ) -> Tensor:
-    """maxsim, which see, with `normalize` True by default. On a device of type "mps" documents are [Nd, Ld, d] or [Ld,
-    d], and all similarities are written."""
+    """Does what maxsim does, with `normalize` True by default. On a device of type "mps", documents are [Nd, Ld, d] or
+    [Ld, d], and the whole matrix of similarities is written."""
     if Q.device.type == "mps":
         return maxsim_reference(Q, D, q_mask, d_mask, normalize=normalize)
     return maxsim(Q, D, q_mask, d_mask, normalize=normalize)
