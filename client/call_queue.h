@@ -64,8 +64,8 @@ class CallQueue {
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
 
-  // Sends the request; requests take the channels in turn. Next returns its answer or its error, once. The caller
-  // chooses the tag, which must differ from the tags of all requests that are not answered yet.
+  // Sends the request. Uses the channels in turn. Next later returns the request's answer or its error, exactly once.
+  // The caller chooses the tag, which must differ from the tags of all requests that are not answered yet.
   virtual void Start(const EncodedRequest& request, uint64_t tag) = 0;
 
   // Waits for an answer until `deadline`, a time of MonotonicNow().

@@ -181,7 +181,7 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
       context_ = nullptr;
       alarm_ = alarm;
     }
-    // Whether the alarm is due or cancelled, it calls StartAttempt, which checks cancelled_.
+    // The alarm calls StartAttempt both when it is due and when it is cancelled. StartAttempt checks cancelled_.
     alarm->Set(ToGrpcTime(MonotonicNow() + *delay), [self = shared_from_this()](bool) { self->StartAttempt(); });
     // If Cancel was called between the two steps above, the alarm was not set yet, and cancelling it had no effect.
     bool cancelled;

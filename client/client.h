@@ -112,8 +112,8 @@ class Client {
   absl::StatusOr<v1::SnapshotCollectionResponse> SnapshotCollection(const v1::SnapshotCollectionRequest& request,
                                                                     const CallOptions& call = {});
 
-  // Returns whether a connection to the server exists. After UNAVAILABLE, it tells whether the server sent this error
-  // or was never reached.
+  // Returns whether a connection to the server exists. If a call failed with UNAVAILABLE, true means that the server
+  // sent this error, and false that no server was reached.
   bool connected() const;
 
   const ClientOptions& options() const;

@@ -73,7 +73,7 @@ absl::Status Rendered(const absl::Status& status, const google_rpc::BadRequest& 
   return rendered;
 }
 
-// Returns an error about a field that has no reason yet.
+// Returns an error about a field. The error has no reason yet.
 absl::Status AboutField(absl::StatusCode code, std::string_view field, std::string_view problem) {
   google_rpc::BadRequest request;
   google_rpc::BadRequest::FieldViolation& violation = *request.add_field_violations();

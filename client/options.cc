@@ -36,7 +36,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, const std::string& 
   std::ifstream file(path, std::ios::binary);
   std::string text;
   char block[4096];
-  // read() takes the exception that a folder's stream buffer throws.
+  // If the path is a folder, its stream buffer throws an exception. read() catches it, and then good() is false.
   while (file.good()) {
     file.read(block, sizeof(block));
     text.append(block, static_cast<size_t>(file.gcount()));
@@ -137,7 +137,7 @@ grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options) {
   arguments.SetLoadBalancingPolicyName(options.load_balancing);
   // Without its own pool every channel of one target would share one connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // gRPC's 1 s would make every retry within it fail without trying to connect.
+  // With gRPC's default of 1 s, every retry within that second would fail without trying to connect.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Milliseconds(kFirstReconnect));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Milliseconds(kSlowestReconnect));
   if (options.keepalive_time > absl::ZeroDuration()) {

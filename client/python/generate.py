@@ -1,6 +1,6 @@
 """Makes maxsim/v1 from proto/: the messages, the stubs and their types.
 
-    python generate.py            in place, for the sources of this folder; does nothing where they are up to date
+    python generate.py            writes maxsim/v1 of this folder; does nothing if it is up to date
     python generate.py FOLDER     writes only FOLDER/maxsim/v1
 
 Needs grpcio-tools of any release, which parses the .proto files. This script writes the modules itself: a module that

@@ -1,5 +1,5 @@
-"""Adds to sdist and wheel what is not in this folder: the .proto files, what generate.py makes of them, the demo
-encoder's projection, and the address of the repository. Everything else is in pyproject.toml."""
+"""Adds files from outside this folder to the sdist and the wheel: the .proto files, the modules that generate.py makes
+from them, the demo encoder's projection, and the address of the repository. Everything else is in pyproject.toml."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ import generate  # noqa: E402
 
 
 def find_projection():
-    """The projection in the repository, or in an sdist."""
+    """Returns the path of the projection, in an sdist or in the repository."""
     for path in (HERE / "maxsim_encoder" / "projection.npy", HERE.parents[1] / "demo" / "projection.npy"):
         if path.exists():
             return path
@@ -28,8 +28,8 @@ URL_FILE = "repository.txt"
 
 
 def find_url():
-    """The address that users find the sources at: $MAXSIM_PROJECT_URL, else what an sdist carries, else the clone's
-    origin where it is of the web; "" if there is none."""
+    """Returns the address at which users find the sources: $MAXSIM_PROJECT_URL or, if that is not set, the address in
+    the sdist or the clone's origin. Returns "" if there is none, or if it is not an https address."""
     url = os.environ.get("MAXSIM_PROJECT_URL", "")
     if not url and (HERE / URL_FILE).exists():
         url = (HERE / URL_FILE).read_text(encoding="utf-8").strip()

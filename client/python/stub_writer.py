@@ -1,7 +1,7 @@
-"""Writes Python modules of .proto files: messages (_pb2.py), stubs (_pb2_grpc.py), and the types of both (.pyi).
+"""Writes Python modules for .proto files: messages (_pb2.py), stubs (_pb2_grpc.py), and the types of both (.pyi).
 
-It knows the part of proto3 that maxsim.v1 uses: messages, enums and services at the top of a file, scalar, enum and
-message fields, oneofs and repeated fields. What is beyond that is an error.
+It supports the part of proto3 that maxsim.v1 uses: messages, enums and services at the top of a file, scalar, enum and
+message fields, oneofs and repeated fields. Anything else is an error.
 """
 
 from google.protobuf import descriptor_pb2
@@ -33,8 +33,8 @@ def modules(serialized: bytes) -> "dict[str, str]":
     for file in descriptor_pb2.FileDescriptorSet.FromString(serialized).file:
         for message in file.message_type:
             for field in message.field:
-                # protoc's own modules leave the derived names out, and one process may load these and those: the
-                # descriptors must be equal then.
+                # protoc's own modules leave out json_name. One process may load these modules and protoc's, and then
+                # the descriptors must be equal.
                 field.ClearField("json_name")
         if file.syntax != "proto3":
             raise ValueError(f"{file.name} is no proto3")

@@ -130,7 +130,8 @@ class AsyncClient(
                 raise failures[0]
             open_requests.check_ended()
         finally:
-            # gRPC may catch the cancellation of its write, because it takes it for the end of the stream.
+            # gRPC may swallow the cancellation of a write, because it takes the cancellation for the end of the stream.
+            # So this code also sets `ended`, which the writer checks.
             ended.set()
             places.release()
             writer.cancel()

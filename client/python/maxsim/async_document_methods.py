@@ -65,7 +65,8 @@ class AsyncDocumentMethods(BaseClient):
         once: bool = False,
         retry: Retry | None = None,
     ) -> AnsweredT:
-        """Makes a call until its outcome stands. `once` is as in Step, `retry` replaces the client's."""
+        """Makes a call, and repeats it as long as its error permits a retry. `once` is as in Step: if True, the call is
+        made only once. `retry` replaces the client's."""
         limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
         attempts = Attempts(NEVER if once else retry or self._retry, time.monotonic() + limit)
         while True:

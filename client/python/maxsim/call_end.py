@@ -59,8 +59,8 @@ class CallEnd:
 
 
 def _result(coroutine: Coroutine[Any, Any, _ResultT]) -> _ResultT:
-    """Returns the result of a coroutine that never suspends: once a call has its status, all its details are
-    known."""
+    """Returns the result of a coroutine that never suspends. A call's coroutines do not suspend once the call has its
+    status, because then all its details are known."""
     try:
         coroutine.send(None)
     except StopIteration as end:

@@ -55,7 +55,8 @@ class DocumentMethods(BaseClient):
         once: bool = False,
         retry: Retry | None = None,
     ) -> AnsweredT:
-        """Makes a call until its outcome stands. `once` is as in Step, `retry` replaces the client's."""
+        """Makes a call, and repeats it as long as its error permits a retry. `once` is as in Step: if True, the call is
+        made only once. `retry` replaces the client's."""
         limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
         attempts = Attempts(NEVER if once else retry or self._retry, time.monotonic() + limit)
         while True:
@@ -179,14 +180,14 @@ class DocumentMethods(BaseClient):
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> Iterator[StoredDocument]:
-        """Yields the documents of a collection, or those that match `filter`, which is what `rerank` takes, in the order
-        of their ids: integers ascending, strings by their UTF-8.
+        """Yields the documents of a collection in the order of their ids: integers ascending, strings by their UTF-8.
+        With `filter`, as `rerank` takes it, yields only documents that match.
 
-        Pages of `page_size` documents, 1 to 1,000, are read as the iterator needs them. Others may write in between: a
-        document that exists and matches all the while is yielded exactly once. `after` leaves out the ids up to this
-        one, to continue after the last document of an earlier iterator. `return_tokens` and `min_sequence` are those of
-        `get`, `payloads` fills StoredDocument.payload. `timeout` bounds the reading of each page. A page is read again
-        where the server is busy with others' and says when to come back."""
+        Reads pages of `page_size` documents, 1 to 1,000, as the iterator needs them. Other clients may write in
+        between: a document that exists and matches from the first page to the last is yielded exactly once. `after`
+        leaves out all ids up to this one, to continue after the last document of an earlier iterator. `return_tokens`
+        and `min_sequence` are those of `get`. `payloads` fills StoredDocument.payload. `timeout` bounds the reading of
+        each page. If the server is busy and says when to try again, the page is read again then."""
         arguments.timeout(timeout)
         pages = ScrollPages(collection, filter, after, page_size, payloads, return_tokens, min_sequence)
         return self._scroll(pages, timeout)

@@ -1,4 +1,4 @@
-"""The pages of Client.scroll: requests, and what follows from each answer. Knows no connection."""
+"""The pages of Client.scroll: makes the requests, and reads the answers. Makes no calls itself."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ DEFAULT_PAGE_SIZE = 100
 
 
 def waiting(retry: Retry) -> Retry:
-    """Returns the retries of a page. A server lists for few clients at a time and names the time to come back, and the
-    caller could not continue an iterator that has raised."""
+    """Returns the retries for the calls that read pages. The server lists documents for only a few clients at a time,
+    and tells others when to try again. These calls are therefore retried, because the caller cannot continue an
+    iterator that has raised."""
     return dataclasses.replace(retry, resource_exhausted=True)
 
 

@@ -150,7 +150,8 @@ class Batcher:
                 self._changed.wait(left)
 
     def _window_left(self, group: Group) -> float:
-        """Returns for how many seconds the group still waits for texts, 0 if it has a full batch. Needs the lock."""
+        """Returns for how many seconds the group still waits for texts, 0 if it has a full batch. The caller holds the
+        lock."""
         jobs = self._groups[group]
         if self._stopping or sum(len(job.texts) - job.begun for job in jobs) >= self._options.max_batch_texts:
             return 0.0

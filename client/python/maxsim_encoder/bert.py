@@ -31,7 +31,7 @@ class _Norm(NamedTuple):
     epsilon: float
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Rows of mean 0 and variance 1, scaled and shifted."""
+        """Returns the rows with mean 0 and variance 1, scaled and shifted."""
         centred = x - x.mean(axis=-1, keepdims=True)
         variance = np.mean(np.square(centred), axis=-1, keepdims=True)
         result: Tensor = centred / np.sqrt(variance + np.float32(self.epsilon)) * self.scale + self.shift
@@ -50,8 +50,8 @@ class _Layer(NamedTuple):
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x * Phi(x) with the exact normal distribution. Its erf is formula 7.1.26 of Abramowitz and Stegun, Handbook of
-    Mathematical Functions: at most 1.5e-7 off."""
+    """Returns x * Phi(x) with the exact normal distribution. Its erf is formula 7.1.26 of Abramowitz and Stegun,
+    Handbook of Mathematical Functions, whose error is at most 1.5e-7."""
     z = np.abs(x) * np.float32(math.sqrt(0.5))
     t = np.float32(1) / (np.float32(1) + np.float32(0.3275911) * z)
     polynomial = np.full_like(t, 1.061405429)
@@ -66,8 +66,8 @@ def gelu(x: Tensor) -> Tensor:
 class Bert:
     """A BERT encoder with absolute positions and exact GELU.
 
-    `weights` has the names of Hugging Face's BertModel, `config` is its config.json. Raises ValueError if the
-    configuration asks for something else, KeyError where a weight is missing."""
+    `weights` has the names of Hugging Face's BertModel, `config` is its config.json. ValueError: the configuration
+    describes another model. KeyError: a weight is missing."""
 
     def __init__(self, weights: Mapping[str, npt.NDArray[Any]], config: Mapping[str, Any]) -> None:
         for name, wanted in (("hidden_act", "gelu"), ("position_embedding_type", "absolute"), ("model_type", "bert")):
@@ -107,11 +107,12 @@ class Bert:
         )
 
     def __call__(self, texts: List[List[int]]) -> List[Matrix]:
-        """The last hidden states [tokens, hidden] of each text, given its token ids, 1 to `max_tokens` of them.
+        """Returns the last hidden states [tokens, hidden] of each text. A text is its token ids, 1 to `max_tokens` of
+        them.
 
-        Tokens of all texts lie one after another, so that the dense layers see no padding; only attention, a small
-        share of the work, goes text by text. No text's states depend on the texts beside it but for the rounding of
-        the matrix products."""
+        The tokens of all texts follow one another, so that the dense layers see no padding. Only attention, a small
+        share of the work, handles one text at a time. Except for the rounding of matrix products, a text's states do
+        not depend on the other texts."""
         lengths = [len(ids) for ids in texts]
         starts = np.cumsum([0, *lengths]).tolist()
         ids: Ids = np.concatenate([np.asarray(text, dtype=np.int64) for text in texts])
@@ -123,7 +124,8 @@ class Bert:
         return [x[start:end] for start, end in zip(starts, starts[1:])]
 
     def _attend(self, layer: _Layer, x: Tensor, starts: List[int]) -> Tensor:
-        """The attention output of each token [all tokens, hidden], over the tokens of its own text."""
+        """Returns the attention output of each token [all tokens, hidden]. A token attends only to the tokens of its
+        own text."""
         width = self.hidden // self.num_heads
         scale = np.float32(1 / math.sqrt(width))
         shape = (len(x), self.num_heads, width)

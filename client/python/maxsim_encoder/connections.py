@@ -17,7 +17,7 @@ from maxsim_encoder.service import Service
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """Where to listen, and the bounds of connections and bodies."""
+    """Where to listen, and the limits of connections and bodies."""
 
     host: str = "127.0.0.1"
     port: int = 8090  # 0 takes a free one
@@ -139,10 +139,10 @@ class Connections(ThreadingHTTPServer):
             if known is None:  # evicted meanwhile
                 return
             known.working = working
-            self._connections[connection] = known  # goes to the end, as the most recently active
+            self._connections[connection] = known  # goes to the end of the dictionary, as the most recently active
 
     def authorized(self, header: Optional[str]) -> bool:
-        """Whether an Authorization header holds the token; compares in constant time."""
+        """Returns whether an Authorization header holds the token. Compares in constant time."""
         if self.options.token is None:
             return True
         scheme, _, token = (header or "").partition(" ")
@@ -155,7 +155,7 @@ class Connections(ThreadingHTTPServer):
         """Answers accepted requests and refuses new ones. Returns False if that took longer than `timeout_s`."""
         self.stopping = True
         self.shutdown()
-        # Clients of connections in the listener's backlog see these as accepted, so answer them.
+        # Clients whose connections are still in the listener's backlog believe that they are accepted, so answer them.
         self.socket.setblocking(False)
         while True:
             try:

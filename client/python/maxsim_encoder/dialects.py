@@ -1,5 +1,5 @@
-"""The requests that are understood, and the answers to them: a dialect a route. Nothing here knows of HTTP's framing
-or of the model."""
+"""Parses the requests of each dialect, and formats the answers. Each route is a dialect. Nothing here depends on HTTP's
+framing or on the model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EncodeRequest:
     max_tokens: Optional[int] = None
     truncate: bool = True  # False: a text that is too long is an error
     base64: bool = False  # of JSON answers: vectors as base64 of float32, row after row
-    pieces: bool = False  # of the binary answer: the word pieces go with it
+    pieces: bool = False  # in the binary answer: whether word pieces are sent as well
 
 
 def _bad(message: str, status: int = 400, code: str = "invalid_request") -> RequestError:
@@ -49,7 +49,7 @@ def _bad(message: str, status: int = 400, code: str = "invalid_request") -> Requ
 
 
 def _unique_members(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object_pairs_hook that refuses a repeated member, where Python's parser would keep the last one."""
+    """An object_pairs_hook that refuses a repeated member. Python's parser would silently keep the last one."""
     members: Dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
@@ -76,7 +76,7 @@ class _Members:
         self._left: Dict[str, Any] = value
 
     def take(self, name: str) -> Any:
-        """The member's value, None if it is absent or null."""
+        """Returns the member's value, or None if it is absent or null."""
         return self._left.pop(name, None)
 
     def string(self, name: str, allowed: Tuple[str, ...] = ()) -> Optional[str]:
@@ -170,7 +170,7 @@ def _check_model(members: _Members, info: EncoderInfo) -> None:
 
 
 def parse_encode(body: bytes, query: Mapping[str, str], limits: Limits, info: EncoderInfo) -> EncodeRequest:
-    """The binary dialect's {"kind", "texts", "max_tokens", "truncate", "pieces", "model"}."""
+    """Parses the binary dialect's {"kind", "texts", "max_tokens", "truncate", "pieces", "model"}."""
     members = _Members(body)
     kind = members.string("kind", KINDS)
     request = EncodeRequest(members.texts("texts", limits, allow_single=False))
@@ -192,7 +192,7 @@ def parse_pooling(body: bytes, query: Mapping[str, str], limits: Limits, info: E
 
 
 def parse_embeddings(body: bytes, query: Mapping[str, str], limits: Limits, info: EncoderInfo) -> EncodeRequest:
-    """OpenAI's {"model", "input", "encoding_format", "input_type"}, and PyLate's {"input", "is_query"}."""
+    """Parses OpenAI's {"model", "input", "encoding_format", "input_type"}, and PyLate's {"input", "is_query"}."""
     members = _Members(body)
     _check_model(members, info)
     dimensions = members.take("dimensions")
@@ -274,7 +274,7 @@ def render_pooling(
 def render_embeddings(
     results: List[Encoded], request: EncodeRequest, info: EncoderInfo, limits: Limits
 ) -> Tuple[str, bytes]:
-    """OpenAI's answer with one more dimension: "embedding" of each item is [tokens][dim]."""
+    """Returns OpenAI's answer with one more dimension: the "embedding" of each item is [tokens][dim]."""
     data = [{"index": i, "object": "embedding", "embedding": _vectors(one, request)} for i, one in enumerate(results)]
     return _json({"object": "list", "data": data, "model": info.model, "usage": usage_of(results)})
 

@@ -20,7 +20,8 @@ class RequestError(Exception):
         self.headers = headers or {}
 
     def body(self) -> bytes:
-        """The JSON that clients of OpenAI's API read: `type` says whose fault it is."""
+        """Returns the JSON that clients of OpenAI's API read. `type` says whether the client or the server is at
+        fault."""
         kind = "invalid_request_error" if self.status < 500 and self.status != 429 else "server_error"
         if self.status == 429:
             kind = "rate_limit_error"

@@ -17,8 +17,8 @@ _LEFT_OUT_FILES = ("README.md", "data_config.json")
 
 
 def fingerprint(files: Iterable[Tuple[str, pathlib.Path]], settings: Mapping[str, Any]) -> str:
-    """HEX_DIGITS hexadecimal digits of SHA-256 over (name, bytes) of the files, in the order of their names, and the
-    settings as JSON with sorted keys. The folder of the files does not matter. Raises OSError."""
+    """Returns HEX_DIGITS hexadecimal digits of a SHA-256 over the files' names and bytes, in the order of the names,
+    and over the settings as JSON with sorted keys. The folder of the files does not matter. Raises OSError."""
     digest = hashlib.sha256()
     for name, path in sorted(files):
         digest.update(f"{name}\0{path.stat().st_size}\0".encode())
@@ -30,8 +30,8 @@ def fingerprint(files: Iterable[Tuple[str, pathlib.Path]], settings: Mapping[str
 
 
 def checkpoint_files(folder: pathlib.Path) -> List[Tuple[str, pathlib.Path]]:
-    """(name relative to the folder, path) of weights, configurations and tokenizer of a checkpoint. Where a folder has
-    weights as safetensors, other formats of them are left out."""
+    """Returns (name relative to the folder, path) for the weights, configurations and tokenizer of a checkpoint. If a
+    folder has weights as safetensors, leaves out the same weights in other formats."""
     found: List[Tuple[str, pathlib.Path]] = []
     for path in folder.rglob("*"):
         parts = path.relative_to(folder).parts

@@ -110,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, content_type, body, headers)
 
     def _answer(self, route: str, query: Dict[str, str]) -> Tuple[str, bytes]:
-        """Content type and body of a success. Raises RequestError."""
+        """Returns content type and body of a successful answer. Raises RequestError."""
         num_bytes = self._body_bytes()
         self._unread = num_bytes
         method = "GET" if route in _GET_ROUTES else "POST"

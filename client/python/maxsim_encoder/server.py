@@ -1,4 +1,4 @@
-"""The HTTP server: a thread for each connection, and one that runs the model."""
+"""The HTTP server: one thread per connection, and one that runs the model."""
 
 from __future__ import annotations
 

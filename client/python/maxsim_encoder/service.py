@@ -43,7 +43,7 @@ class Service:
     def answer(
         self, route: str, body: bytes, query: Dict[str, str], client_is_there: Callable[[], bool]
     ) -> Tuple[str, bytes]:
-        """Content type and body of the answer to a dialect's request. Raises RequestError."""
+        """Returns content type and body of the answer to a dialect's request. Raises RequestError."""
         info = self.encoder().info
         parse, render = DIALECTS[route]
         request = parse(body, query, self.limits, info)

@@ -130,7 +130,7 @@ class MaxsimRanker(_Connected):
         out."""
         top_k = _limit(top_k)
         check_ids(collection, id_key, own_ids)
-        # Not super(): it would look for the class that @component has replaced.
+        # Does not call super(), which would look for this class, because @component has replaced the class.
         _Connected.__init__(self, target, collection, model, encoder, token, client_options, missing_policy)
         self.id_key = id_key
         self.own_ids = own_ids

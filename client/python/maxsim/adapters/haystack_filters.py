@@ -76,7 +76,7 @@ def _equals(one: Comparison) -> Tree:
 
 
 def _is_in(one: Comparison) -> Tree:
-    """None in the list matches documents without a value."""
+    """Returns the tree of Haystack's "in". None in the list matches documents that have no value for the field."""
     values = one.values()
     present = Comparison(one.place, one.field, one.operator, [value for value in values if value is not None])
     if len(present.value) == len(values):

@@ -100,12 +100,12 @@ class Scorer:
 
     @property
     def async_client(self) -> AsyncClient:
-        """The connection for calls in the running event loop."""
+        """Returns the client for calls in the running event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if loop not in self._async_clients:
-                # Drops clients of loops that have ended. A program that calls asyncio.run for each question would
-                # collect them.
+                # Drops clients of loops that have ended. Otherwise they would accumulate in a program that calls
+                # asyncio.run for each question.
                 self._async_clients = {one: it for one, it in self._async_clients.items() if not one.is_closed()}
                 self._async_clients[loop] = AsyncClient(*self._targets(), **self._client_options)
             return self._async_clients[loop]

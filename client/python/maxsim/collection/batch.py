@@ -71,7 +71,7 @@ class Batch:
     id_bytes: bytes
     payload_sizes: NDArray[np.int64]
     payload_bytes: bytes
-    scales: Optional[NDArray[np.float32]]  # There is one per document where the storage is i8, and no array elsewhere.
+    scales: Optional[NDArray[np.float32]]  # one per document for i8 storage, otherwise None
 
     def __len__(self) -> int:
         return len(self.lengths)

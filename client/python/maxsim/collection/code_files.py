@@ -1,4 +1,4 @@
-"""Writes the files of codes beside complete shards (docs/reference/formats.md)."""
+"""Writes the files of codes for complete shards (docs/reference/formats.md)."""
 
 from __future__ import annotations
 

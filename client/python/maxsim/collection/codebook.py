@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .errors import CollectionError
 from .limits import MAX_CENTROIDS, MAX_RESIDUAL_DIM, MAX_RESIDUAL_VALUE, MIN_DIM
 
-# The number of the centroid takes this many bytes at the end of a row.
+# The last bytes of a row hold the number of the centroid. This is how many they are.
 NUMBER_BYTES = 4
 
 

@@ -1,4 +1,4 @@
-"""Writes the files of fields beside complete shards (docs/reference/formats.md)."""
+"""Writes the files of fields for complete shards (docs/reference/formats.md)."""
 
 from __future__ import annotations
 

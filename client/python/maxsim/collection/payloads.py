@@ -14,8 +14,8 @@ from .limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 # Readers of JSON may hold an integer in a double, and a larger integer exceeds the range of a double.
 _MAX_INTEGER_BITS = 1023
 
-# Kept, because json.dumps would make a new encoder for each call. It need not check for cycles: it encodes a copy,
-# which cannot contain itself.
+# This encoder is kept, because json.dumps would make a new one for each call. It need not check for cycles: it encodes
+# a copy, which cannot contain itself.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 
 

@@ -95,7 +95,7 @@ class Shards:
         self._complete_shard()
         entries = [future.result() for future in self._completed]
         self._completed = []
-        # No shard has these numbers, so that new shards do not take the names of old ones.
+        # The old shards get numbers beyond the last possible one, so that new shards do not take their names.
         aside = [self._folder / shard_file_name(self._generation, MAX_SHARDS + i) for i in range(len(entries))]
         for entry, path in zip(entries, aside):
             os.rename(self._folder / entry.file, path)

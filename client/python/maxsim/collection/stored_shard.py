@@ -1,4 +1,4 @@
-"""Reads a complete shard from its file, to make the files of codes and fields beside it."""
+"""Reads a complete shard from its file, to make the shard's files of codes and fields."""
 
 from __future__ import annotations
 

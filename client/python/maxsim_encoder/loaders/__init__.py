@@ -1,1 +1,1 @@
-"""Loaders, one a file: each makes an Encoder of a model and imports what it needs when it is called."""
+"""Loaders, one per file. Each returns a model as an Encoder, and imports its library when it is called."""

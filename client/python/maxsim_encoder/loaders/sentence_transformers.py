@@ -19,7 +19,7 @@ PACKAGE = "sentence-transformers>=6.0"
 
 
 class MultiVector:
-    """A loaded MultiVectorEncoder. Its own prompts, lengths, expansion and masks hold."""
+    """A loaded MultiVectorEncoder. Uses the prompts, lengths, query expansion and masks of the checkpoint."""
 
     def __init__(self, model: Any, info: EncoderInfo, batch_size: int) -> None:
         self.info = info
@@ -49,7 +49,8 @@ class MultiVector:
 def load(
     model: str, device: str, model_dtype: Optional[str], max_tokens: Optional[int], name: str, batch_size: int, **_: Any
 ) -> MultiVector:
-    """Loads a folder or a name of the Hub. `max_tokens` bounds both kinds. Raises EncoderError."""
+    """Loads a model from a folder, or by its name in the Hub. `max_tokens` limits queries and documents. Raises
+    EncoderError."""
     library = import_or_explain("sentence_transformers", PACKAGE)
     torch = import_or_explain("torch", "torch")
     if not hasattr(library, "MultiVectorEncoder"):
@@ -90,5 +91,5 @@ def _info(loaded: Any, model: str, name: str, max_tokens: Optional[int]) -> Enco
 
 
 def _measured_dim(loaded: Any) -> int:
-    """The columns of an answer, for a model that does not say how many it has."""
+    """Encodes a text to find out the number of columns, for a model that does not report it."""
     return int(loaded.encode_query(["a"], show_progress_bar=False, convert_to_numpy=True)[0].shape[-1])

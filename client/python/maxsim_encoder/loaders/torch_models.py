@@ -16,7 +16,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 def import_or_explain(module: str, package: str) -> Any:
-    """The module. Raises EncoderError that says what to install."""
+    """Returns the imported module. If it is missing, raises an EncoderError that says what to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -25,7 +25,7 @@ def import_or_explain(module: str, package: str) -> Any:
 
 
 def pick_device(torch: Any, name: str) -> str:
-    """The device that `auto` stands for, or `name` where PyTorch has it. Raises EncoderError."""
+    """Returns the device that "auto" selects, or `name` if PyTorch has that device. Raises EncoderError."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
@@ -34,25 +34,25 @@ def pick_device(torch: Any, name: str) -> str:
 
 
 def model_options(torch: Any, dtype: Optional[str]) -> Dict[str, Any]:
-    """What goes to the model's from_pretrained; None leaves the type to the checkpoint."""
+    """Returns options for the model's from_pretrained. With None, the checkpoint decides the type."""
     return {} if dtype is None else {"torch_dtype": getattr(torch, dtype)}
 
 
 def served_name(model: str, name: str) -> str:
-    """The name under which a checkpoint is served: `name`, else the Hub's, else its folder's without the path to it,
-    which differs between machines."""
+    """Returns the name under which a checkpoint is served: `name` if it is set, otherwise the name in the Hub, or the
+    folder's name without its path, which differs between machines."""
     folder = pathlib.Path(model)
     return name or (folder.resolve().name if folder.is_dir() else model)
 
 
 def as_matrix(values: Any) -> Matrix:
-    """float32 [tokens, dim], in C order, of what a library answers."""
+    """Returns a library's result as float32 [tokens, dim] in C order."""
     return np.ascontiguousarray(values, dtype=np.float32)
 
 
 def describe(model: str, name: str, dim: int, settings: Dict[str, Any]) -> EncoderInfo:
-    """What is said of a loaded checkpoint; `settings` are the members of EncoderInfo that the library knows. Raises
-    EncoderError for a checkpoint without files or with a random projection."""
+    """Returns the description of a loaded checkpoint. `settings` are the members of EncoderInfo that only the library
+    knows. EncoderError: the checkpoint has no files, or its projection would be random."""
     files = files_of(model)
     check_trained(model, files)
     return EncoderInfo(
@@ -61,8 +61,8 @@ def describe(model: str, name: str, dim: int, settings: Dict[str, Any]) -> Encod
 
 
 def files_of(name: str) -> Dict[str, pathlib.Path]:
-    """The checkpoint's files by name, for its fingerprint: of a folder, or of the snapshot in the Hub's cache that a
-    name was loaded from. Raises EncoderError where there is neither."""
+    """Returns the checkpoint's files by name, for its fingerprint. They are those of the folder `name`, or of the
+    snapshot in the Hub's cache from which the name was loaded. EncoderError: neither exists."""
     folder = pathlib.Path(name)
     if not folder.is_dir():
         hub = import_or_explain("huggingface_hub", "huggingface_hub")
@@ -78,8 +78,8 @@ def files_of(name: str) -> Dict[str, pathlib.Path]:
 
 
 def check_trained(name: str, files: Dict[str, pathlib.Path]) -> None:
-    """Raises EncoderError for a checkpoint that no late-interaction model was saved as: libraries give it a projection of
-    random numbers and load it, another one in each process."""
+    """Raises EncoderError if the checkpoint was not saved as a late-interaction model. Libraries load such a
+    checkpoint, but give it a projection of random numbers, which are different in each process."""
     architectures = _json_of(files, "config.json").get("architectures") or []
     if any(one == "HF_ColBERT" or str(one).endswith("ForRetrieval") for one in architectures):
         return
@@ -97,6 +97,6 @@ def _json_of(files: Dict[str, pathlib.Path], name: str) -> Dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception of a library says, as one line."""
+    """Returns the first line of an exception's message, or the exception's type."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -2,7 +2,7 @@
 
 index_config.json.gz                model_name, library_version
 embeddings/embeddings_N.pt          a list of tensors [tokens, dim], of pages N to N + 499
-embed_id_to_doc_id.json.gz          the document and the page of each of them
+embed_id_to_doc_id.json.gz          the document and the page of each tensor
 doc_ids_to_file_names.json.gz, metadata.json.gz     by document
 collection/N.json.gz                the pages' images, which are not imported"""
 

@@ -1,13 +1,13 @@
-"""Index folders of fast-plaid, of PyLate, which keeps the documents' ids beside one, and of NextPlaid.
+"""Index folders of fast-plaid, of PyLate (which keeps the documents' ids next to the folder), and of NextPlaid.
 
     metadata.json                       num_chunks, nbits; NextPlaid's has "next_plaid_compatible"
     centroids.npy bucket_weights.npy    [K, dim] and [2^nbits]: float16 or float32, float32 in NextPlaid
     doclens.I.json                      tokens of each document of chunk I
     I.codes.npy I.residuals.npy         int64 [tokens] and uint8 [tokens, dim * nbits / 8] of chunk I
     merged_codes.npy merged_residuals.npy and .manifest.json
-                                        those of all chunks, followed by padding; from fast-plaid 1.7 on, and of a
-                                        frozen index of older ones, a chunk may lie only here
-    metadata.db                         payloads: a table METADATA with a row a document
+                                        codes and residuals of all chunks, followed by padding. In fast-plaid 1.7
+                                        and later, and in frozen indexes of older versions, chunks may exist only here
+    metadata.db                         payloads: a table METADATA with one row per document
     ../plaid_ids_to_documents_ids.pkl   PyLate's ids
     embeddings.npy                      vectors before coding, while there are few documents (fast-plaid)
 

@@ -1,4 +1,4 @@
-"""The header of a .npy array, in a file of its own or inside another one."""
+"""Reads the header of a .npy array, in a separate file or inside another one."""
 
 from __future__ import annotations
 
