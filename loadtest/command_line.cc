@@ -38,7 +38,8 @@ the bound. Of a sweep, 1 says that no rate held, or that an answer was wrong: re
 held are what it looks for.)";
 
 constexpr int kMaxThreads = 256;
-constexpr absl::Duration kLongestRun = absl::Hours(4);  // a request's tag has room for little more (worker.cc)
+// a request's tag cannot hold times much longer than this (worker.cc)
+constexpr absl::Duration kLongestRun = absl::Hours(4);
 
 [[noreturn]] void Usage(const std::string& flag, const std::string& what) { throw CLI::ValidationError(flag, what); }
 
@@ -58,7 +59,7 @@ TokenCounts ParseTokens(const std::string& flag, const std::string& text) {
   return *std::move(counts);
 }
 
-// The texts of flags that are parsed once all flags are read.
+// The texts of flags whose values are parsed after all flags have been read.
 struct UnparsedValues {
   std::string candidates = "1000", query_tokens = "32", document_tokens = "180", dtype = "f16";
   std::string mode = "closed", arrivals = "poisson", priority = "normal", check = "exact";
@@ -316,7 +317,7 @@ std::optional<Options> ParseCommandLine(const std::vector<std::string>& argument
                                         int& exit_code) {
   Options options;
   UnparsedValues texts;
-  // A quarter of the processors is for sending, since the server is often on the same machine and needs the rest.
+  // By default a quarter of the processors send, because the server is often on the same machine and needs the rest.
   options.load.threads = std::clamp(NumProcessors() / 4, 1, 8);
   options.command = absl::StrCat("maxsim-loadtest ", absl::StrJoin(arguments, " "));
   CLI::App app("Measures a maxsimd server under load.", "maxsim-loadtest");

@@ -12,7 +12,7 @@ namespace maxsim::loadtest {
 struct Environment {
   std::ostream& out;              // the report and nothing else
   std::ostream& err;              // progress, errors and remarks
-  const std::atomic<bool>& stop;  // when set, the run ends and what was measured is reported
+  const std::atomic<bool>& stop;  // if set, the run ends, and the measurements so far are reported
 };
 
 // Runs the load test that `arguments` (without the program's name) describe. Returns the exit code (command_line.h). An

@@ -8,19 +8,21 @@
 namespace maxsim::loadtest {
 namespace {
 
-// Number of draws per wanted rank before FillUp takes over: most further draws would repeat earlier ranks.
+// SampleDistinct draws this many times per wanted rank before FillUp takes over. Most further draws would repeat
+// earlier ranks.
 constexpr uint64_t kDrawsEach = 2;
-// Number of ranks in FillUp's head per wanted rank.
+// FillUp's head has this many ranks per wanted rank.
 constexpr uint64_t kHeadEach = 2;
 
-// These return log1p(x) / x and expm1(x) / x, and their limits at 0.
+// LogRatio returns log1p(x) / x, ExpRatio returns expm1(x) / x. Near 0 they use a series, because the quotients would
+// be 0 / 0.
 double LogRatio(double x) { return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x / 2; }
 double ExpRatio(double x) { return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x / 2; }
 
 }  // namespace
 
-// All members are in units of the first rank and of its weight, since the weights of far ranks are too small, and too
-// much alike, to be told apart as parts of the integral from rank 1 on.
+// All members are in units of the first rank and of its weight. As parts of the integral from rank 1 on, the weights of
+// far ranks would be too small, and too similar, to be told apart in floating point.
 ZipfRank::ZipfRank(uint64_t first, uint64_t last, double exponent)
     : first_(first), last_(last), scale_(static_cast<double>(first)), exponent_(exponent) {
   integral_first_ = Integral((scale_ + 0.5) / scale_) - RelativeWeight(scale_);
@@ -34,9 +36,9 @@ double ZipfRank::Weight(uint64_t rank) const { return std::exp(-exponent_ * std:
 // Returns the weight of one rank in the units of Integral.
 double ZipfRank::RelativeWeight(double rank) const { return std::exp(-exponent_ * std::log(rank / scale_)) / scale_; }
 
-// The sum is that of Euler and Maclaurin: the integral, half of both ends, and a twelfth of the difference of their
-// slopes. The terms that are left out begin with the third derivative, which from rank 128 on is less than 1e-6 of the
-// first weight for exponents up to 10.
+// Computes the sum by the formula of Euler and Maclaurin: the integral, half of the weights at both ends, and a twelfth
+// of the difference of the slopes at both ends. The first neglected term has the third derivative. From rank 128 on it
+// is less than 1e-6 of the first weight, for exponents up to 10.
 double ZipfRank::TotalWeight() const {
   const double end = static_cast<double>(last_) / scale_;
   const double end_weight = std::exp(-exponent_ * std::log(end));
@@ -100,14 +102,16 @@ std::vector<uint64_t> Popularity::SampleDistinct(uint64_t count, Random& random)
   return documents;
 }
 
-// Drawing one rank after another from those that are left gives the order in which independent Poisson processes, with
-// the weights as rates, have their first arrivals. For each of the first ranks, the head, the first arrival is
-// computed. All other ranks are one process. Each of its arrivals belongs to a rank that is drawn by weight, and counts
+// Drawing one rank after another from those that are left has the same distribution as this: each rank is an
+// independent Poisson process whose rate is its weight, and ranks are taken in the order of their first arrivals. For
+// each of the first ranks, the head, the time of the first arrival is computed. All other ranks, the tail, are one
+// process with the sum of their rates. Each arrival of the tail belongs to a rank that is drawn by weight, and counts
 // if it is that rank's first one.
 //
-// A rank that expects one arrival has had one with a chance of 1 - 1/e. So by the time when `count` ranks have arrived,
-// only the first 1.6 * count ranks can expect one. The ranks after a head of 2 * count cannot: few of their arrivals
-// repeat a rank, and there are fewer than 1.6 * count of these arrivals.
+// The head keeps the tail's arrivals few. A rank whose expected number of arrivals is 1 has arrived with probability 1
+// - 1/e. So by the time when `count` ranks have arrived, only the first 1.6 * count ranks can have an expected number
+// of 1 or more. The ranks after a head of 2 * count have less: few of their arrivals repeat a rank, and there are fewer
+// than 1.6 * count of these arrivals.
 void Popularity::FillUp(uint64_t count, Random& random, absl::flat_hash_set<uint64_t>& drawn,
                         std::vector<uint64_t>& documents) const {
   const uint64_t head = std::min(n_, std::max(kHeadEach * count, ZipfRank::kLeastFirstOfSum));

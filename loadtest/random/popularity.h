@@ -39,8 +39,8 @@ class ZipfRank {
   double integral_first_, integral_last_, shortcut_;
 };
 
-// A permutation of 0 .. n - 1 without a table. It applies four Feistel rounds over the next power of four, again and
-// again until the result is below n. Immutable.
+// A permutation of 0 .. n - 1 that needs no table. It applies four Feistel rounds over the numbers below the next power
+// of four, and repeats them until the result is less than n. Immutable.
 class Permutation {
  public:
   Permutation(uint64_t n, uint64_t seed);

@@ -26,7 +26,7 @@ class Random {
   uint64_t Bits() { return engine_(); }
   // Returns a multiple of 2^-53 in [0, 1).
   double Uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  // Returns a number in [0, n), with a bias of n / 2^64. n > 0.
+  // Returns a number in [0, n). n must be greater than 0. The probabilities differ from 1 / n by at most about 2^-64.
   uint64_t Below(uint64_t n) { return static_cast<uint64_t>((static_cast<unsigned __int128>(engine_()) * n) >> 64); }
   // Returns a number of an exponential distribution with mean 1.
   double Exponential() { return -std::log1p(-Uniform()); }

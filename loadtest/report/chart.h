@@ -9,12 +9,13 @@ namespace maxsim::loadtest {
 
 struct Line {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // x, y; x rises; points that are not finite are not drawn
+  std::vector<std::pair<double, double>> points;  // (x, y) with increasing x; points that are not finite are not drawn
 };
 
 struct Chart {
   std::string title, x_label, y_label;
-  std::vector<Line> lines;                              // at most four, told apart by colour and by the legend
+  // at most four, which differ in colour and are named in the legend
+  std::vector<Line> lines;
   bool log_y = false;                                   // logarithmic y axis, on which values <= 0 are not drawn
   bool mark_points = false;                             // draw a dot at each point
   double y_rule = 0;                                    // height of a dashed line; 0: none

@@ -1,4 +1,4 @@
-"""A collector of traces and an encoder of texts, for tests of what maxsimd sends to both."""
+"""A collector of traces and an encoder of texts, for tests of the spans and the requests that maxsimd sends to them."""
 
 import concurrent.futures
 import http.client
@@ -28,7 +28,8 @@ def traceparent(trace=TRACE, sampled=True):
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps the spans that it is sent, and the resource that they came from."""
+    """Keeps the spans that servers send to it, and the resource of each (the attributes that describe the sending
+    server)."""
 
     def __init__(self):
         self._changed = threading.Condition()
@@ -52,7 +53,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
         return trace_service_pb2.ExportTraceServiceResponse()
 
     def wait_for(self, names, trace=TRACE):
-        """The spans of a trace by their name, once those of these names are there."""
+        """Waits until the trace has spans with all of these names. Returns the trace's spans by name."""
         limit = time.monotonic() + PATIENCE_S
         with self._changed:
             while True:
@@ -63,8 +64,8 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
                     raise AssertionError(f"of the spans {names} there are {sorted(found)}")
 
     def wait_for_tree(self, trace, num_spans):
-        """The spans of a trace once it has `num_spans`, and its tree: service and name of each span without a parent
-        here, and the trees of its children, sorted."""
+        """Waits until the trace has `num_spans`. Returns the spans, and the trace as a sorted list of trees: each tree
+        is the service and the name of a span whose parent is not here, and the trees of the span's children."""
         limit = time.monotonic() + PATIENCE_S
         with self._changed:
             while True:
@@ -92,7 +93,8 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 
 
 class Encoder(http.server.ThreadingHTTPServer):
-    """Answers /embed_all with vectors that depend on a text's length, and keeps the headers of its calls."""
+    """Answers /embed_all with vectors that depend on the text's length, and keeps the headers of the calls that it
+    gets."""
 
     def __init__(self):
         self.calls = []

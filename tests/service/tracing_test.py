@@ -1,6 +1,8 @@
-"""Traces of maxsimd as a collector gets them, which decodes with the public package opentelemetry-proto: calls by gRPC and
-by HTTP are in the trace of their traceparent, their parts have the right parents and follow each other, and the encoder
-is told of the trace, as the servers behind a router are. A collector that is down costs nothing but spans that are counted.
+"""Traces of maxsimd as a collector gets them. The collector decodes them with the public package opentelemetry-proto.
+
+Calls by gRPC and by HTTP join the trace that their traceparent names. The spans of a call's parts have the right
+parents and follow one another. The server passes the trace on to the encoder, and a router passes it on to its servers.
+If the collector is down, calls work as before, and the server counts the spans that are lost.
 
 python tracing_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -67,7 +69,7 @@ class TracingTest(unittest.TestCase):
         )
 
     def call(self, method, request, answer, metadata=(), server=None):
-        """The answer of a method of maxsim.v1 that is called by gRPC."""
+        """Calls a method of maxsim.v1 by gRPC and returns the answer."""
         with grpc.insecure_channel((server or self.server).address) as channel:
             stub = channel.unary_unary(
                 f"/maxsim.v1.{method}", request_serializer=lambda m: m.SerializeToString(), response_deserializer=answer.FromString
@@ -96,7 +98,7 @@ class TracingTest(unittest.TestCase):
         return json.loads(data)
 
     def assert_within(self, outer, *spans):
-        """The spans are children of `outer`, one after another."""
+        """Checks that the spans are children of `outer` and that each begins when or after the previous one ended."""
         begin = outer.start_time_unix_nano
         for span in spans:
             self.assertEqual(span.trace_id, outer.trace_id)
@@ -161,7 +163,7 @@ class TracingTest(unittest.TestCase):
         self.assertEqual({call.name for call in calls}, {"maxsim.v1.Reranker/RerankStream"})
 
     def start_cluster(self):
-        """A router over two groups of one server each, with a live collection of twenty documents."""
+        """Starts a router over two groups of one server each, and creates a live collection of twenty documents."""
         endpoint, servers = f"127.0.0.1:{self.collector.port}", []
         for part in range(2):
             (self.folder / f"root-{part}").mkdir()
@@ -195,7 +197,8 @@ class TracingTest(unittest.TestCase):
         read = self.message("GetRequest")(collection="docs")
         read.string_ids.ids.extend(f"doc-{number}" for number in range(20))
         scoring = [("queue", []), ("score", [])]
-        # The method, its request, whether the router has a text encoded, the servers' own parts, and how many are asked.
+        # Each row: the method, its request, whether the router sends a text to the encoder, the spans of each server's
+        # own parts, and how many servers are called.
         calls = [
             ("Documents/Upsert", self.upsert_request(), False, [], 2),
             ("Reranker/Rerank", scan, True, scoring, 2),
@@ -279,7 +282,7 @@ class TracingTest(unittest.TestCase):
         try:
             self.rerank(server=server, request_id="without a parent")
         finally:
-            # The server sends the spans that wait before it ends.
+            # Before it ends, the server sends the spans that still wait.
             self.assertEqual(server.stop(), 0)
         ours = [s for s in self.collector.all_spans() if attributes(s).get("maxsim.request_id") == "without a parent"]
         self.assertEqual(len(ours), 1)
@@ -293,7 +296,7 @@ class TracingTest(unittest.TestCase):
             for _ in range(num_calls):
                 self.rerank([("traceparent", traceparent())], server=server)
             dropped = counter(server, 'maxsim_spans_dropped_total{reason="queue_full"}')
-            # A call has three spans; some wait in the queue and some with the thread that sends.
+            # A call has three spans. Not all are dropped yet: some wait in the queue, others in the thread that sends.
             self.assertGreater(dropped, num_calls)
             self.assertEqual(counter(server, "maxsim_spans_exported_total"), 0)
         finally:

@@ -52,7 +52,7 @@ constexpr char kHttpBody[] = R"({"model": "corpus", "query": [[)"
                              R"(1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]],)"
                              R"("documents": ["doc-1", "doc-2"]})";
 
-// Makes calls of every kind until it is destroyed, and notes what was wrong with any of them.
+// Makes calls of every kind until it is destroyed, and notes every error and every wrong answer.
 class Callers {
  public:
   explicit Callers(RunningServer& server) : http_port_(server.http_port()) {
@@ -68,8 +68,7 @@ class Callers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Returns once each kind of call has come back twice, the second time from a call that began after this function was
-  // called.
+  // Waits until two more calls of each kind have been answered. The second one began after this function was called.
   void WaitForCalls() {
     for (const std::atomic<int>* count : {&num_grpc_, &num_http_}) {
       const int before = *count;

@@ -17,7 +17,7 @@ std::string WithoutControls(std::string_view text);
 // one.
 int Width(std::string_view text);
 
-// Returns at most `width` cells of the text. If it was cut, the last one is an ellipsis.
+// Returns at most `width` cells of the text. If the text was cut, the last cell is an ellipsis.
 std::string Shorten(std::string_view text, int width);
 
 enum class Align { kLeft, kRight };

@@ -129,7 +129,7 @@ void AddMaxShardBytes(CLI::App& app, int64_t& bytes) {
   const auto read = [&bytes](const std::string& text) {
     const absl::StatusOr<uint64_t> value = ParseBytes(text);
     if (!value.ok()) throw CLI::ValidationError("--max-shard-bytes", std::string(value.status().message()));
-    // No shard can be as large as the largest number.
+    // Larger sizes become the largest int64_t, which has the same effect: no shard is that large.
     bytes = static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
     if (bytes < collection::kMinMaxShardBytes) {
       throw CLI::ValidationError("--max-shard-bytes",

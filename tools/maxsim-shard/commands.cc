@@ -59,7 +59,7 @@ struct BuildArguments {
   bool quiet = false;
 };
 
-// `there` is the previous generation, if there is one.
+// Returns the storage type of the build. `there` is the manifest of the previous generation, if the folder has one.
 ScalarType ChooseStorage(const std::string& asked, const absl::StatusOr<collection::Manifest>& there,
                          const collection::Import& import) {
   if (!asked.empty()) return *ScalarTypeFromName(asked);
@@ -73,7 +73,7 @@ absl::Status CheckSeed(const BuildArguments& arguments, ScalarType storage) {
   return Invalid("--seed ", arguments.seed, ": only i8 and codes are rotated, and the storage is ", Name(storage));
 }
 
-// Returns the codes that the build makes. `there` is the previous generation, if there is one.
+// Returns the codes that the build makes. `there` is the manifest of the previous generation, if the folder has one.
 collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
                                      const absl::StatusOr<collection::Manifest>& there) {
   collection::CodesRequest request;
@@ -87,7 +87,7 @@ collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
   return request;
 }
 
-// Returns the fields of the build. `there` is the previous generation, if there is one.
+// Returns the fields of the build. `there` is the manifest of the previous generation, if the folder has one.
 absl::StatusOr<std::vector<collection::Field>> ChooseFields(const BuildArguments& arguments,
                                                             const absl::StatusOr<collection::Manifest>& there) {
   if (!arguments.fields.has_value()) return there.ok() ? there->fields : std::vector<collection::Field>();
@@ -118,7 +118,7 @@ bool IsNpyFile(const std::string& path) {
   return begin == collection::kNpyMagic;
 }
 
-// An archive given as --tokens is no .npy file.
+// If --tokens names an .npz or .safetensors archive and no .npy file, adds to the error that --input takes archives.
 absl::Status WithArchiveHint(const std::string& tokens, const absl::Status& status) {
   const bool is_archive = absl::EndsWith(tokens, ".npz") || absl::EndsWith(tokens, ".safetensors");
   if (!is_archive || !absl::IsInvalidArgument(status) || IsNpyFile(tokens)) return status;

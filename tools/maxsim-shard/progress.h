@@ -1,4 +1,5 @@
-// A build's progress for people: a bar that redraws itself on a terminal, a line now and then elsewhere.
+// Shows the progress of a build: as a bar that is redrawn if the output is a terminal, and otherwise as a line from
+// time to time.
 #pragma once
 
 #include <cstdio>

@@ -20,7 +20,7 @@ namespace {
 // Adds what is wrong with the log of a live collection to the report.
 void AddLogProblems(const std::string& folder, bool quiet, collection::VerifyReport& report) {
   const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
-  if (!manifest.ok()) return;  // The report is about a generation that has since been replaced.
+  if (!manifest.ok()) return;  // The report describes a generation that has been replaced since.
   const absl::StatusOr<collection::LogReport> log = collection::VerifyLog(folder, *manifest);
   if (!log.ok()) {
     ++report.num_problems;

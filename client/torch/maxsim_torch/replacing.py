@@ -1,5 +1,5 @@
-"""What pylate_patch and colpali_patch share: functions of another package replaced where its modules have them, and
-which of its calls the operators can take."""
+"""The common parts of pylate_patch and colpali_patch: they replace functions of another package in all of its loaded
+modules, and decide which calls maxsim_torch can take over."""
 
 import functools
 import sys
@@ -22,7 +22,8 @@ def _has_device(device: str) -> bool:
 
 
 def computable(queries: Tensor, documents: Tensor) -> bool:
-    """Whether maxsim_scores takes queries [..., Lq, d] and documents [..., Ld, d]: their type, sizes and device."""
+    """Returns true if maxsim_scores takes queries [..., Lq, d] and documents [..., Ld, d] of these types, sizes and
+    devices."""
     return (
         queries.dtype == documents.dtype
         and queries.dtype in FLOATS
@@ -52,7 +53,7 @@ def _modules(package: str) -> "Iterator[types.ModuleType]":
 
 
 def _functions(module: types.ModuleType) -> "Iterator[types.FunctionType]":
-    """The functions that a module has, and those of its classes."""
+    """Yields the functions of a module and those of its classes."""
     for value in list(vars(module).values()):
         if isinstance(value, types.FunctionType):
             yield value

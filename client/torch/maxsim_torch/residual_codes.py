@@ -1,4 +1,4 @@
-"""What people call to score documents that are stored as residual codes."""
+"""The public functions that score documents which are stored as residual codes."""
 
 from typing import Literal, Optional, Union, overload
 
@@ -129,33 +129,34 @@ def residual_code_scores(
     empty_score: float = float("-inf"),
     return_argmax: bool = False,
 ) -> Union[Tensor, ScoresAndArgmax]:
-    """MaxSim scores, in float32, of documents that are stored as residual codes, as an index of ColBERTv2, PLAID or
-    fast-plaid has them (Santhanam et al., 2022). They are decoded where they are multiplied: the matrix of their
-    vectors is never written.
+    """Returns MaxSim scores, in float32, of documents that are stored as residual codes, as in the indexes of
+    ColBERTv2, PLAID and fast-plaid (Santhanam et al., 2022). The kernel decodes each code when it needs it, so the
+    matrix of the decoded vectors is never in memory.
 
     queries: [Nq, Lq, d], or one query [Lq, d], in float32, float16 or bfloat16.
     centroid_numbers: integers, the centroid of each document token: [Nd, Ld]; [Nq, K, Ld], a list for each query; or
         with `document_offsets` [tokens].
     residuals: uint8 [..., d * nbits / 8], a packed bucket for each column of each token.
-    centroids: [C, d]. bucket_weights: [2^nbits], which say nbits: 1, 2, 4 or 8.
-    document_offsets: [Nd + 1] (cu_seqlens) of documents that follow one another, or with `document_lengths` [Nd], of
-        documents anywhere among the tokens.
+    centroids: [C, d]. bucket_weights: [2^nbits]; their number determines nbits, which is 1, 2, 4 or 8.
+    document_offsets: [Nd + 1] (cu_seqlens) if documents follow one another; or the first token of each document, with
+        `document_lengths` [Nd], if documents lie anywhere among the tokens.
 
-    A token's vector is the sum of its centroid and of the weight of each column's bucket, and with `normalize` that
-    divided by its norm. Centroids, weights and sums are rounded to the type of the queries; everything else is float32.
-    Queries are taken as they are. `bit_order` is "colbert", as those indexes have it, or "low_first", where the first
-    column has the lowest bits of a byte: see decompress_residual_codes.
+    A token's vector is its centroid plus, in each column, the weight of the column's bucket; with `normalize` the
+    vector is then divided by its norm. Centroids, weights and sums are rounded to the type of the queries; everything
+    else is float32. Queries are not normalised. `bit_order` is "colbert", the order in those indexes, or "low_first",
+    where the first column has the lowest bits of a byte: see decompress_residual_codes.
 
     The result is [Nq, Nd] ([Nd] for one query), with `paired` [Nq], with `candidates` [Nq, K] of indices of documents,
     or with a list for each query, [Nq, K]. Lengths, masks, `weights`, `empty_score` and `return_argmax` are those of
     maxsim_scores and maxsim_scores_packed.
 
-    Queries and weights have gradients, which come from the matches alone; documents are frozen. Results are the same
-    bits in every run.
+    Queries and weights have gradients, which flow only through the matched document tokens; documents have none.
+    Results are the same bits in every run.
 
-    Raises ValueError for what does not fit together, TypeError for other types, NotImplementedError for a device that
-    the library does not have and for gradients that there are none of. A centroid number outside of the centroids is a
-    ValueError on the CPU; on CUDA it is not checked, and its scores mean nothing.
+    Raises ValueError for arguments that do not fit together, TypeError for wrong types, and NotImplementedError for a
+    device other than "cpu" and "cuda", or if `centroids` or `bucket_weights` require a gradient. A
+    centroid number that no centroid has raises ValueError on the CPU; CUDA does not check it, and the scores are then
+    meaningless.
     """
     check_tensors(queries=queries)
     check_optional_tensors(

@@ -1,5 +1,6 @@
-"""libmaxsim.so's functions of residual_codes.h, and the operators torch.ops.maxsim_torch.residual_code_scores and
-residual_code_scores_backward. residual_codes.py has what people call."""
+"""Calls the functions of residual_codes.h in libmaxsim.so, and defines the operators
+torch.ops.maxsim_torch.residual_code_scores and residual_code_scores_backward. The public functions are in
+residual_codes.py."""
 
 import ctypes
 import typing
@@ -95,8 +96,9 @@ def _call(inputs: CodeScores) -> "tuple[Call, ResidualCodes]":
 
 @operator("residual_code_scores", empty_results_of)
 def residual_code_scores(inputs: CodeScores) -> Tuple[Tensor, Tensor]:
-    """maxsim_residual_codes_forward: scores [Nq, list_length] in float32, and with_argmax the matches [Nq, list_length,
-    Lq] in int32, which are empty otherwise. `queries` are [Nq, Lq, d], and centroids of their type."""
+    """Calls maxsim_residual_codes_forward. `queries` are [Nq, Lq, d], and centroids have their type. Returns scores
+    [Nq, list_length] in float32 and the matches [Nq, list_length, Lq] in int32, which are empty without
+    `with_argmax`."""
     results = empty_results_of(inputs)
     made, codes = _call(inputs)
     made.forward(_PASSES, results, codes)

@@ -1,4 +1,5 @@
-"""Residual codes in plain PyTorch: for tests, and to read. It writes the decoded vectors."""
+"""Residual codes in plain PyTorch: the reference for tests, and a readable definition. Unlike the operators, it keeps
+all decoded vectors in memory."""
 
 from typing import Any
 
@@ -39,9 +40,10 @@ def check_codes(
 
 
 def unpack_buckets(residuals: Tensor, nbits: int, bit_order: str = "colbert") -> Tensor:
-    """The buckets [..., bytes * 8 / nbits] in int64 that uint8 residuals [..., bytes] hold. In the order "colbert" the
-    first column has the highest bits of a byte, and each bucket's lowest bit is the highest of its own; with
-    "low_first" both are the other way round."""
+    """Returns the buckets [..., bytes * 8 / nbits] in int64 that are packed in uint8 residuals [..., bytes]. In the
+    order "colbert" the first column is in the highest bits of a byte, and the bits of each bucket are reversed: its
+    lowest bit is stored highest. In the order "low_first" the first column is in the lowest bits, and buckets are not
+    reversed."""
     shifts = torch.arange(8, device=residuals.device)
     bits = residuals.unsqueeze(-1).to(torch.int64) >> (shifts.flip(0) if bit_order == "colbert" else shifts) & 1
     buckets: Tensor = (bits.reshape(*bits.shape[:-1], 8 // nbits, nbits) << shifts[:nbits]).sum(-1).flatten(-2)
@@ -57,16 +59,17 @@ def decompress_residual_codes(
     normalize: bool = True,
     bit_order: str = "colbert",
 ) -> Tensor:
-    """The vectors [..., d] in the type of the centroids that residual codes stand for, in plain PyTorch.
+    """Decodes residual codes in plain PyTorch: returns vectors [..., d] in the type of the centroids.
 
-    centroid_numbers: integers [...], indices of rows of `centroids` as PyTorch has them. residuals: uint8
-    [..., d * nbits / 8]. centroids: [C, d]. bucket_weights: [2^nbits], which say nbits: 1, 2, 4 or 8. A vector is the
-    sum of its centroid and of the weight of each column's bucket, and with `normalize` that divided by its norm.
+    centroid_numbers: integers [...], indices of rows of `centroids`; a negative one counts from the end, as in PyTorch.
+    residuals: uint8 [..., d * nbits / 8]. centroids: [C, d]. bucket_weights: [2^nbits]; their number determines nbits,
+    which is 1, 2, 4 or 8. A vector is its centroid plus, in each column, the weight of the column's bucket; with
+    `normalize` the vector is then divided by its norm.
 
-    bit_order: how buckets share a byte. "colbert": as ColBERT, PLAID and fast-plaid write them, the first column in the
-    highest bits, with the bits of a bucket in reverse. "low_first": the first column in the lowest bits.
+    bit_order: how buckets share a byte. "colbert", the order of ColBERT, PLAID and fast-plaid: the first column is in
+    the highest bits, and the bits of each bucket are reversed. "low_first": the first column is in the lowest bits.
 
-    Raises ValueError for codes that do not fit together, and TypeError for other types.
+    Raises ValueError for codes that do not fit together, and TypeError for wrong types.
     """
     numbers = check_codes(centroid_numbers, residuals, centroids, bucket_weights, bit_order)
     nbits = NBITS[int(bucket_weights.numel())]
@@ -93,8 +96,8 @@ def residual_code_scores(
     bit_order: str = "colbert",
     **arguments: Any,
 ) -> "Tensor | tuple[Tensor, Tensor]":
-    """maxsim_torch.residual_code_scores of padded documents and queries [Nq, Lq, d], in the type of the queries. Other
-    arguments are those of reference.maxsim_scores."""
+    """Computes maxsim_torch.residual_code_scores of padded documents and queries [Nq, Lq, d], in the type of the
+    queries. Other arguments are those of reference.maxsim_scores."""
     documents = decompress_residual_codes(
         centroid_numbers,
         residuals,

@@ -28,7 +28,7 @@ def quantize(rows: Tensor) -> Tuple[Tensor, Tensor]:
 
 
 def dequantize(rows: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
-    """The vectors [..., d] that int8 rows and their scales [...] stand for."""
+    """Returns the vectors [..., d] that int8 rows and their scales [...] stand for."""
     return (rows.to(torch.float32) * scales.unsqueeze(-1)).to(dtype)
 
 
@@ -60,8 +60,8 @@ def _empty_results(inputs: SavingInt8) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
 
 @operator("scores_saving_int8", _empty_results)
 def scores_saving_int8(inputs: SavingInt8) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """torch.ops.maxsim_torch.scores of `queries` [Nq, Lq, d] and `documents` [Nd, Ld, d], with matches; and what the
-    backward pass keeps of the documents: int8 [Nd, Ld, d], and scales [Nd, Ld] in float32."""
+    """Computes torch.ops.maxsim_torch.scores, with matches, of `queries` [Nq, Lq, d] and `documents` [Nd, Ld, d]. Also
+    returns what the backward pass keeps of the documents: int8 rows [Nd, Ld, d], and scales [Nd, Ld] in float32."""
     queries = plain_tokens(inputs.queries, inputs.query_mask, inputs.query_lengths)
     documents = plain_tokens(inputs.documents, inputs.document_mask, inputs.document_lengths)
     pairs = Pairs(inputs.candidates, inputs.pairing, inputs.list_length)
@@ -101,7 +101,7 @@ def scores_saving_int8_backward(
     scales: Tensor,
     block_documents: int = 0,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """The gradients of queries and documents in the queries' type, and of weights."""
+    """Returns the gradients of queries and documents, in the queries' type, and of weights."""
     of_queries, of_documents, of_weights = asked
     queries = inputs.queries
     problem = Problem.of(inputs, inputs.weights, saved)
@@ -136,7 +136,7 @@ def check(save_documents: Optional[str], queries: Tokens, documents: Tokens) -> 
 def score(
     queries: Tokens, documents: Tokens, weights: Optional[Tensor], pairs: Pairs, empty_score: float
 ) -> Tuple[Tensor, Tensor]:
-    """Scores [num_queries, list_length] and matches of padded queries and documents."""
+    """Returns scores [num_queries, list_length] and matches of padded queries and documents."""
     queries, documents = flat(queries), flat(documents)
     made: Tuple[Tensor, Tensor, Tensor, Tensor] = scores_saving_int8(
         queries.rows,

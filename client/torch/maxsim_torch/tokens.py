@@ -53,7 +53,7 @@ def flat(tokens: Tokens) -> Tokens:
 
 
 def shaped(tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
-    """The tensor in another shape, if there is one."""
+    """Returns the tensor in another shape; None stays None."""
     return None if tensor is None else tensor.reshape(shape)
 
 
@@ -110,7 +110,7 @@ def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
 
 
 def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
-    """An integer tensor of a certain shape, in int32 or int64."""
+    """Checks that a tensor has a certain shape and an integer type, and returns it in int32 or int64."""
     check_tensors(**{name: tensor})
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} have the type {tensor.dtype}; they are integers")
@@ -228,7 +228,7 @@ def padded(
     mask: Optional[Tensor],
     scales: Optional[Tensor],
 ) -> Tokens:
-    """Sequences of [..., max_tokens, dim]. `name` is "query" or "document"."""
+    """Makes Tokens of padded sequences [..., max_tokens, dim]. `name` is "query" or "document"."""
     outer = tuple(rows.shape[:-2])
     count = 1
     for size in outer:
@@ -251,7 +251,7 @@ def packed(
     scales: Optional[Tensor],
     max_tokens: int,
 ) -> Tokens:
-    """Sequences of [tokens, dim], with offsets. `name` is "query" or "document"."""
+    """Makes Tokens of packed sequences [tokens, dim] and their offsets. `name` is "query" or "document"."""
     if rows.dim() != 2:
         plural = "queries" if name == "query" else "documents"
         raise ValueError(f"{plural} have the shape {tuple(rows.shape)}; packed ones are [tokens, d]")

@@ -34,8 +34,9 @@ class ScoresAndIndices(NamedTuple):
 
 
 class _Documents(NamedTuple):
-    """The tensors that are cut into blocks, with the rows of each that document d has: all from first[d] to first[d+1]
-    where the tensor has tokens, or row d. `offsets` are those of packed documents, on their host and on the device."""
+    """All tensors that are cut into blocks together. Document d has row d of a tensor or, if the tensor has one row for
+    each token (`of_tokens`), the rows first[d] to first[d+1]. `host_offsets` and `device_offsets` are the offsets of
+    packed documents, in the CPU's memory and on the device."""
 
     tensors: "dict[str, Tensor]"
     of_tokens: "set[str]"
@@ -167,29 +168,29 @@ def maxsim_top_k(
     empty_score: float = float("-inf"),
     block_documents: Optional[int] = None,
 ) -> ScoresAndIndices:
-    """The `k` best documents of each query, and their MaxSim scores.
+    """Returns the `k` best documents of each query, and their MaxSim scores.
 
-    The result is (scores, indices), [Nq, k] in float32 and in int64, for one query [Lq, d] each [k]: from the highest
-    score on, and of equal scores from the smallest index on. So it depends on nothing but the scores, and not on how
-    documents are cut into blocks.
+    The result is (scores, indices): [Nq, k] in float32 and [Nq, k] in int64, or for one query [Lq, d] twice [k].
+    Documents are in order of decreasing score; of equal scores the smaller index comes first. So the result depends
+    only on the scores, and not on how documents are divided into blocks.
 
     `documents` are padded [Nd, Ld, d], or with `document_offsets` [Nd + 1] packed [tokens, d]. They are on the device
-    of the queries. Or the queries are on a GPU, and the documents in the memory of the CPU, all or part of it mapped
-    from a file (torch.from_numpy of a numpy.memmap): documents that the GPU cannot hold go there in blocks, the next
-    one while the GPU scores the one before. Copies are fastest from pinned memory; rows of other memory pass through
-    pinned buffers of two blocks. `document_lengths`, `document_mask` and `document_scales` are on the documents'
-    device.
+    of the queries; or the queries are on a GPU and the documents in the CPU's memory, which may be mapped from a file
+    (torch.from_numpy of a numpy.memmap). Documents in the CPU's memory are copied to the GPU in blocks: one block is
+    copied while the GPU scores the previous one. Copies are fastest from pinned memory; documents in other memory are
+    first copied into two pinned buffers, each as large as a block. `document_lengths`, `document_mask` and
+    `document_scales` are on the documents' device.
 
-    `block_documents` is how many documents a block has; None stands for as many as have 128 MiB of vectors, and not
-    more than 2^22 scores with all queries. Memory on the device beside queries and result: two blocks where documents
-    come from the host, and some ten times a block's scores.
+    `block_documents` is the number of documents in a block. With None a block has as many documents as fit into 128 MiB
+    of vectors and 2^22 scores (documents times queries). The call needs this memory on the device beside queries and
+    result: two blocks if documents are in the CPU's memory, and about ten times the scores of a block.
 
     All other arguments, and types, are those of maxsim_scores (of maxsim_scores_packed with document_offsets). `k` is 1
-    to Nd. Documents without a token have `empty_score`, and are ranked by it. Nothing here has gradients, and nothing
-    is traced by torch.compile. The call reads `document_offsets` on the host, and with documents on the host it waits
-    for their copies; otherwise it waits for nothing.
+    to Nd. A document without tokens has the score `empty_score` and is ranked by it. The result has no gradients, and
+    torch.compile does not trace the call. The call waits for the device to read `document_offsets`, and for the copies
+    of documents that are in the CPU's memory; otherwise it does not wait for the device.
 
-    Raises ValueError for shapes, devices, offsets or numbers that do not fit, and what maxsim_scores raises.
+    Raises ValueError for shapes, devices, offsets or numbers that do not fit, and all errors of maxsim_scores.
     """
     check_tensors(queries=queries, documents=documents)
     check_optional_tensors(

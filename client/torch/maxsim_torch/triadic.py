@@ -94,15 +94,16 @@ def triadic_attention(
         output[i]      = sum_jk softmax_jk(logit[i])[j, k] * (first_values[j] * second_values[k])
 
     `queries` are [..., n, d], `first_keys` and `first_values` [..., m, d], `second_keys` and `second_values`
-    [..., l, d], of one type (float32, float16 or bfloat16); the leading dimensions are those of a batch, such as
-    sequences and heads. d is 1 to 128, n, m and l at most 65,536. `first_lengths` and `second_lengths`, integers that
-    broadcast to the leading dimensions, are the keys that there are. `scale` is 1 / sqrt(d) by default.
+    [..., l, d]. All have one type (float32, float16 or bfloat16). The leading dimensions are those of a batch, such as
+    sequences and heads. d is 1 to 128, and n, m and l are at most 65,536. `first_lengths` and `second_lengths` are the
+    numbers of keys in use: integers that broadcast to the leading dimensions. `scale` is 1 / sqrt(d) by default.
 
     Returns [..., n, d] in the inputs' type; a query without any pair of keys gets 0. The n x m x l logits are never
-    written: memory is linear in the lengths, forward and backward. Sums are in float32. On a GPU bfloat16 (float16: the
-    forward pass) is multiplied on tensor cores, where products query * key and weights are rounded to it. Gradients of
-    all five tensors are computed from the saved log of the softmax's denominator; each row of a gradient is summed in
-    a fixed order, so that every run gives the same bits. Second derivatives are not there.
+    stored: memory is linear in the lengths, forward and backward. Sums are in float32. GPUs multiply bfloat16 (and in
+    the forward pass float16) on tensor cores; the products query * key and the softmax's weights are then rounded to
+    that type. All five tensors have gradients, which are computed from the saved log of the softmax's denominator. Each
+    row of a gradient is summed in a fixed order, so that every run gives the same bits. There are no second
+    derivatives.
 
     Raises ValueError for shapes or lengths that do not fit, and TypeError for other types. On CUDA lengths are not
     checked.
@@ -180,17 +181,18 @@ def triadic_maxsim_scores(
 
         score = sum_i weight_i * max_jk sum_c queries[i, c] * first[j, c] * second[k, c]
 
-    `queries` are [..., n, d], `first` [..., m, d] and `second` [..., l, d], of one type (float32, float16 or bfloat16);
-    the leading dimensions are those of a batch. d is 1 to 4,096, n, m and l at most 65,536. Lengths are integers that
-    broadcast to the leading dimensions: the tokens that there are. `weights` [..., n] are a factor for each query token
-    (1 by default).
+    `queries` are [..., n, d], `first` [..., m, d] and `second` [..., l, d]. All have one type (float32, float16 or
+    bfloat16). The leading dimensions are those of a batch. d is 1 to 4,096, and n, m and l are at most 65,536. Lengths
+    are the numbers of tokens in use: integers that broadcast to the leading dimensions. `weights` [..., n] are a factor
+    for each query token (1 by default).
 
-    Returns scores [...] in float32, and with `return_argmax` (scores, argmax), argmax [..., n, 2] in int32: the pair
-    (j, k) of each query token, of equals the one with the smallest j and then the smallest k, or (-1, -1). A query
-    without tokens has the score 0; one with tokens and without pairs has -infinity, and no gradients.
+    Returns scores [...] in float32; with `return_argmax` returns (scores, argmax). argmax [..., n, 2] in int32 is the
+    best pair (j, k) of each query token, or (-1, -1) if there is none; of equally good pairs it is the one with the
+    smallest j and then the smallest k. A query without tokens has the score 0. A query that has tokens but no pairs
+    has the score -infinity, and no gradients.
 
-    Sums are in float32. Gradients come from the pairs alone, in the inputs' type, in a fixed order: every run gives the
-    same bits. Second derivatives are not there.
+    Sums are in float32. Gradients are in the inputs' type and flow only through the best pairs. They are summed in a
+    fixed order, so that every run gives the same bits. There are no second derivatives.
 
     Raises ValueError for shapes or lengths that do not fit, and TypeError for other types. On CUDA lengths are not
     checked.

@@ -1,6 +1,5 @@
-"""The functions of triadic.h (kernels/library/include/maxsim/triadic.h), and the operators
-torch.ops.maxsim_torch.triadic, triadic_max and their backward passes: operators of the third order, for PyTorch.
-triadic.py has what people call."""
+"""Calls the functions of triadic.h (kernels/library/include/maxsim/triadic.h), and defines the PyTorch operators
+torch.ops.maxsim_torch.triadic and triadic_max with their backward passes. The public functions are in triadic.py."""
 
 import ctypes
 import typing
@@ -117,8 +116,9 @@ def _empty_output(inputs: Attention) -> Tuple[Tensor, Tensor]:
 
 @operator("triadic", _empty_output)
 def triadic(inputs: Attention) -> Tuple[Tensor, Tensor]:
-    """maxsim_triadic: queries [problems, n, d], keys and values [problems, m, d] of one type give the output [problems,
-    n, d] in it, and the lse [problems, n] in float32. Lengths [problems] are both int32 or both int64."""
+    """Calls maxsim_triadic. Queries [problems, n, d], and keys and values [problems, m, d], have one type. Returns the
+    output [problems, n, d] in this type, and the log-sum-exp [problems, n] in float32. Lengths [problems] are all int32
+    or all int64."""
     results = _empty_output(inputs)
     _call(inputs).forward(_PASSES, results)
     return results
@@ -141,8 +141,9 @@ def _empty_maxima(inputs: Triples) -> Tuple[Tensor, Tensor]:
 
 @operator("triadic_max", _empty_maxima)
 def triadic_max(inputs: Triples) -> Tuple[Tensor, Tensor]:
-    """maxsim_triadic_max: queries [problems, n, d], first and second [problems, m, d] of one type give maxima
-    [problems, n] in float32 and the argmax [problems, n, 2] in int32. Lengths [problems] are all int32 or all int64."""
+    """Calls maxsim_triadic_max. Queries [problems, n, d], first and second [problems, m, d] have one type. Returns
+    maxima [problems, n] in float32 and the argmax [problems, n, 2] in int32. Lengths [problems] are all int32 or all
+    int64."""
     results = _empty_maxima(inputs)
     _max_call(inputs).forward(_MAX_PASSES, results)
     return results

@@ -1,4 +1,5 @@
-"""What triadic.py computes, in plain PyTorch: for tests, and to read. It writes the n x m x l tensor."""
+"""The functions of triadic.py in plain PyTorch: the reference for tests, and a readable definition. Unlike the
+operators, they keep the whole n x m x l tensor in memory."""
 
 from typing import Optional
 
@@ -10,12 +11,12 @@ from .triadic import TriadicScores, sum_maxima
 
 
 def _there(tensor: Tensor, lengths: Optional[Tensor]) -> Tensor:
-    """Which of the tokens [..., tokens] there are, by lengths that broadcast to [...]."""
+    """Returns which of the tokens [..., tokens] exist according to lengths, which broadcast to [...]."""
     return counting(tuple(tensor.shape[:-1]), lengths, None, tensor.device)
 
 
 def _contract(queries: Tensor, first: Tensor, second: Tensor, pairs: Tensor) -> Tensor:
-    """<query_i, first_j, second_k> [..., n, m * l]; -infinity where `pairs` [..., m, l] is false."""
+    """Returns <query_i, first_j, second_k> as [..., n, m * l], with -infinity where `pairs` [..., m, l] is false."""
     contracted = torch.einsum("...ic,...jc,...kc->...ijk", queries, first, second)
     return contracted.masked_fill(~pairs.unsqueeze(-3), float("-inf")).flatten(-2)
 
@@ -33,7 +34,8 @@ def triadic_attention(
 ) -> Tensor:
     """maxsim_torch.triadic_attention, in the type of the inputs."""
     first_there, second_there = _there(first_keys, first_lengths), _there(second_keys, second_lengths)
-    # Values of keys that are not there may be anything, and must not reach a product.
+    # Values beyond the lengths may be NaN or infinite. They are set to 0, because 0 times NaN would be NaN in the
+    # products below.
     first_keys, first_values = (
         torch.where(first_there.unsqueeze(-1), tensor, 0) for tensor in (first_keys, first_values)
     )
@@ -60,8 +62,8 @@ def triadic_maxsim_scores(
     weights: Optional[Tensor] = None,
     return_argmax: bool = False,
 ) -> "Tensor | TriadicScores":
-    """maxsim_torch.triadic_maxsim_scores, in the type of the inputs. The gradient of a maximum goes to the first of
-    equal pairs, as there."""
+    """Computes maxsim_torch.triadic_maxsim_scores, in the type of the inputs. If several pairs have the maximum, its
+    gradient goes to the first of them, as in triadic.py."""
     there = [
         _there(tensor, lengths)
         for tensor, lengths in ((queries, query_lengths), (first, first_lengths), (second, second_lengths))

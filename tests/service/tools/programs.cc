@@ -28,7 +28,8 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Starts a program with its output in files. Returns its process id, or -1 when it cannot be started.
+// Starts a program whose standard output and standard error go to the files `out` and `err`. Returns its process id, or
+// -1 if the program cannot be started.
 pid_t Spawn(const std::string& path, const std::vector<std::string>& arguments, const std::string& out,
             const std::string& err, const std::map<std::string, std::string>& extra) {
   std::vector<std::string> variables;
@@ -94,7 +95,7 @@ TemporaryFolder::~TemporaryFolder() {
 ServerProcess::ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {"--grpc.address", "127.0.0.1:0", "--http.address",     "127.0.0.1:0",
                                         "--backend",      "cpu",         "--server.port_file", folder_ / "ports"};
-  // Nothing balances load between these servers, so that nothing needs the delay to notice the stop.
+  // No load balancer stands in front of these servers, so no delay is needed in which one would notice the stop.
   arguments.insert(arguments.end(), {"--server.shutdown_delay", "0s"});
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   for (const std::string& collection : collections) {

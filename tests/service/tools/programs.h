@@ -9,16 +9,16 @@
 
 namespace maxsim::client {
 
-// Returns the path of the program `name` in $MAXSIM_BIN_DIR, or else in bin/ beside this test's folder, or "" where it
-// is not there.
+// Returns the path of the program `name` in $MAXSIM_BIN_DIR or, if that is not set, in bin/ beside this test's folder.
+// Returns "" if there is no such program.
 std::string ProgramPath(const std::string& name);
 
 struct ProgramResult {
-  int exit_code = -1;  // 128 + the signal's number for a program that a signal ended
+  int exit_code = -1;  // if a signal ended the program: 128 + the signal's number
   std::string out, err;
 };
 
-// Runs a program to its end, with these variables set besides the test's own environment.
+// Runs a program to its end. Its environment is the test's own with `environment` added.
 ProgramResult RunProgram(const std::string& name, const std::vector<std::string>& arguments,
                          const std::map<std::string, std::string>& environment = {});
 
@@ -38,7 +38,7 @@ class TemporaryFolder {
 // Runs maxsimd on free ports of this machine, on the CPU backend. The destructor stops it with SIGTERM.
 class ServerProcess {
  public:
-  // Waits until the server is ready. `collections` are NAME=PATH; `flags` are more flags of maxsimd.
+  // Waits until the server is ready. `collections` are NAME=PATH; `flags` are further flags for maxsimd.
   explicit ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags = {});
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;

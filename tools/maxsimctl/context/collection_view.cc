@@ -14,7 +14,8 @@ namespace {
 std::string Count(uint64_t count) { return FormatCount(static_cast<int64_t>(count)); }
 std::string Bytes(uint64_t bytes) { return FormatBytes(static_cast<int64_t>(bytes)); }
 
-// The places of collections that lie in several. For the others, the residency already tells the place.
+// Prints, for each collection whose shards are in several places (devices, host memory, disk), how much is in which.
+// Collections in one place are left out, because the column "residency" already shows it.
 void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections, const Context& context) {
   command_line::Table table({{"collection"},
                              {"tier"},

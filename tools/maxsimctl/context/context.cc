@@ -40,7 +40,7 @@ const char* ReachHint(absl::string_view message, bool tls) {
 // Returns ": " and the reason, to replace gRPC's own message; "" if the message is not known.
 std::string ReachReason(absl::string_view message) {
   struct Reason {
-    absl::string_view words;  // in messages of gRPC, or of OpenSSL or BoringSSL below it
+    absl::string_view words;  // text in messages of gRPC, OpenSSL or BoringSSL
     absl::string_view reason;
   };
   static constexpr Reason kReasons[] = {
@@ -120,7 +120,7 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnavailableError(absl::StrCat("cannot reach maxsimd at ", options.server, " (",
                                                  ReachHint(status.message(), options.tls.enabled), ")",
                                                  ReachReason(status.message())));
-    // gRPC's own error for a service that the server does not have.
+    // gRPC itself returns this code if the server does not have the service.
     case absl::StatusCode::kUnimplemented:
       return absl::UnimplementedError(absl::StrCat(
           "the server at ", options.server, " has no such call; where admin.enabled is false it has none of Admin's",
@@ -129,8 +129,8 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
     case absl::StatusCode::kDeadlineExceeded:
-      // If the deadline passed in the server, its message says where, so it is added. gRPC's own message has no such
-      // details, and is left out.
+      // If the deadline passed in the server, the server's message says at which step, so it is added. gRPC's own
+      // message does not say it and is left out.
       return absl::DeadlineExceededError(absl::StrCat(
           "no answer from ", options.server, " within ", absl::ToDoubleSeconds(deadline), " s (see --timeout)",
           absl::StartsWithIgnoreCase(status.message(), "deadline exceeded") ? ""

@@ -1,4 +1,4 @@
-// The inputs and outputs of a run of maxsimctl, other than its arguments.
+// The inputs and outputs of a run of maxsimctl, except for its command line.
 #pragma once
 
 #include <functional>

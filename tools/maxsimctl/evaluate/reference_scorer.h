@@ -38,12 +38,12 @@ class ReferenceScorer {
 
   std::string IdText(uint64_t ordinal) const;
 
-  // Converts a position in the server's results to an ordinal here; nullopt if no document has it. In a partition,
-  // positions are those of the whole collection before it was split.
+  // Converts a position in the server's results to an ordinal of this scorer; nullopt if no document has the position.
+  // In a partition, positions are those of the whole collection before it was split.
   std::optional<uint64_t> OrdinalAt(uint64_t position) const;
 
  private:
-  // Returns the index of the shard that holds a document, and the document's ordinal there.
+  // Returns the index of the shard that holds a document, and the document's ordinal in that shard.
   std::pair<size_t, uint32_t> Locate(uint64_t ordinal) const;
 
   collection::Manifest manifest_;

@@ -9,8 +9,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// Returns |difference| / scale, which is 0 for no difference, and infinite where a difference has no scale or is not a
-// number.
+// Returns |difference| / scale. Returns 0 if the difference is 0, and infinity if the scale is 0 or the difference is
+// not a number.
 double Relative(double difference, double scale) {
   const double size = std::abs(difference);
   if (size == 0) return 0;
@@ -37,7 +37,8 @@ void ScoreComparison::Add(absl::Span<const ReturnedDocument> answer, absl::Span<
       error_by_score = std::max(error_by_score, Relative(difference, expected_score.score));
     if (rank < expected.size() && expected[rank].position == hit.position) ++num_in_place;
     if (rank > 0 && hit.score > answer[rank - 1].score) ++num_disordered;
-    if (wanted.erase(hit.position) == 1) {  // erased, so that a document that came twice counts once
+    // The position is erased, so that a document that the server returned twice counts only once.
+    if (wanted.erase(hit.position) == 1) {
       ++num_shared;
     } else if (!expected.empty() &&
                expected.back().score - expected_score.score <= 2 * kErrorLimit * expected_score.magnitude) {

@@ -1,4 +1,4 @@
-// How far a server's answers are from FP64 reference scores. Pure.
+// Compares a server's answers with FP64 reference scores. Only computes: reads no files and asks no server.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace maxsim::ctl {
 
-// One answer of a server: a document it returned.
+// One document of a server's answer.
 struct ReturnedDocument {
   float score = 0;
   uint64_t position = 0;  // index into the reference scores
@@ -23,7 +23,7 @@ struct ScoreComparison {
   int64_t num_shared = 0;         // returned documents that are in the reference's top k
   int64_t num_in_place = 0;       // returned documents at the reference's rank
   int64_t num_disordered = 0;     // documents with a higher score than the one before them
-  int64_t num_near_ties = 0;      // not shared, but within rounding of the reference's k-th score
+  int64_t num_near_ties = 0;      // not shared, but score equals the reference's k-th score within rounding
   double error_by_magnitude = 0;  // largest |score - reference| / magnitude (kernels/reference.h)
   double error_by_score = 0;      // largest |score - reference| / |reference|, over references that are not 0
 

@@ -26,7 +26,7 @@ struct VerifyOptions {
   int32_t top_k = 100;
 };
 
-// Returns `wanted` distinct numbers below `count` (all, if there are fewer), in random order.
+// Returns `wanted` distinct numbers below `count` in random order, or all numbers below `count` if there are fewer.
 std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& random) {
   if (wanted >= count) {
     std::vector<uint64_t> all(count);
@@ -70,7 +70,8 @@ class Verification {
     v1::RerankRequest request;
     request.set_collection(collection_.name());
     request.set_top_k(static_cast<uint32_t>(options_.top_k));
-    // The reference scores every candidate, so the server does too, without a scan of codes.
+    // The reference scores every candidate, so the server must too: this asks for refinement of all documents instead
+    // of a selection by codes.
     request.mutable_refinement()->set_documents(std::numeric_limits<uint32_t>::max());
     *request.add_queries() = client::MakeQuery(QueryTokens(queries_, query));
     const bool whole = options_.num_candidates == 0;

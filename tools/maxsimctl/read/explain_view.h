@@ -1,4 +1,5 @@
-// How `maxsimctl explain` shows a score: which document token each query token matched, and how well. Pure.
+// Formats the output of `maxsimctl explain`: which document token each query token matched, and how well. Only computes
+// text and asks no server.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct Explanation {
   std::vector<float> similarities;           // before the weight
   std::vector<float> weights;                // empty: all 1
   std::vector<std::string> query_tokens;     // word pieces; empty: indices are shown
-  std::vector<std::string> document_tokens;  // word pieces; empty: indices are shown, and no heat map
+  std::vector<std::string> document_tokens;  // word pieces; empty: shows indices, and no heat map
 };
 
 struct ExplainStyle {

@@ -40,7 +40,7 @@ absl::Status PrintDocumentJson(const v1::GetResponse& found, const Context& cont
   return absl::OkStatus();
 }
 
-// Prints the vectors of each document below the table, a token a line.
+// Prints the vectors of each document below the table, one token per line.
 absl::Status PrintDocumentTokens(const v1::GetResponse& found, const Context& context) {
   for (const v1::StoredDocument& document : found.documents()) {
     const absl::StatusOr<std::vector<float>> values = StoredValues(document);

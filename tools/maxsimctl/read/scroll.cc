@@ -12,7 +12,7 @@ namespace maxsim::ctl {
 namespace {
 
 constexpr uint64_t kDocumentsPerPage = 1000;  // the server's own limit
-// A page with vectors has fewer, so that an answer of long documents stays far below what gRPC carries.
+// A page with vectors has fewer documents, so that an answer with long documents stays far below gRPC's size limit.
 constexpr uint64_t kDocumentsWithTokensPerPage = 20;
 
 struct ScrollOptions {

@@ -12,7 +12,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// A request has fewer ids than a server takes, so that long ones fit into its limits.max_request_bytes.
+// This is less than the number of ids that a server accepts, so that a request with long ids stays below the server's
+// limits.max_request_bytes.
 constexpr int kDeletedPerRequest = 1000;
 
 struct DeleteOptions {

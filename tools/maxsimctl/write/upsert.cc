@@ -28,7 +28,8 @@ constexpr int kBatchDocuments = 1000;
 constexpr uint64_t kBatchBytes = 4 << 20;
 // Bytes that each document adds to a request beyond its own size, including a share of the request's other bytes.
 constexpr uint64_t kFrameBytes = 8;
-// Retries a write that the server has no room for until --timeout has passed.
+// So many attempts that only --timeout ends them: a write that the server refuses because its queue or memory is full
+// is retried until then.
 constexpr int kMaxAttempts = 1'000'000;
 
 struct UpsertOptions {
@@ -142,7 +143,8 @@ class Upserter {
                           " documents written\n");
   }
 
-  // The server's error numbers the documents of a request. Their places in the input help the user more.
+  // The server's error says which document of the request was wrong, by its index. Replaces the index by the document's
+  // place in the input file, which helps the user more.
   absl::Status Located(const absl::Status& status) const {
     const std::optional<size_t> idx = client::IndexIn(client::FieldOf(status), "documents");
     return idx.has_value() && *idx < places_.size() ? Prefix(places_[*idx] + ": ", status) : status;

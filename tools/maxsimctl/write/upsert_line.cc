@@ -80,7 +80,8 @@ class UpsertLineEvents : public JsonEvents {
       return true;
     }
     if (depth() == 2 && In(Member::kTokens) && num_rows_ == 0) {
-      // These are the tokens' texts, which `explain` shows. Numbers or rows before this string have already failed.
+      // "tokens" holds the tokens' texts, which `explain` shows, and not their vectors. If numbers or rows came before
+      // this string, parsing has already failed.
       has_words_ = true;
       member_ = Member::kField;
       seen_ &= ~(1u << static_cast<int>(Member::kTokens));
