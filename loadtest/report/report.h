@@ -21,7 +21,7 @@ struct Report {
   size_t pool_requests = 0;                  // prepared requests
   std::string server;                        // "maxsimd 0.1.0 (1a2b3c), cpu avx2"; "" if the server does not say
   std::string started;                       // RFC 3339
-  RunResult result;                          // of a sweep: of the best step, or of the last step if none held
+  RunResult result;                          // in a sweep: that of the best step, or of the last step if none held
   std::vector<ServerSecond> server_metrics;  // seconds of the run; empty without --metrics
   int scrape_failures = 0;
   std::optional<SweepResult> sweep;
@@ -65,7 +65,7 @@ std::string FormatUs(double us);
 // Returns how many sends were late, with their share of all sends: "188 (1.9 %)", or "0".
 std::string LateSends(const RunResult& result);
 
-// Returns "held" or why the step did not hold, and whether the load tester was the bound.
+// Returns "held", or the reason why the step did not hold its rate; also says if the load tester was the bottleneck.
 std::string Verdict(const SweepStep& step);
 
 }  // namespace maxsim::loadtest

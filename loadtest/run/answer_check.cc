@@ -13,7 +13,8 @@ absl::Status Wrong(int query, const std::string& what) {
   return absl::InternalError(absl::StrCat("wrong answer: results[", query, "]: ", what));
 }
 
-// Returns 48 bits, not all zero, of a hash of everything in the results that the contract fixes.
+// Returns 48 bits (not all zero) of a hash of the results. Covers the fields that, by contract, are equal in all
+// answers to one request of the same generation.
 uint64_t HashOf(const v1::RerankResponse& response) {
   uint64_t hash = 1;
   const auto mix = [&hash](const void* data, size_t size) { hash = XXH3_64bits_withSeed(data, size, hash); };

@@ -35,7 +35,7 @@ FirstRequestResult SendFirstRequest(const FirstRequestOptions& options, const Pr
     if (!absl::IsResourceExhausted(answer.status)) return result;
     ++result.rejected;
     const std::optional<absl::Duration> retry_after = client::RetryAfter(answer.status);
-    if (!retry_after.has_value()) return result;  // without a delay, the request is too large for this server
+    if (!retry_after.has_value()) return result;  // no delay: the request is too large for this server
     if (result.rejected == 1) on_busy(answer.status);
     const absl::Time next = MonotonicNow() + std::max(*retry_after, kShortestWait);
     if (next >= give_up) {

@@ -15,7 +15,7 @@ namespace maxsim::loadtest {
 
 struct FirstRequestOptions {
   absl::Duration timeout = absl::Seconds(10);  // bound on one attempt
-  // How long to keep retrying while the server is busy, because other clients may load it.
+  // How long to retry if the server is busy. Other clients may keep it busy for a time.
   absl::Duration busy_time_limit = absl::Seconds(30);
 };
 

@@ -1,7 +1,7 @@
-// Latency histograms: log-linear buckets as in HdrHistogram (Debian 12 packages its Go and Java versions only). Each
-// value below 256 ns has its own bucket; every power of two above has 256 buckets. So up to 73 minutes, a percentile is
-// at most 1/256 (0.4 %) above the recorded value that it stands for. A histogram takes 70 KiB, however many values it
-// has.
+// Latency histograms with log-linear buckets, like those of HdrHistogram (of which Debian 12 packages no C or C++
+// version). Each value below 256 ns has its own bucket; every power of two above has 256 buckets. So up to 73 minutes,
+// a percentile is at most 1/256 (0.4 %) above the recorded value that it stands for. A histogram takes 70 KiB, however
+// many values it has.
 #pragma once
 
 #include <array>

@@ -17,7 +17,7 @@ namespace maxsim::loadtest {
 
 namespace {
 
-// Returns the processors that this process may use, or an empty set where the system does not say which.
+// Returns the processors that this process may use, or an empty set if the system does not say which.
 cpu_set_t Processors() {
   cpu_set_t set;
   CPU_ZERO(&set);

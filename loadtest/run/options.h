@@ -27,7 +27,7 @@ struct WorkloadOptions {
   CandidateKind candidates = CandidateKind::kIds;
   uint64_t num_candidates = 1000;  // ids, or inline documents, of one query
   std::string ids_file;
-  uint64_t int_ids = 0;  // ids are 0 .. int_ids - 1; 0: the ids of ids_file
+  uint64_t int_ids = 0;  // if not 0, the ids are 0 .. int_ids - 1; if 0, those of ids_file
   // With a prefix, ids are strings: the prefix and a number below int_ids. Without one they are the numbers.
   std::optional<std::string> id_prefix;
   double zipf_exponent = 0;  // exponent of the candidates' popularity (popularity.h)
@@ -46,7 +46,7 @@ struct WorkloadOptions {
   AnswerCheck check = AnswerCheck::kExact;
 
   uint64_t pool_requests = 1024;              // requests prepared before the clock starts, and sent in turn
-  uint64_t pool_bytes = uint64_t{512} << 20;  // bound on their bytes; 4 requests are prepared in any case
+  uint64_t pool_bytes = uint64_t{512} << 20;  // maximum of their bytes; at least 4 requests are prepared
 };
 
 struct LoadOptions {

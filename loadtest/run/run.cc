@@ -14,10 +14,11 @@ namespace maxsim::loadtest {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// The time between the start of the threads and the begin of the run. The threads need it to get ready.
+// The run begins this long after the threads are started, so that all of them are ready by then.
 constexpr int64_t kLeadNs = 20'000'000;
-// If a share exceeds its limit here, the load tester itself counts as the bottleneck. A thread cannot use all of its
-// processor, since it waits for the kernel and shares the processor with gRPC's own threads.
+// The load tester counts as the bottleneck if a share exceeds its limit here. The limits for threads and process are
+// below 1, because a thread cannot use all of its processor: it waits for the kernel, and gRPC's own threads use the
+// processor too.
 constexpr double kBusyThread = 0.9;
 constexpr double kBusyProcess = 0.9;
 constexpr double kLateShare = 0.01;

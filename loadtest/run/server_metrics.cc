@@ -12,10 +12,11 @@
 namespace maxsim::loadtest {
 namespace {
 
-// The time-out is less than a second, since scrapes are a second apart.
+// The time-out must be less than a second, because a scrape begins every second.
 constexpr std::chrono::milliseconds kScrapeTimeout{800};
 
-// Returns the growth of a counter, which begins at 0 when the server restarts.
+// Returns how much a counter has grown between two scrapes. If it is smaller than before, the server has restarted in
+// between and the counter began again at 0.
 std::optional<double> Grown(const Scrape& before, const Scrape& now, const std::string& name) {
   const std::optional<double> later = now.Sum(name);
   if (!later.has_value()) return std::nullopt;
@@ -100,7 +101,8 @@ ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, doubl
   second.copy_seconds = per_second("maxsim_batch_copy_duration_seconds_sum");
   second.scored_bytes_per_second = per_second("maxsim_scored_document_bytes_total");
   second.requests_per_second = per_second("maxsim_requests_total");
-  // A client sees RESOURCE_EXHAUSTED for every reason for which the queue refuses a request.
+  // Adds up the refusals for all three reasons for which the queue refuses a request, because clients get
+  // RESOURCE_EXHAUSTED for each of them.
   for (const std::string_view reason : {"reason=\"queue_full\"", "reason=\"queue_time\"", "reason=\"displaced\""}) {
     const std::optional<double> refused = now.WithLabel("maxsim_rejections_total", reason);
     if (!refused.has_value()) continue;
@@ -163,7 +165,7 @@ void MetricsScraper::Begin() {
   };
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(&idle));
-  // The lock is held while it scrapes, since the thread has nothing to do until this run's first Request.
+  // Holding the lock during the scrape delays nobody: the thread has nothing to do before this run's first Request.
   absl::StatusOr<Scrape> scrape = Get();
   before_.reset();
   if (!scrape.ok()) {

@@ -56,7 +56,8 @@ struct ServerSecond {
 // Returns the metrics of the time between two scrapes that are `seconds` apart.
 ServerSecond Compare(const Scrape& before, const Scrape& now, double at_s, double seconds);
 
-// Scrapes on a thread of its own, so that a slow server does not delay the run. Its functions are for one thread.
+// Scrapes on its own thread, so that a slow server does not delay the run. Its functions must all be called from one
+// thread.
 class MetricsScraper {
  public:
   // Scrapes once as a trial, whose result is not kept. Returns INVALID_ARGUMENT for a URL that is not

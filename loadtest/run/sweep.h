@@ -38,8 +38,9 @@ struct SweepOptions {
   double precision = 0.05;  // the search ends when the lowest rate that failed is at most this share above the best
 };
 
-// Returns why a run does not hold the target, or "" if it does: its p99 is at most `target_p99`, it has no error, at
-// most 0.1 % was rejected, and everything was sent.
+// Returns "" if a run holds the target, or else the reason why not. A run holds the target if its p99 is at most
+// `target_p99`, no request ended with an error, at most 0.1 % of the requests were rejected, and every request that was
+// due was sent.
 std::string WhyNotHeld(const RunResult& result, absl::Duration target_p99);
 
 // Runs the search. `measure` runs one rate; `on_step` is called after each step. Tries no rates below a thousandth of

@@ -15,8 +15,8 @@ namespace maxsim::loadtest {
 namespace {
 
 constexpr int64_t kPollNs = 100'000'000;
-// While max_in_flight requests are in flight, the sender checks for room at this interval, which is well below
-// late_after.
+// While max_in_flight requests are in flight, the sender checks at this interval whether one has been answered. The
+// interval is much shorter than late_after, so that the check itself makes no send late.
 constexpr int64_t kRoomPollNs = 50'000;
 // A closed loop waits for this time after an error, so that it does not send a million requests to a server that is
 // down.
@@ -135,7 +135,7 @@ void Worker::RunClosed() {
 }
 
 void Worker::RunOpen() {
-  prctl(PR_SET_TIMERSLACK, 1);  // in ns; with the default of 50 us every send would be late by that
+  prctl(PR_SET_TIMERSLACK, 1);  // in ns; with the default, 50 us, every send would be 50 us late
   std::thread receiver([this] { Receive(); });
   CpuMeter meter(clock_, stats_.sender);
   Schedule schedule(options_.arrivals, options_.rate, part_, options_.threads, options_.seed);
@@ -174,8 +174,8 @@ void Worker::SendScheduled(int64_t due_ns) {
     if (measured) stats_.unsent.Add();
     return;
   }
-  // Sends that follow one that had to wait are late for the same reason, until the thread has caught up with its
-  // schedule.
+  // If a send had to wait because of max_in_flight, the sends after it are late for the same reason, until the thread
+  // has caught up with its schedule. held_back_ says whether this is so.
   const bool late = now_ns - due_ns > absl::ToInt64Nanoseconds(options_.late_after);
   held_back_ = late && (held_back_ || at_limit);
   if (measured && late) {

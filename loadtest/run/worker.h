@@ -42,14 +42,14 @@ class Worker {
  private:
   void RunClosed();
   void RunOpen();
-  // Takes answers until the sender has ended and nothing is under way.
+  // Takes answers until the sender has ended and no request is in flight.
   void Receive();
   void Send(int64_t intended_ns);
-  // Waits for an answer, for a tenth of a second at most, and counts it. Returns false if the queue is closed, so
-  // that no answer will come.
+  // Waits up to a tenth of a second for an answer, and counts it. Returns false if the queue is closed: no answer will
+  // come any more.
   bool Take();
-  // Closes the queue one timeout after the end of the run. No request is sent any more then, and one that is still
-  // unanswered will never be answered.
+  // Closes the queue one timeout after the end of the run. At that time no request is sent any more, and all requests
+  // that are still unanswered have timed out.
   void CloseWhenOverdue(int64_t now_ns);
   void Count(const client::CallQueue::Answer& answer, int64_t now_ns);
   int64_t in_flight() const { return stats_.sent.value() - stats_.done.value(); }

@@ -15,7 +15,8 @@
 namespace maxsim::loadtest {
 namespace {
 
-// Drawing an id takes some 100 ns, so that drawing this many takes seconds.
+// No more requests are prepared after this many ids have been drawn. Drawing an id takes some 100 ns, so this many take
+// seconds.
 constexpr uint64_t kMaxDrawnIds = 16'000'000;
 constexpr size_t kMinRequests = 4;
 // Number of rows in the table that synthetic tokens are taken from. The values do not change how long scoring takes,
@@ -229,7 +230,7 @@ class WorkloadBuilder {
     request.set_priority(options_.priority);
     if (!options_.filter.empty()) request.set_filter_text(options_.filter);
     request.set_missing_policy(
-        v1::MISSING_POLICY_FAIL);  // a server would skip unknown ids, and so do less work than intended
+        v1::MISSING_POLICY_FAIL);  // otherwise the server would skip unknown ids, and do less work than intended
     if (options_.shared_candidates) *request.mutable_candidates() = NextCandidates(lists);
     for (uint32_t i = 0; i < options_.queries_per_request; ++i) {
       v1::Query& query = *request.add_queries();
