@@ -35,8 +35,8 @@ while [ $# -gt 0 ]; do
 done
 [ -x "$bin/maxsim-shard" ] || die "$bin/maxsim-shard is not there: run 'make build', or name the folder with --bin"
 
-# write_questions FILE: writes each line of queries.jsonl with a further member "query": the vectors of the question in
-# the form that /v1/rerank takes.
+# write_questions FILE: writes the lines of queries.jsonl to FILE, each with one more member, "query": the question's
+# vectors in the form that /v1/rerank takes.
 write_questions() {
   local tokens=$demo/query_tokens.npy lengths dim=128 row_bytes position line length
   # An array's data follow its header, whose length is in the two bytes at offset 8 (NumPy's format 1.0).

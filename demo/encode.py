@@ -29,16 +29,16 @@ import pathlib
 import sys
 
 DEMO = pathlib.Path(__file__).resolve().parent
-# More threads gain little on texts of this length, and cost much where other programs want the cores.
+# More threads gain little for texts of this length, and slow down other programs that need the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 try:
     import numpy as np
 
-    # The package is imported from the repository where it is not installed.
+    # If the package is not installed, it is imported from the repository.
     sys.path.append(str(DEMO.parent / "client" / "python"))
     from maxsim_encoder.encoder import DOCUMENT, QUERY, EncoderError
     from maxsim_encoder.loaders.minilm import DEFAULT_LENGTH, MiniLm, load_projection, normalised
-except ImportError as error:  # said when it is needed: --help goes without it
+except ImportError as error:  # reported only when it is needed, because --help works without it
     np, EncoderError, DEFAULT_LENGTH = None, OSError, 256
     missing_package = error.name
 
@@ -54,7 +54,7 @@ CHECK_TOLERANCE = 2e-3
 
 
 class InputError(Exception):
-    """Something that the person who runs the script can mend; shown as one line."""
+    """An error that the user can correct. It is shown as one line, without a traceback."""
 
 
 # ---------------------------------------------------------------------------------------------- reading and writing
@@ -89,7 +89,7 @@ def read_records(path):
 
 
 def text_of(record):
-    """The text that is encoded: the title, where there is one, as a sentence before the text."""
+    """Returns the text to encode: the record's text, with its title, if it has one, as a sentence before it."""
     title = record.get("title", "").strip()
     return f"{title}. {record['text']}" if title else record["text"]
 
@@ -97,7 +97,7 @@ def text_of(record):
 class MatrixWriter:
     """Appends rows to a float16 .npy file whose row count is known only at the end."""
 
-    HEADER_BYTES = 128  # room for any shape; the format needs a multiple of 64
+    HEADER_BYTES = 128  # enough for any shape; the format requires a multiple of 64
 
     def __init__(self, path):
         self.file = open(path, "wb")
@@ -119,7 +119,8 @@ class MatrixWriter:
 
 
 class OutputFolder:
-    """The three files of one run. They take their names when all is written: a run that fails leaves none of them."""
+    """The three output files of one run. They are written under temporary names and renamed at the end, so a run that
+    fails leaves none of them."""
 
     def __init__(self, folder, queries, payload):
         self.folder = pathlib.Path(folder)
@@ -172,13 +173,14 @@ class ColBert:
         self.model = pylate.load(name, device, None, None, "", batch_size)
 
     def encode(self, texts):
-        """For each text its vectors, float32 [n, d], and its word pieces (None if they cannot be told)."""
+        """Returns for each text its vectors, float32 [n, d], and its word pieces (None if they are not known)."""
         encoded = self.model.encode_with_pieces(texts, self.kind)
         return [(normalised(one.vectors), one.pieces) for one in encoded]
 
 
 class BundledModel:
-    """MiniLM; `project` is applied to the normalised states [n, 384] and may be None."""
+    """The MiniLM encoder. `project`, which may be None, is a function that is applied to the normalised states [n,
+    384]."""
 
     def __init__(self, device, max_tokens):
         if device not in ("auto", "cpu"):
@@ -194,7 +196,7 @@ class BundledModel:
         self.model.project = lambda states: states @ axes
 
     def encode(self, texts):
-        """For each text its vectors, float32 [n, d], and its word pieces."""
+        """Returns for each text its vectors, float32 [n, d], and its word pieces."""
         return self.model.encode(texts, DOCUMENT)
 
 
@@ -241,7 +243,8 @@ def fit_projection(encoder, records, dim, batch_size):
 
 
 def check(args):
-    """Encodes the bundled texts again and compares with the files beside this script. True when they agree."""
+    """Encodes the bundled texts again, and compares the result with the files beside this script. Returns true if they
+    agree."""
     encoder = BundledModel(args.device, args.max_tokens)
     axes = load_projection(DEMO / "projection.npy")
     fitted = fit_projection(encoder, read_records(DEMO / "passages.jsonl"), axes.shape[1], args.batch_size)

@@ -26,7 +26,8 @@ case "${1-}" in
     ;;
 esac
 
-# The file that is written last says what the environment is made of: one that was cut off is made again.
+# The file made-of, which is written last, says from what the environment was made. If it is missing or says something
+# else, the environment is made again, for example after an interrupted installation.
 wanted=$("$python" -c 'import sys; print(sys.version)' 2>/dev/null) || fail "there is no $python (MAXSIM_PYTHON names another)"
 wanted+=$'\n'$(cat "$demo/requirements.txt")
 if [ "$(cat "$venv/made-of" 2>/dev/null)" != "$wanted" ]; then

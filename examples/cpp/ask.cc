@@ -23,7 +23,7 @@ namespace v1 = maxsim::v1;
 
 constexpr uint32_t kDim = 128;  // of the demo collection
 
-// The elements of a little-endian .npy file (format 1.0), without its header; "" if it cannot be read.
+// Returns the elements of a little-endian .npy file (format 1.0), without its header; "" if it cannot be read.
 std::string ReadNpy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -32,7 +32,7 @@ std::string ReadNpy(const std::string& path) {
   return bytes.substr(10 + header_bytes);
 }
 
-// The "title" of a payload, which is a JSON object.
+// Returns the "title" in a payload, which is a JSON object.
 std::string Title(const std::string& payload) {
   google::protobuf::Struct object;
   if (!google::protobuf::util::JsonStringToMessage(payload, &object).ok()) return "";
@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
   const std::string demo = argc > 2 ? argv[2] : "demo";
   const size_t question = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 8;
 
-  // The questions' token vectors follow one another: float16 [192, 128]. An int32 [15] array has the number of each.
+  // The token vectors of all questions follow one another in a float16 [192, 128] array. An int32 [15] array has the
+  // number of vectors of each question.
   const std::string vectors = ReadNpy(demo + "/query_tokens.npy");
   const std::string length_bytes = ReadNpy(demo + "/query_lengths.npy");
   const auto* lengths = reinterpret_cast<const int32_t*>(length_bytes.data());

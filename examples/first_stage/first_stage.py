@@ -99,7 +99,7 @@ def report(
 
 
 def ndcg(ranking: Sequence[str], grades: Dict[str, int]) -> float:
-    """nDCG@10 with linear gain, like that of `maxsimctl evaluate`."""
+    """Returns nDCG@10 with linear gain, like that of `maxsimctl evaluate`."""
     ideal = sum(_discounted(sorted(grades.values(), reverse=True)))
     return sum(_discounted([grades.get(document, 0) for document in ranking])) / ideal if ideal else 0.0
 

@@ -35,8 +35,8 @@ func readNpy(path string) ([]byte, error) {
 	return file[10+int(binary.LittleEndian.Uint16(file[8:])):], nil
 }
 
-// readQuestion returns the token vectors of one question. All stand one after another: float16 [192, 128], and
-// int32 [15] says how many each has.
+// readQuestion returns the token vectors of one question. The vectors of all questions follow one another in a float16
+// [192, 128] array, and an int32 [15] array has the number of vectors of each question.
 func readQuestion(demo string, question int) (*maxsimv1.TokenMatrix, error) {
 	vectors, err := readNpy(filepath.Join(demo, "query_tokens.npy"))
 	if err != nil {

@@ -20,7 +20,8 @@ fi
 # The elements of a .npy file (format 1.0) follow its header. Bytes 8 and 9 hold the header's length.
 header_bytes() { od -An -tu2 -j8 -N2 "$1" | awk '{ print $1 + 10 }'; }
 
-# The questions' token vectors follow one another: float16 [192, 128]. An int32 [15] array has the number of each.
+# The token vectors of all questions follow one another in a float16 [192, 128] array. An int32 [15] array has the
+# number of vectors of each question.
 lengths=$demo/query_lengths.npy
 read -r first count < <(od -An -v -w4 -td4 -j"$(header_bytes "$lengths")" "$lengths" |
   awk -v question="$question" 'NR <= question { first += $1 } NR == question + 1 { print first + 0, $1 }') ||

@@ -18,7 +18,8 @@ DEFAULTS = ["localhost:7070", "demo", "8"]
 def main():
     server, demo, question = sys.argv[1:] + DEFAULTS[len(sys.argv) - 1 :]
     folder = pathlib.Path(demo)
-    # The questions' token vectors follow one another: float16 [192, 128]. An int32 [15] array has the number of each.
+    # The token vectors of all questions follow one another in a float16 [192, 128] array. An int32 [15] array has the
+    # number of vectors of each question.
     vectors = np.load(folder / "query_tokens.npy")
     ends = np.cumsum(np.load(folder / "query_lengths.npy"))
     query = np.split(vectors, ends[:-1])[int(question)]

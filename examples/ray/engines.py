@@ -23,8 +23,8 @@ import numpy.typing as npt
 from manifests import Collection, Id, InputError
 
 LOAD_LIMIT_S = 1800  # for a server to read its collection
-CALL_LIMIT_S = 600  # for a server to answer one query, waiting included
-CALLS_IN_FLIGHT = 32  # keeps a GPU busy; a server batches what waits
+CALL_LIMIT_S = 600  # for the answer to one query, including its wait in the server
+CALLS_IN_FLIGHT = 32  # enough to keep a GPU busy, because the server batches waiting queries
 MAX_TOP_K = 10_000  # of one request of maxsimd
 LIBRARY_DOCUMENTS = 100_000  # scored at once by the library, so that scores of many queries fit into memory
 
@@ -47,7 +47,8 @@ class Engine(Protocol):
     """Scores queries, each an array [tokens, dim], over the documents of one collection."""
 
     def score(self, queries: Sequence[npt.NDArray[Any]], ids: Sequence[Sequence[Id]]) -> list[Answer]:
-        """Returns the answer for each query with its own list, every id of it. The ids of a list differ."""
+        """Scores each query with all ids of its own list, which must not repeat an id. Returns an answer for each
+        query."""
 
     def top_k(self, queries: Sequence[npt.NDArray[Any]], k: int) -> list[Answer]:
         """Returns the best `k` documents of the whole collection for each query."""
@@ -60,7 +61,7 @@ JANITOR = 'exec 3<&0; { cat <&3 >/dev/null; rm -rf -- "$0"; } &'
 
 
 class ServerEngine:
-    """A maxsimd that serves one collection to this process alone, and ends with it."""
+    """A maxsimd that serves one collection to this process alone. It ends when this process ends."""
 
     def __init__(self, collection: Collection, program: str, threads: int, flags: Sequence[str]) -> None:
         from maxsim import Client
@@ -80,7 +81,8 @@ class ServerEngine:
             "batching.max_queue_time": 0,  # No caller waits for a single answer here.
             "log.level": "warn",
         }
-        # The kernel ends the server with the thread that starts it: Ray kills actors at the end of a run.
+        # Ray kills actors at the end of a run, so they cannot stop the server. setpriv makes the kernel kill the server
+        # when the thread that started it ends.
         command = ["setpriv", "--pdeathsig", "KILL", program]
         command += [part for name, value in wanted.items() for part in (f"--{name}", str(value))]
         command += [f"--{flag}" for flag in flags]
@@ -120,7 +122,7 @@ class ServerEngine:
         return list(self._ask([(query, None, k) for query in queries]))
 
     def _ask(self, calls: Sequence[tuple[npt.NDArray[Any], Sequence[Id] | None, int]]) -> Iterator[Answer]:
-        """Yields the answers to (query, ids or None for the whole collection, top k), in their order."""
+        """`calls` are (query, ids or None for the whole collection, top k). Yields their answers in the same order."""
         from maxsim import Request
 
         waiting: collections.deque[Any] = collections.deque()
@@ -166,7 +168,7 @@ class LibraryEngine:
         torch.set_num_threads(threads)
         self._shards: list[tuple[Any, Any]] = []  # tokens [T, dim], offsets [N + 1]
         self._ids: list[Id] = []
-        self._firsts = [0]  # the number of the first document of each shard, and of all
+        self._firsts = [0]  # number of each shard's first document, then the number of all documents
         ordinals = []
         for name in collection.shards:
             with safe_open(str(collection.folder / name), framework="pt", device=device) as shard:
@@ -190,7 +192,7 @@ class LibraryEngine:
             longest = max(map(len, places), default=0)
             if longest == 0:
                 continue
-            # Lists are filled up with document 0, whose scores are not looked at.
+            # Shorter lists are filled up with document 0, whose scores are ignored.
             lists = np.zeros((len(queries), longest), np.int64)
             for row, (place, mine) in enumerate(zip(places, numbers)):
                 lists[row, : len(place)] = mine[place] - first
@@ -206,7 +208,8 @@ class LibraryEngine:
             for begin in range(0, len(offsets) - 1, LIBRARY_DOCUMENTS):
                 some = offsets[begin : begin + LIBRARY_DOCUMENTS + 1]
                 scores = self._maxsim(queries, tokens, some, None)
-                # torch.topk takes any of equal scores: all that reach its last one are put into order here.
+                # torch.topk returns any of several documents with equal scores. So its last score is only a bound: all
+                # documents that reach it are sorted here by score and then position.
                 least = self._torch.topk(scores, min(k, scores.shape[1])).values[:, -1:]
                 for row, mask in enumerate(scores >= least):
                     reached = mask.nonzero()[:, 0]
@@ -233,7 +236,7 @@ class LibraryEngine:
 
 
 def _read_ids(shard: Any) -> list[Id]:
-    """Returns the ids of an open shard file, as docs/reference/formats.md has them."""
+    """Returns the ids of an open shard file (docs/reference/formats.md)."""
     if "ids" in shard.keys():
         return [int(id) for id in shard.get_tensor("ids").cpu().tolist()]
     ends = shard.get_tensor("id_offsets").cpu().tolist()
@@ -249,7 +252,8 @@ def best_first(ids: list[Id], scores: npt.NDArray[Any], positions: npt.NDArray[A
 
 
 def join(answers: Sequence[Answer], k: int | None = None) -> Answer:
-    """Returns the answers of several parts of the documents to one query as one, the best `k` (None: all) of it."""
+    """Joins the answers of several parts of the documents to one query. Returns the best `k` (None: all) of their
+    documents."""
     if not answers:
         return Answer([], np.zeros(0, np.float32), np.zeros(0, np.int64))
     ids = [id for answer in answers for id in answer.ids]

@@ -1,4 +1,5 @@
-"""What run.py has to know of a collection's folder before actors hold it: docs/reference/formats.md has the whole."""
+"""Reads what run.py needs to know of a collection's folder before actors load it. docs/reference/formats.md describes
+the whole format."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ NUM_SLOTS = 4096  # docs/internals/cluster.md
 
 
 class InputError(Exception):
-    """An input is wrong. The text names it, its value and what would be right."""
+    """An input is wrong. The text names the input, its value, and what would be right."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Collection:
         return (self.first_slot, self.end_slot) == (0, NUM_SLOTS)
 
     def holds(self, id: Id) -> bool:
-        """Says whether this is the partition of a document, whether or not that exists."""
+        """Returns true if the id's hash slot belongs to this partition. Does not check that the document exists."""
         return self.first_slot <= slot_of(id) < self.end_slot
 
 
@@ -76,7 +77,7 @@ def read_collection(folder: pathlib.Path) -> Collection:
 
 def read_partitions(folders: Sequence[pathlib.Path]) -> list[Collection]:
     """Reads one whole collection, or all partitions of one, in the order of their slots. Raises InputError if a
-    partition is missing or there twice, or where they are not of one collection."""
+    partition is missing or given twice, or if the partitions belong to different collections."""
     partitions = sorted(map(read_collection, folders), key=lambda partition: partition.first_slot)
     first = partitions[0]
     for other in partitions[1:]:

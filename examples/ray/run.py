@@ -31,8 +31,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Scorer:
-    """An actor: holds one partition in an engine, and adds its answers to each batch of queries. Batches go through the
-    actors of one partition after the other; those of the last one write the joined answers."""
+    """An actor that has one partition in an engine, and adds the partition's answers to each batch of queries. A batch
+    goes through an actor of each partition in turn. The actors of the last partition write the joined answers."""
 
     def __init__(self, collection: Collection, is_last: bool, options: argparse.Namespace) -> None:
         self._collection, self._is_last = collection, is_last
@@ -112,7 +112,8 @@ def _positive(text: str) -> float:
 
 
 def check_input(options: argparse.Namespace, collection: Collection) -> int:
-    """Returns the number of queries. Raises InputError for what can be seen without reading their vectors."""
+    """Returns the number of queries. Raises InputError for errors that can be found without reading the queries'
+    vectors."""
     with_candidates = options.mode == "score"
     try:
         dataset = pyarrow.dataset.dataset(options.queries, format="parquet")
@@ -135,7 +136,8 @@ def check_input(options: argparse.Namespace, collection: Collection) -> int:
 
 
 def check_resources(options: argparse.Namespace, num_partitions: int, resources: dict[str, float]) -> None:
-    """Raises InputError if the actors would wait for ever. Reading and writing take one processor of Ray's."""
+    """Raises InputError if Ray has too few processors or GPUs for the actors, because these would wait for ever.
+    Reading and writing need one more processor."""
     actors = options.actors * num_partitions
     for what, each, rest in (("CPU", options.num_cpus, 1), ("GPU", options.num_gpus, 0)):
         there = resources.get(what, 0)
@@ -147,13 +149,14 @@ def check_resources(options: argparse.Namespace, num_partitions: int, resources:
 
 
 def score_all(options: argparse.Namespace, partitions: list[Collection], num_queries: int) -> None:
-    """Runs the pipeline on the Ray that is connected."""
+    """Runs the pipeline on the Ray to which this process is connected."""
     import ray
 
     ray.data.DataContext.get_current().enable_progress_bars = sys.stderr.isatty()
     columns = [QUERY_ID, TOKENS, *([CANDIDATES] if options.mode == "score" else [])]
     dataset = ray.data.read_parquet(options.queries).select_columns(columns)
-    # A file is a block, and a block is one actor's: blocks of one batch keep all actors busy to the end.
+    # Ray gives blocks to actors, and a file would be one block. Blocks that are as large as one batch keep all actors
+    # busy to the end.
     rows = max(1, min(options.batch_queries, num_queries // options.actors))
     dataset = dataset.repartition(target_num_rows_per_block=rows)
     for partition in partitions:
@@ -171,7 +174,8 @@ def score_all(options: argparse.Namespace, partitions: list[Collection], num_que
 
 
 def reason_of(error: Exception) -> str | None:
-    """Returns the text of one of our own errors, raised here or in an actor (Ray keeps the text); None for others."""
+    """Returns the text of an InputError or ScoringError, raised here or in an actor (Ray's own error then contains it).
+    Returns None for other errors."""
     if isinstance(error, (InputError, ScoringError)):
         return str(error)
     found = re.search(r"\b(?:InputError|ScoringError): (.+)", str(error))
@@ -179,7 +183,8 @@ def reason_of(error: Exception) -> str | None:
 
 
 def start_ray(options: argparse.Namespace) -> None:
-    """Connects to the cluster, or starts a Ray of this machine alone. Does nothing where there is one already."""
+    """Connects to the cluster at --address, or starts Ray on this machine alone. Does nothing if this process is
+    connected already."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray.data
 

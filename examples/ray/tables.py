@@ -1,4 +1,4 @@
-"""Columns of Parquet as queries and lists of ids, and answers as columns."""
+"""Converts columns of Parquet into queries and lists of ids, and answers into columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from manifests import Collection, Id, InputError
 MAX_QUERY_TOKENS = 4096
 
 QUERY_ID, TOKENS, CANDIDATES = "query_id", "tokens", "candidates"
-# Answers of partitions on their way to the last one, a list each for a query.
+# Columns with which a batch carries the answers of the partitions so far to the last partition. A row has one query's
+# list.
 PART_IDS, PART_SCORES, PART_POSITIONS = "part_ids", "part_scores", "part_positions"
 
 
@@ -55,8 +56,8 @@ def check_dim(where: str, dim: int, collection: Collection) -> None:
 
 
 def read_queries(table: pa.Table, collection: Collection) -> list[npt.NDArray[Any]]:
-    """Returns the token vectors [tokens, dim] of each row. Raises InputError, which names the query, for another number
-    of columns, for what is null or not finite, and for no token or too many."""
+    """Returns the token vectors [tokens, dim] of each row. Raises InputError, which names the query, for a wrong number
+    of columns, for values that are null or not finite, and for a query without tokens or with too many."""
     column = table[TOKENS].combine_chunks()
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
     vectors = pc.list_flatten(column)
@@ -74,7 +75,8 @@ def read_queries(table: pa.Table, collection: Collection) -> list[npt.NDArray[An
 
 
 def read_candidates(table: pa.Table, collection: Collection) -> tuple[list[list[Id]], list[npt.NDArray[np.int64]]]:
-    """Returns, for each row, the listed ids that the partition is to have, each once, and their places in the list."""
+    """Returns for each row the listed ids whose documents belong to the partition, each once, and their indices in the
+    list."""
     ids, places = [], []
     for name, listed in zip(table[QUERY_ID].to_pylist(), table[CANDIDATES].to_pylist()):
         if listed is None or None in listed:
@@ -89,7 +91,8 @@ def read_candidates(table: pa.Table, collection: Collection) -> tuple[list[list[
 
 
 def add_answers(table: pa.Table, answers: Sequence[Answer], collection: Collection, k: int | None) -> pa.Table:
-    """Returns the queries with the answers of one more partition: the best `k` (None: all) of those so far."""
+    """Adds the answers of one more partition to the queries. Keeps for each query the best `k` (None: all) of all
+    answers so far."""
     if PART_IDS in table.column_names:
         answers = [join([before, answer], k) for before, answer in zip(_answers_so_far(table), answers)]
         table = table.drop_columns([PART_IDS, PART_SCORES, PART_POSITIONS])
@@ -101,7 +104,8 @@ def add_answers(table: pa.Table, answers: Sequence[Answer], collection: Collecti
 
 
 def final_table(table: pa.Table, collection: Collection) -> pa.Table:
-    """Returns a row for each query and document of a table of add_answers: what run.py writes. Ranks count from 1."""
+    """Converts a table of add_answers into the table that run.py writes: one row for each query and document. Ranks
+    count from 1."""
     answers = _answers_so_far(table)
     counts = np.array([len(answer.ids) for answer in answers], np.int64)
     rows = np.repeat(np.arange(len(answers)), counts)

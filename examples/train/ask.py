@@ -3,7 +3,7 @@
 
     python examples/train/ask.py [--server localhost:7070] [QUESTION]
 
-A question goes through MiniLM and the trained head, in NumPy; PyTorch is not wanted any more.
+A question goes through MiniLM and the trained head, in NumPy; PyTorch is not needed.
 """
 
 import argparse

@@ -24,7 +24,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12, 
 
 
 def _panel(left: float, title: str, unit: str, lines: Sequence[Line]) -> List[str]:
-    """One set of axes with its lines; values are drawn over their number."""
+    """Returns the SVG elements of one pair of axes with its lines. A line's x axis is the index of its values."""
     every = [value for line in lines for value in line.values]
     low, high = min(every), max(every)
     margin = (high - low or 1) * 0.05
@@ -53,7 +53,7 @@ def _panel(left: float, title: str, unit: str, lines: Sequence[Line]) -> List[st
 
 
 def svg(title: str, panels: Sequence[Tuple[str, str, Sequence[Line]]]) -> str:
-    """A drawing of two panels side by side: title, unit of the x axis, and lines of each."""
+    """Returns an SVG of two panels side by side. A panel is a title, the unit of the x axis, and lines."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'font-family="sans-serif" role="img" aria-label="{escape(title)}">',

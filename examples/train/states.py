@@ -1,4 +1,5 @@
-"""The texts of demo/ as MiniLM's hidden states: what the head is trained on, and the questions that it never sees."""
+"""Encodes the texts of demo/ as MiniLM's hidden states: the training data of the head, and the questions that are kept
+for the evaluation."""
 
 import dataclasses
 import json
@@ -14,7 +15,7 @@ from torch import Tensor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "client" / "python"))
-# The model runs in NumPy on small matrices, where several threads would only wait for one another.
+# The model runs in NumPy on small matrices, where several threads would mostly wait for one another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from maxsim_encoder.encoder import DOCUMENT  # noqa: E402
@@ -34,7 +35,7 @@ class States:
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Query i of the training belongs to document i. Questions and passages are for the evaluation."""
+    """Training query i belongs to training document i. Questions and passages are only for the evaluation."""
 
     queries: States
     documents: States
@@ -47,7 +48,7 @@ class Data:
 
 
 def encode(model: MiniLm, texts: Sequence[str]) -> States:
-    """States of texts, 32 of about one length at a time, so that a batch has little padding."""
+    """Returns the states of texts. Encodes 32 texts of similar length at a time, so that a batch has little padding."""
     order = sorted(range(len(texts)), key=lambda text: len(texts[text]))
     vectors: Dict[int, np.ndarray] = {}
     for begin in range(0, len(order), 32):
@@ -62,8 +63,8 @@ def encode(model: MiniLm, texts: Sequence[str]) -> States:
 
 
 def training_pairs(passages: Sequence[dict]) -> List[Tuple[str, str]]:
-    """A text that stands for a question, and the text that answers it: a passage's title with the passage, and the last
-    sentence of a passage with the rest."""
+    """Makes pairs of a text that stands for a question and a text that answers it: a passage's title and the passage,
+    and a passage's last sentence and its rest."""
     pairs = [(passage["title"], passage["text"]) for passage in passages]
     for passage in passages:
         *rest, last = re.split(r"(?<=[.?!]) +", passage["text"])
@@ -73,7 +74,8 @@ def training_pairs(passages: Sequence[dict]) -> List[Tuple[str, str]]:
 
 
 def load(demo: pathlib.Path) -> Data:
-    """Reads a folder of the layout of demo/, and encodes its texts (some 15 seconds of a core for demo/ itself)."""
+    """Reads a folder with the layout of demo/, and encodes its texts (about 15 seconds of one core for demo/
+    itself)."""
     passages = [json.loads(line) for line in (demo / "passages.jsonl").read_text().splitlines()]
     questions = [json.loads(line) for line in (demo / "queries.jsonl").read_text().splitlines()]
     grades: Dict[str, Dict[str, int]] = {}
