@@ -44,7 +44,7 @@ def parse() -> argparse.Namespace:
 
 
 def report(kernels: training.Run, plain: training.Run, epochs: int, full: float, dim: int) -> None:
-    """Prints the table of epochs, and how far the two trainings are apart."""
+    """Prints the table of epochs, and the differences between the two trainings."""
     steps = len(kernels.losses) // epochs
     print(f"nDCG@10 of the questions with all 384 columns: {full:.4f}; with {dim}:\n")
     print(f"{'epoch':>5}{'loss':>10}{'nDCG@10':>10}{'plain: loss':>14}{'nDCG@10':>10}")
@@ -75,7 +75,7 @@ def draw(kernels: training.Run, plain: training.Run, full: float) -> str:
 
 
 def write_collection(head: torch.nn.Linear, data: states.Data, folder: pathlib.Path) -> None:
-    """The passages' vectors, in the order of the passages, as the next generation of the folder."""
+    """Writes the passages' vectors, in the order of the passages, into the folder as its next generation."""
     with torch.no_grad():
         vectors = training.project(head, data.passages)
     with CollectionWriter(folder, dim=head.out_features, storage="f16", name="trained") as writer:

@@ -19,10 +19,10 @@ RESULTS = 10  # the depth of nDCG
 class Options:
     dim: int = 16  # columns of the trained vectors
     epochs: int = 8
-    batch: int = 50  # queries, and with them as many documents, of a step
+    batch: int = 50  # queries in a step, which also has as many documents
     candidates: int = 8  # documents of each query in the distillation
     learning_rate: float = 2e-3
-    # A score is a sum over tokens; its differences are divided by this before they become probabilities.
+    # Scores are divided by this before the softmax turns them into probabilities.
     temperature: float = 0.5
     distillation: float = 1.0  # the weight of the second loss beside that of the first
     seed: int = 0
@@ -30,8 +30,8 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What one training left: the loss of each step, and nDCG@10 of the held-out questions before it and after each
-    epoch."""
+    """The result of one training: the head, the loss of each step, and the nDCG@10 of the held-out questions before the
+    training and after each epoch."""
 
     head: torch.nn.Linear
     losses: List[float]
@@ -48,8 +48,8 @@ class Teacher:
 
 
 def teach(data: Data, options: Options) -> Teacher:
-    """Scores with all 384 columns: the best documents of each query. Its own document replaces the last if it is
-    missing."""
+    """Scores with all 384 columns, and returns the best documents of each query. If a query's own document is not among
+    them, it replaces the last one."""
     best = maxsim_top_k(
         data.queries.rows,
         data.documents.rows,
@@ -72,19 +72,20 @@ def teach(data: Data, options: Options) -> Teacher:
 
 
 def project(head: torch.nn.Linear, states: States) -> Tensor:
-    """The vectors [texts, tokens, dim] of states, of length 1."""
+    """Returns the vectors [texts, tokens, dim] that the head makes of states, normalised to length 1."""
     return functional.normalize(head(states.rows), dim=-1)
 
 
 def step_loss(
     head: torch.nn.Linear, data: Data, teacher: Teacher, batch: Tensor, options: Options, plain: bool
 ) -> Tensor:
-    """The loss of a batch of queries [B]: each query should find its own document among those of the batch, and should
-    distribute its scores over the candidates as the teacher does. `plain` computes in PyTorch alone."""
+    """Returns the loss of a batch of queries [B]: each query should find its own document among those of the batch, and
+    its scores should be distributed over the candidates like the teacher's. With `plain`, computes it in PyTorch
+    without maxsim_torch."""
     score = reference.fused_head_scores if plain else fused_head_scores
     queries = functional.normalize(head(data.queries.rows[batch]), dim=-1)
     lengths = data.queries.lengths[batch]
-    # Documents stay hidden states: the head, the normalisation and the scores are one operator.
+    # Documents are passed as hidden states, because this one operator applies the head, normalises and scores.
     in_batch = score(
         queries,
         data.documents.rows[batch],
@@ -132,12 +133,12 @@ def train(data: Data, teacher: Teacher, options: Options, plain: bool = False) -
 
 @torch.no_grad()
 def evaluate(head: torch.nn.Linear, data: Data) -> float:
-    """The mean nDCG@10 of the held-out questions over all passages."""
+    """Returns the mean nDCG@10 of the held-out questions over all passages."""
     return mean_ndcg(project(head, data.questions), project(head, data.passages), data)
 
 
 def mean_ndcg(questions: Tensor, passages: Tensor, data: Data) -> float:
-    """The mean nDCG@10 of questions [Nq, Lq, d] over passages [Nd, Ld, d]."""
+    """Returns the mean nDCG@10 of questions [Nq, Lq, d] over passages [Nd, Ld, d]."""
     best = maxsim_top_k(
         questions,
         passages,
@@ -152,7 +153,7 @@ def mean_ndcg(questions: Tensor, passages: Tensor, data: Data) -> float:
 
 
 def ndcg(ranking: Sequence[str], grades: Dict[str, int]) -> float:
-    """nDCG@10 with linear gain, as `maxsimctl evaluate` has it."""
+    """Returns nDCG@10 with linear gain, like that of `maxsimctl evaluate`."""
     ideal = sum(_discounted(sorted(grades.values(), reverse=True)))
     return sum(_discounted([grades.get(passage, 0) for passage in ranking])) / ideal if ideal else 0.0
 
