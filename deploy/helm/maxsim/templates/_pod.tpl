@@ -51,7 +51,7 @@ readinessProbe:
   failureThreshold: 1
 livenessProbe:
   {{- if $secret }}
-  # Kubernetes cannot ask a gRPC port that is encrypted.
+  # Kubernetes' gRPC probes cannot use TLS, so the HTTP port is asked instead.
   httpGet: {path: /livez, port: http, scheme: {{ $scheme }}}
   {{- else }}
   grpc: {port: 7070}
