@@ -49,8 +49,8 @@ staging=$bundle.new
 rm -rf "$staging"
 mkdir -p "$staging"/{bin,lib}
 
-# Programs. Copies every test program that CTest knows, unless it is labelled unbundled, and its labels for
-# run-tests.sh.
+# Test programs. Copies every test program that CTest knows, except those labelled unbundled, and writes their labels
+# for run-tests.sh.
 if [ $programs_only = 1 ]; then
   for name in maxsimd maxsimctl maxsim-shard maxsim-loadtest; do cp "$build/bin/$name" "$staging/bin/"; done
 else
@@ -123,7 +123,7 @@ if [ $programs_only = 0 ]; then copy_data; fi
   echo "glibc $(getconf GNU_LIBC_VERSION | cut -d' ' -f2) or newer"
 } >"$staging/VERSION"
 
-# Runs the loader on the result: nothing may still refer to this machine.
+# No program may still load a library from outside the bundle: this runs the loader on all of them.
 if ldd "${programs[@]}" | awk '/=> \// { print $3 }' |
   grep -v "^$(realpath "$staging")/" | grep -vE "/($everywhere)\.so"; then
   die "the libraries above are not in the bundle"

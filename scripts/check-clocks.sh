@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 wall_clock='absl::Now\(|system_clock|ToChronoTime|CLOCK_REALTIME|gettimeofday|\btime\((nullptr|NULL|0)\)'
 
-# FILE:a text that each allowed line of the file contains.
+# Entries FILE:TEXT. A line of FILE may read the wall clock if it contains TEXT.
 allowed=(
   'base/monotonic_clock.h:kZero'          # where the monotonic clock begins
   'bench/program.cc:std::time'            # the date of a report

@@ -83,12 +83,12 @@ def python_comments(text):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node):
             docstring = node.body[0].value
-            # A column that no comment has, so that a comment above the docstring does not seem to go on in it.
+            # No comment has the column -1. So a comment above the docstring does not seem to continue in it.
             yield docstring.lineno, -1, ast.get_docstring(node).split("\n")[0]
 
 
 def reader_of(name, text):
-    """The function that reads the comments of the file, or None for a file that is not read."""
+    """Returns the function that reads the comments of the file, or None for a file that is not read."""
     path = pathlib.PurePosixPath(name)
     if path.suffix in SLASHES:
         return slash_comments
@@ -146,7 +146,7 @@ def check(names):
 
 
 def summary(found):
-    """The sum of the signs, and the count of each."""
+    """Returns a text with the number of all signs and the count of each."""
     counts = {sign: sum(place[2] == sign for place in found) for sign in SIGNS}
     by_sign = ", ".join(
         f"{sign} {count}" for sign, count in sorted(counts.items(), key=lambda item: -item[1]) if count

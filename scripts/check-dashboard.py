@@ -21,7 +21,7 @@ FEWEST_FAMILIES = 40  # if fewer are found, the source has changed in a way that
 
 
 def exported():
-    """The names of the families in the server's sources."""
+    """Returns the names of the metric families in the server's sources."""
     names = set()
     for path in SOURCES.glob("*.cc"):
         names.update(re.findall(r'"((?:maxsim|process)_[a-z_]+)"', path.read_text(encoding="utf-8")))

@@ -66,7 +66,7 @@ def levels():
 
 
 def folder_of(path, order):
-    """The longest folder of the order that holds `path`, or None."""
+    """Returns the longest folder of the order that holds `path`, or None."""
     holders = [folder for folder in order if path.startswith(folder + "/")]
     return max(holders, key=len, default=None)
 
@@ -109,7 +109,8 @@ def include_circles(names, root=ROOT):
 
 
 def is_message(node, errors, messages):
-    """Whether an expression is the text of one of the variables `errors`, or one of the variables `messages`."""
+    """Returns true if an expression is the text of one of the variables `errors`, or is one of the variables
+    `messages`."""
     if isinstance(node, ast.Name):
         return node.id in messages
     if isinstance(node, ast.Attribute):

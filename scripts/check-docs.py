@@ -44,7 +44,7 @@ PAGES_WITH_COMMANDS = [
 ]
 USERS_PAGES = ["docs/use/*.md", "docs/operate/*.md"]
 MONITORING = ["deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json"]
-# Names of libraries and programs that look like a metric's.
+# Names of libraries and programs that look like names of metrics.
 NO_METRICS = {
     "maxsim_client",
     "maxsim_encoder",
@@ -74,7 +74,7 @@ def tracked(*patterns):
 
 
 def help_keys(maxsimd):
-    """The keys in maxsimd's --help, as (name, type, default and range, meaning)."""
+    """Returns the keys in maxsimd's --help, as (name, type, default and range, meaning)."""
     text = subprocess.run([maxsimd, "--help"], capture_output=True, check=True, text=True).stdout
     pattern = re.compile(r"^  --(\S+) <(.*?)>  \(default: (.*)\)  \[\S+\]\n +(.*)$", re.MULTILINE)
     keys = pattern.findall(text)
@@ -92,7 +92,7 @@ def table_row(*cells):
 
 
 def between(name, begin, end):
-    """The text of a page before, between and after two marks; None if the marks are missing."""
+    """Returns the text of a page before, between and after two marks, or None if the marks are missing."""
     text = (ROOT / name).read_text()
     first, last = text.find(begin), text.find(end)
     if first < 0 or last < first:
@@ -149,7 +149,7 @@ def check_example_ranges(keys):
 
 
 def anchors(path):
-    """The anchors of a page's headings, as GitHub makes them: repeated ones have a number."""
+    """Returns the anchors of a page's headings, as GitHub makes them: repeated headings get a number."""
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     found = []
     for heading in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE):
@@ -184,7 +184,7 @@ def check_links():
 
 
 def commands(text):
-    """The lines of a page's code: fenced as a shell's, or indented."""
+    """Returns the lines of a page's code: fenced as a shell's, or indented."""
     fenced = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     rest = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     blocks = re.findall(r"(?:^\n(?:(?: {4,}|\t).*\n)+)", rest, flags=re.MULTILINE)
@@ -259,7 +259,7 @@ def joined(literals):
 
 
 def code_metrics():
-    """The metrics of server/, in the order of the code: name to (type, help)."""
+    """Returns the metrics of server/, in the order of the code: name to (type, help)."""
     metrics = {}
     for path in tracked("server/*.cc", "server/*.h"):
         text = path.read_text()
@@ -281,7 +281,7 @@ def code_metrics():
 
 
 def encoder_metrics():
-    """The names of maxsim-encoder's metrics, which its page describes."""
+    """Returns the names of maxsim-encoder's metrics. Fails if its page does not describe exactly these."""
     names = set(re.findall(r'"(maxsim_encoder_[a-z_]+)"', (ROOT / ENCODER_METRICS).read_text()))
     described = set(re.findall(r"^\| `(maxsim_encoder_[a-z_]+)` \|", (ROOT / ENCODER_PAGE).read_text(), re.MULTILINE))
     for name in sorted(names ^ described):

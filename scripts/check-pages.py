@@ -24,10 +24,12 @@ MOST_CHARACTERS = 900
 
 FENCE = re.compile(r"^\s*(```|~~~)")
 LIST_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
-# Seven digits and more without a letter are numbers: a hash of a commit without one is known to git.
+# Words of seven and more hexadecimal digits. Those without a letter may be numbers, so git decides whether a word names
+# a commit.
 HEX_WORD = re.compile(r"(?<![0-9A-Za-z_./#:-])[0-9a-f]{7,40}(?![0-9A-Za-z_-])")
 AT_HASH = re.compile(r"\b(?:at|since|commit|until|before)\s+`?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
-# "Tried: ...", "Tried on the wide tiles", "what was tried: ...": an account of attempts. "is tried by a test" is none.
+# Matches accounts of attempts: "Tried: ...", "Tried on the wide tiles", "what was tried: ...". Does not match "is tried
+# by a test".
 TRIED = re.compile(r"(?:^|[.:;*(]\s*)\**Tried\b|\b(?:were|was|been) tried\s*[:(]", re.MULTILINE)
 # Code in backquotes that has a slash, or the suffix of a source file.
 CODE = re.compile(r"`([\w./{},*-]+)`")
@@ -89,7 +91,7 @@ def known_commits(words):
 
 
 def expanded(path):
-    """The paths that a path with {a,b} stands for."""
+    """Returns the paths that a path with {a,b} stands for."""
     braces = re.search(r"\{([^{}]*)\}", path)
     if not braces:
         return [path]
@@ -98,7 +100,8 @@ def expanded(path):
 
 
 def ends_of(files):
-    """The names by which pages may call the files and folders of the tree: whole paths, and ends of files' paths."""
+    """Returns the names by which pages may call the files and folders of the tree: whole paths, and ends of files'
+    paths."""
     parts = [file.split("/") for file in files]
     folders = {"/".join(path[:count]) for path in parts for count in range(1, len(path))}
     return folders | {"/".join(path[first:]) for path in parts for first in range(len(path))}
@@ -118,7 +121,8 @@ def missing_paths(line, ends):
 
 
 def problems_of_lines(name, lines, ends):
-    """Yields (line, what is wrong) for one page, but for commits. `ends` are those of the tree's files."""
+    """Yields (line, what is wrong) for one page, except for names of commits. `ends` are the result of
+    ends_of(files)."""
     if len(lines) > MOST_LINES.get(name, len(lines)):
         yield len(lines), f"has {len(lines)} lines, more than the limit {MOST_LINES[name]}"
     for number, text in paragraphs(lines):

@@ -43,7 +43,7 @@ trap 'rm -f "$log"' EXIT
   cmake --preset debug -DMAXSIM_CUDA_ROOT="$(find "$PWD/build" -maxdepth 1 -name cuda-toolkit)" &&
     cmake --build --preset debug --target maxsim_proto_sources
 } >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
-# Only files that the build compiles. For example, no ordinary build has the entry point of libFuzzer.
+# Keeps only files that the build compiles. For example, no ordinary build compiles the entry point of libFuzzer.
 commands=$build/compile_commands.json
 mapfile -t files < <(for file in "${files[@]}"; do
   if grep -qF "\"file\": \"$PWD/$file\"" "$commands"; then echo "$file"; fi

@@ -21,7 +21,7 @@ if [ ! -x "$cuobjdump" ]; then
   echo "compare-sass: there is no cuobjdump ($cuobjdump)" >&2
   exit 2
 fi
-# It runs the nvdisasm that is on the path.
+# cuobjdump runs the nvdisasm that is on the path.
 PATH=$(dirname "$cuobjdump"):$PATH
 
 exec python3 - "$cuobjdump" "$1" "$2" <<'PYTHON'

@@ -55,7 +55,8 @@ def main():
         elif ITEM.match(text):
             in_list = True
         if text.startswith(DEEP) and not in_list:
-            # Markdown's code, in which nothing is escaped; a comment in it would end Doxygen's.
+            # An indented line is code in Markdown, in which nothing is escaped. A C comment in it is removed, because
+            # its end would also end Doxygen's comment.
             print(f"{before}///    {re.sub(r'/[*].*?[*]/', '', text)}")
         else:
             print(f"{before}///{escaped(text)}")

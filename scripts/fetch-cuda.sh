@@ -48,7 +48,8 @@ case "${1:-}" in
   ?*) target=$1 ;;
 esac
 
-# give_up TEXT: without a compiler the build goes on for the CPU, unless CUDA was asked for.
+# give_up TEXT: there is no compiler. Ends with success, so that the build goes on for the CPU, unless CUDA was asked
+# for.
 give_up() {
   echo "fetch-cuda: $1" >&2
   if [ "$optional" = 1 ]; then
@@ -79,10 +80,11 @@ fi
 find "$root/bin" "$root/nvvm/bin" -type f -exec chmod +x {} +
 ln -s lib "$root/lib64"
 ln -s libcudart.so.13 "$root/lib/libcudart.so"
-# Packages of the programs, which hold the runtime, carry its licence too (scripts/packages/licences.py).
+# Packages that contain the programs also contain the runtime, and so carry its licence (scripts/packages/licences.py).
 cp "$staging"/unpacked/nvidia_cuda_runtime-*.dist-info/licenses/License.txt "$root/EULA.txt"
 
-# The proof that it works: CUB, Hopper code, linked into a program (which needs a GPU to run, not to build).
+# Tests the compiler: compiles code for Hopper that uses CUB, and links it into a program. (The program would need a GPU
+# to run, but not to be built.)
 cat >"$staging/probe.cu" <<'PROBE'
 #include <cub/cub.cuh>
 #include <cuda_fp16.h>

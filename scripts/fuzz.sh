@@ -39,7 +39,7 @@ for target in "${targets[@]}"; do
   fi
 done
 
-# The sanitizer keeps freed memory for a while: little of it, so that the peak shows what the code holds.
+# The sanitizer keeps only little freed memory, so that peak memory shows what the code itself holds.
 export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
 
 findings=build/fuzz/findings
@@ -47,7 +47,8 @@ logs=build/fuzz/logs
 mkdir -p "$findings" "$logs"
 
 if [ $build = 1 ]; then
-  # Without debug information, which takes a tenth of the compiler's time: a report names functions.
+  # Compiles without debug information, which would take a tenth of the compiler's time. Reports then name functions,
+  # but no lines.
   {
     cmake --preset asan -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 &&
       cmake --build --preset asan -j "${JOBS:-$(make --no-print-directory -s print-jobs)}" --target "${targets[@]/%/_fuzz}"
@@ -70,13 +71,13 @@ for target in "${targets[@]}"; do
   for folder in "tests/fuzz/corpus/$target" "build/asan/tests/fuzz/seeds/$target"; do
     if [ -d "$folder" ]; then folders+=("$folder"); fi
   done
-  # A small memory limit: an allocation out of proportion to the input is a finding, and so are leaks that add up.
-  # fuzz_corpus_test looks for every leak, once at its end.
+  # The memory limits are small, so that an allocation out of proportion to the input is a finding, and so are leaks
+  # that add up. fuzz_corpus_test looks for single leaks, once at its end.
   if ! "$program" -max_total_time="$seconds" -max_len=2048 -rss_limit_mb=512 -malloc_limit_mb=64 -timeout=5 -detect_leaks=0 \
     -print_final_stats=1 -dict="tests/fuzz/dictionaries/$target.dict" -artifact_prefix="$findings/$target-" \
     "${folders[@]}" >"$log" 2>&1; then
     failed=1
-    # The report, without the bytes of the input and what was found on the way.
+    # Prints the end of the report, without the bytes of the input and without libFuzzer's progress.
     grep -vE "^#[0-9]+\s|NEW_FUNC|^0x|^INFO|^stat::|^Base64" "$log" | tail -40 | cut -c1-500
     input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
     echo "fuzz: $target failed; repeat it with: $program ${input:-(no input was kept, see $log)}"

@@ -41,7 +41,7 @@ ESCAPES = {r"\"": '"', r"\\": "\\", r"\n": " ", r"\t": " "}
 
 
 def has_words(message):
-    """Whether the message has text of its own, beside the parts that are filled in."""
+    """Returns true if the message has text of its own, besides the parts that are filled in."""
     return re.search("[A-Za-z]", re.sub(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", "", message)) is not None
 
 
@@ -51,7 +51,8 @@ def without_comments(text):
 
 
 def arguments_at(text, start):
-    """The arguments of the call whose first argument begins at `start`, or None if the text ends before them."""
+    """Returns the arguments of the call whose first argument begins at `start`, or None if the text ends before the
+    call does."""
     arguments, depth, begin, at = [], 0, start, start
     while at < len(text):
         literal = TOKEN.match(text, at)
@@ -73,21 +74,22 @@ def arguments_at(text, start):
 
 
 def text_of(expression):
-    """The expression as text: literals as they are, everything else in braces."""
+    """Returns the expression as text: literals as they are, everything else in braces."""
     if ONLY_LITERALS.match(expression):
         joined = "".join(literal[1:-1] for literal in re.findall(LITERAL, expression))
         return re.sub(r"\\.", lambda match: ESCAPES.get(match[0], match[0]), joined)
     joining = JOINING.match(expression)
     if joining:
         arguments = arguments_at(joining["inside"] + ")", 0)
-        # Otherwise it is a sum such as Cat(a) + Cat(b).
+        # If the call ends before the expression does, the expression is a sum such as Cat(a) + Cat(b).
         if arguments and arguments_length(joining["inside"]) == len(joining["inside"]):
             return "".join(text_of(argument) for argument in arguments)
     return "{" + " ".join(expression.split()) + "}"
 
 
 def arguments_length(inside):
-    """The length of the arguments of a call that begins with `inside`: shorter if a parenthesis closes it earlier."""
+    """Returns the length of the arguments of a call that begins with `inside`. It is less than len(inside) if a
+    parenthesis closes the call earlier."""
     depth, at = 0, 0
     while at < len(inside):
         literal = TOKEN.match(inside, at)
@@ -102,7 +104,7 @@ def arguments_length(inside):
 
 
 def log_text(arguments):
-    """The kind and the text of log::Write(level, event, {{key, value}, ...}, table)."""
+    """Returns the kind and the text of log::Write(level, event, {{key, value}, ...}, table)."""
     level, event, *rest = arguments
     parts = [text_of(event)]
     if rest and rest[0].startswith("{"):

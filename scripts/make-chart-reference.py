@@ -24,14 +24,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHART = ROOT / "deploy" / "helm" / "maxsim"
 BEGIN = "<!-- values of values.yaml, written by scripts/make-chart-reference.py -->\n"
 END = "<!-- end of values -->\n"
-# Sections whose keys are other programs': the schema leaves them open.
+# Sections whose keys belong to other programs. The schema allows any key in them.
 FOREIGN = ("config", "groups.config", "router.config", "networkPolicy.clientLabels")
-# These sections stand in one row, as they are written.
+# These sections get one row each, with their whole value.
 WHOLE = ("groups.resources", "router.resources", "nats.resources", "groups.collections")
 
 
 def comments_of(text):
-    """The comment above each key of a YAML file, by the key's path, and the keys without one."""
+    """Returns the comment above each key of a YAML file, by the key's path, and the keys without a comment."""
     found, bare, path, comment = {}, [], [], []
     for line in text.splitlines():
         stripped = line.strip()
@@ -51,7 +51,7 @@ def comments_of(text):
 
 
 def leaves(values, path=""):
-    """(path, value) of each key that gets a row."""
+    """Yields (path, value) of each key that gets a row."""
     for key, value in values.items():
         name = f"{path}.{key}" if path else key
         if isinstance(value, dict) and value and name not in WHOLE and name != "networkPolicy.clientLabels":
@@ -83,7 +83,7 @@ def table(values, comments):
 
 
 def keys_of_schema(schema, node):
-    """The properties of a schema, references followed; None where it is open."""
+    """Returns the properties of a schema, after following references, or None if the schema allows any property."""
     while "$ref" in node:
         target = schema
         for part in node["$ref"].removeprefix("#/").split("/"):
@@ -93,11 +93,11 @@ def keys_of_schema(schema, node):
 
 
 def compare(schema, node, values, path, problems):
-    """Notes every key that is in one of values and schema only."""
+    """Adds to `problems` every key that only the values or only the schema has."""
     properties = keys_of_schema(schema, node)
     if properties is None:
         return
-    # Helm adds `global` by itself, where a chart has charts of its own.
+    # Helm itself adds `global` to a chart that contains other charts.
     for key in sorted((properties.keys() ^ values.keys()) - {"global"}):
         where = "values.schema.json" if key in properties else "values.yaml"
         problems.append(f"{path}{key} is in {where} alone")

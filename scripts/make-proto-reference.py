@@ -41,7 +41,8 @@ def paragraphs(lines):
 
 
 def head_of(lines):
-    """The comment at the head of a file as Markdown: an indented line begins a row of a table of status codes."""
+    """Returns the comment at the head of a file as Markdown. An indented line begins a row of a table of status
+    codes."""
     output, rows = [], []
 
     def end_table():

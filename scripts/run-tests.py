@@ -44,7 +44,7 @@ ALLOWED_SKIPS = {
 # Further reasons in builds with a sanitizer, for tests that the sanitizer itself makes impossible.
 ALLOWED_IN_SANITIZED = {"not with a sanitizer": "the sanitizer's own memory, descriptors or time are in the way"}
 
-# Room in /dev/shm from which on it holds the tests' files. They take less than a quarter of it.
+# If /dev/shm has at least this much free memory, it holds the tests' files. They take less than a quarter of it.
 MIN_MEMORY_BYTES = 4 << 30
 
 REPORT = re.compile(
@@ -89,7 +89,7 @@ class Test:
 
 @contextlib.contextmanager
 def temporary_files():
-    """Makes a folder in memory the place of the tests' temporary files, where that is possible, for a block."""
+    """Puts the tests' temporary files into a folder in memory while the block runs, if that is possible."""
     memory = pathlib.Path("/dev/shm")
     if "TMPDIR" in os.environ or not memory.is_mount() or shutil.disk_usage(memory).free < MIN_MEMORY_BYTES:
         yield
@@ -108,7 +108,7 @@ def read_report(path, tests):
 
 
 def require_all(path, tests):
-    """Ends the run where CTest's log lacks tests that its JUnit report has: they would not be counted."""
+    """Ends the run if CTest's log lacks tests that its JUnit report has, because these would not be counted."""
     ran = {case.get("name") for case in ElementTree.parse(path).iter("testcase") if case.get("status") != "notrun"}
     if missing := ran - tests.keys():
         sys.exit(f"run-tests: CTest's log has nothing of {len(missing)} tests, such as {min(missing)}")

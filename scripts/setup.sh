@@ -86,8 +86,9 @@ fi
 
 missing=$(missing_of "$lines")
 [ -n "$missing" ] || exit 0
-# Tests that run side by side may each run this script, and apt refuses to run twice at once: so take a lock. After the
-# wait for it, nothing may be missing any more. Processes that apt starts do not inherit the lock.
+# Several tests that run at a time may each call this script, and apt refuses to run twice at once. So this takes a
+# lock, and then checks again, because another process may have installed the packages meanwhile. Processes that apt
+# starts do not inherit the lock.
 lock=${TMPDIR:-/tmp}/maxsim-setup.lock
 if command -v flock >/dev/null && { true 9>>"$lock"; } 2>/dev/null; then
   exec 9>>"$lock"
@@ -108,7 +109,8 @@ else
 fi
 apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -q)
 
-# Package lists may be absent (a fresh image) or older than the mirror, so that the files they name are gone.
+# Package lists may be missing (in a fresh image), or so old that the files they name are gone from the mirror. Then
+# they are updated.
 update() { "${apt[@]}" update 9>&- || die "apt-get update failed"; }
 install() {
   local names

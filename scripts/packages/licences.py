@@ -20,11 +20,11 @@ COMMON_LICENCE = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z
 
 
 class NoLicence(Exception):
-    """Something is in the programs whose licence is not on this machine."""
+    """The programs contain something whose licence is not on this machine."""
 
 
 def cached_variable(build, name):
-    """The value of a variable in the build folder's CMakeCache.txt, or "" when it has none."""
+    """Returns the value of a variable in the build folder's CMakeCache.txt, or "" if it has none."""
     for line in (pathlib.Path(build) / "CMakeCache.txt").read_text().splitlines():
         if re.match(re.escape(name) + r":[A-Z]+=", line):
             return line.partition("=")[2]
@@ -32,14 +32,15 @@ def cached_variable(build, name):
 
 
 def owners(paths):
-    """The names of the Debian packages that files belong to, as {path: package}. Raises NoLicence for one of none."""
+    """Returns the names of the Debian packages to which files belong, as {path: package}. Raises NoLicence for a file
+    of no package."""
     candidates = {}
     for path in paths:
         resolved = str(pathlib.Path(path).resolve())
-        # Packages of a merged /usr name their files by either path.
+        # With a merged /usr, a file has two paths, with and without /usr, and its package may list either.
         candidates[path] = [str(path), resolved, resolved.removeprefix("/usr"), f"/usr{resolved}"]
     wanted = sorted({name for names in candidates.values() for name in names})
-    # Names that no package has are errors to dpkg-query, which answers the others.
+    # dpkg-query reports an error for a name that no package has, but still answers for the others.
     shown = subprocess.run(["dpkg-query", "-S", *wanted], capture_output=True, text=True).stdout if wanted else ""
     lines = (line.rpartition(": ") for line in shown.splitlines())
     found = {name: packages.split(":")[0] for packages, _, name in lines}
@@ -59,12 +60,13 @@ def version_of(package):
 
 
 def cuda_licence(build):
-    """NVIDIA's licence of the CUDA runtime that is linked into the programs, or None without the CUDA backend."""
+    """Returns NVIDIA's licence of the CUDA runtime that is linked into the programs, or None without the CUDA
+    backend."""
     nvcc = cached_variable(build, "MAXSIM_NVCC")
     if cached_variable(build, "MAXSIM_CUDA") == "OFF" or not nvcc or nvcc.endswith("NOTFOUND"):
         return None
     toolkit = pathlib.Path(nvcc).resolve().parents[1]
-    # The places of NVIDIA's installer, of the wheels on PyPI and of NVIDIA's Debian packages.
+    # The paths of NVIDIA's installer, of the wheels on PyPI, and of NVIDIA's Debian packages.
     for folder, pattern in (
         (toolkit, "EULA.txt"),
         (toolkit, "License.txt"),
@@ -93,7 +95,7 @@ def collect(build, libraries, target):
         shutil.copyfile(source, target / package / "copyright")
         common |= set(COMMON_LICENCE.findall(source.read_text(errors="replace")))
         lines.append(f"{package} {version_of(package)}: {' '.join(sorted(set(names)))}")
-    # The copyright files name these texts by their place on a Debian machine.
+    # The copyright files refer to these texts by their paths on a Debian machine.
     for name in sorted(common):
         source = pathlib.Path("/usr/share/common-licenses", name)
         if source.exists():

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian package maxsim-server out of a build folder: cmake/MaxsimDebian.cmake says what it is, and this lays
-# out everything but the programs.
+# Builds the Debian package maxsim-server from a build folder. cmake/MaxsimDebian.cmake defines the package and adds the
+# programs; this script prepares all other files.
 #
 #   scripts/packages/make-deb.sh BUILD_FOLDER TARGET_FOLDER
 #
@@ -25,7 +25,8 @@ doc=$root/usr/share/doc/maxsim-server
 rm -rf "$build/debian"
 mkdir -p "$doc/examples" "$root/usr/lib/systemd/system" "$root/usr/share/man" "$root/etc/maxsim" "$root/var/lib/maxsim"
 
-# The units with the distribution's paths; the user is made by postinst. Those of a cluster are there to be enabled.
+# Copies the systemd units, with the distribution's paths. postinst makes their user. The units of a cluster are only
+# installed: the administrator enables them.
 units=$root/usr/lib/systemd/system
 for unit in maxsimd.service maxsimd@.service; do
   sed -e 's|/opt/maxsim/README.md|/usr/share/doc/maxsim-server/README.md man:maxsimd(8)|' \

@@ -25,19 +25,20 @@ def help_of(program, *subcommand):
 
 
 def subcommands(text):
-    """The names that the list under "Subcommands:" begins its lines with."""
+    """Returns the first words of the lines under "Subcommands:", which are the names of the subcommands."""
     listed = text.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
     return [found[1] for found in map(SUBCOMMAND.match, listed.splitlines()) if found]
 
 
 def escape(text):
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    # A line that begins with a dot or a quote is a command of troff's.
+    # troff would take a line that begins with a dot or a quote for a command.
     return "\\&" + escaped if escaped.startswith((".", "'")) else escaped
 
 
 def verbatim(text):
-    """The lines as they are; longer ones go on in their second column, or under their own indentation."""
+    """Returns the lines unchanged, except that a line that is too long is wrapped. It continues in its second column
+    or, without one, under its own indentation."""
     lines = []
     for line in text.rstrip().splitlines():
         column = TWO_COLUMNS.match(line)
@@ -48,14 +49,14 @@ def verbatim(text):
 
 
 def summary(name, text):
-    """The first line of a help text, in the form that the NAME section needs."""
+    """Returns the first line of a help text, in the form that the NAME section needs."""
     first = text.splitlines()[0].rstrip(".").removeprefix(f"{name}: ")
     return first[0].lower() + first[1:]
 
 
 def page(program, name, section, version):
     text = help_of(program)
-    # The first line stands under NAME; what follows are usage, options and examples.
+    # The first line stands under NAME. The rest is usage, options and examples.
     body = text.partition("\n")[2].lstrip("\n")
     parts = [f'.TH {name.upper()} {section} "" "maxsim {version}" "maxsimd"', ".SH NAME"]
     parts += [f"{escape(name)} \\- {escape(summary(name, text))}", ".SH DESCRIPTION", verbatim(body)]

@@ -25,7 +25,7 @@ FROM_THE_MACHINE = {
     "librt.so.1",
     "libstdc++.so.6",
 }
-# These are the newest versions that a platform with the glibc 2.N is sure to have, from that N on. The libraries of GCC
+# For each glibc 2.N: the newest versions of GCC's libraries that all platforms with this or a newer glibc have. They
 # are those of the oldest distribution with that glibc: 2.34 is RHEL 9, 2.35 Ubuntu 22.04, 2.39 Ubuntu 24.04.
 GCC_LIBRARIES = {
     34: {"GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)},
@@ -35,12 +35,12 @@ GCC_LIBRARIES = {
 
 NEEDED = re.compile(r"\(NEEDED\)\s+Shared library: \[(.+)\]")
 NEEDED_VERSION = re.compile(r"Name: (GLIBC|GLIBCXX|CXXABI|GCC)_(\S+)")
-# A loader older than glibc 2.36 does not know packed relocations, and files that have them name this version.
+# A loader older than glibc 2.36 does not know packed relocations. Files that have them require this version name.
 PACKED_RELOCATIONS = ("ABI_DT_RELR", (2, 36))
 
 
 class NotManylinux(Exception):
-    """A file asks for what no manylinux platform promises."""
+    """A file requires something that no manylinux platform promises."""
 
 
 def is_elf(path):
@@ -65,7 +65,7 @@ def parse_version(kind, text):
 
 
 def needed_versions(folder):
-    """The newest version asked for of each kind, as {kind: (version, file that asks)}. Raises NotManylinux."""
+    """Returns the newest version of each kind that a file requires, as {kind: (version, file)}. Raises NotManylinux."""
     newest = {}
     files = elf_files(folder)
     if not files:
@@ -82,7 +82,7 @@ def needed_versions(folder):
 
 
 def oldest_glibc(newest):
-    """The N of the oldest glibc 2.N that has all versions of needed_versions(). Raises NotManylinux."""
+    """Returns the N of the oldest glibc 2.N that has all versions of needed_versions(). Raises NotManylinux."""
     major, minor = newest.get("GLIBC", ((2, 17), ""))[0][:2]
     if major != 2:
         raise NotManylinux(f"glibc {major}.{minor} is not 2.N")

@@ -49,8 +49,8 @@ def die(message):
 
 
 def lay_out(build, package, licences_folder):
-    """Fills the folder of the Python package with programs, libraries and examples, and that of the licences. Returns
-    the platform tag."""
+    """Fills the folder `package` of the Python package with programs, libraries and examples, and the folder of the
+    licences. Returns the platform tag."""
     bundle = package.with_name("bundle").resolve()
     command = [ROOT / "scripts" / "bundle.sh", "--manylinux", build, bundle]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -58,7 +58,7 @@ def lay_out(library, package):
 
 
 def write_dist_info(folder, version, tag, cuda):
-    """Writes what the package says of itself. `cuda` is the licence of the CUDA runtime in the library, or None."""
+    """Writes the metadata of the package. `cuda` is the licence of the CUDA runtime in the library, or None."""
     (folder / "licenses").mkdir(parents=True)
     shutil.copyfile(ROOT / "LICENSE", folder / "licenses" / "LICENSE")
     note = ""

@@ -1,5 +1,5 @@
-"""Wheels as files: what server_wheel.py and torch_wheel.py share. The same content gives the same bytes: files are in a
-fixed order, and their times are SOURCE_DATE_EPOCH's, or that of the commit."""
+"""Writes wheels, for server_wheel.py and torch_wheel.py. The same content gives the same bytes: files are in a fixed
+order, and their times are SOURCE_DATE_EPOCH's, or that of the commit."""
 
 import base64
 import hashlib
@@ -21,7 +21,8 @@ Tag: py3-none-{tag}
 
 
 def commit_time():
-    """Seconds since 1970 that every file of the wheel has as its time; 1980 is the oldest that a zip can name."""
+    """Returns the time that every file of the wheel gets, in seconds since 1970, but not before 1980, the oldest time
+    that a zip file can hold."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if not given:
         shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
