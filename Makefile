@@ -1,12 +1,13 @@
 # A thin front over CMake's presets. `make` lists the targets; CONTRIBUTING.md tells more.
 
-# A compiler process of the gRPC sources takes about a gigabyte.
+# JOBS is the number of cores, or less if memory is short: compiling a gRPC source takes about a gigabyte.
 JOBS ?= $(shell awk -v cores="$$(nproc)" '/MemAvailable/ { n = int($$2 / 1200000) } \
           END { print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
-# Tests that run at a time. Many wait: for packages, for deadlines, for servers that start.
+# Tests that run at a time. This is more than JOBS, because many tests wait: for packages, for deadlines, for servers
+# that start.
 TEST_JOBS = $(shell expr $(JOBS) + $(JOBS) / 2)
-# auto: with the CUDA backend where nvcc is, or where scripts/fetch-cuda.sh can bring it for an NVIDIA driver that is
-# there. 1: bring nvcc if it is missing, and fail without it. 0: CPU only.
+# auto: build the CUDA backend if nvcc is there, or if there is an NVIDIA driver and scripts/fetch-cuda.sh can download
+# nvcc. 1: download nvcc if it is missing, and fail without it. 0: CPU only.
 CUDA ?= auto
 CMAKE_FLAGS ?=
 CONFIG ?=
@@ -39,7 +40,7 @@ setup: ## Install the distribution packages that are missing (root or sudo), and
 	@scripts/setup.sh build
 	@scripts/fetch-cuda.sh --if-wanted $(CUDA)
 
-# CMake's own chatter goes to a log; the line that tells whether CUDA is in stays.
+# CMake's output goes to a log, except for the line that says whether the CUDA backend is included.
 configure: setup
 	@mkdir -p build
 	@cmake --preset release $(cmake_cuda_$(CUDA)) -DMAXSIM_CUDA_ROOT=$(wildcard $(CURDIR)/build/cuda-toolkit) \
@@ -52,7 +53,8 @@ build: configure ## Build everything, in build/release
 programs: configure ## Build the four programs, without tests and benchmarks
 	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard maxsim-loadtest
 
-# The first build is long, and the compiler says nothing while it works on one file: so the wait is announced.
+# The first build takes long, and the compiler prints nothing while it works on one file. So this tells the user to
+# wait.
 .PHONY: demo-notice
 demo-notice:
 	@[ -x $(BUILD)/bin/maxsimd ] || echo 'Installing packages and building maxsimd, maxsimctl and maxsim-shard, $(JOBS) files at a' \
@@ -98,7 +100,8 @@ deb: programs ## A Debian package of the four programs in build/deb, for the dis
 	@scripts/setup.sh deb
 	@scripts/packages/make-deb.sh $(BUILD) build/deb
 
-# JOBS only as it was given: the layer that compiles is cached by it, and the default follows the free memory.
+# Passes JOBS only if the user gave it. Its default changes with the free memory, and with a new value Docker would not
+# reuse the layer that compiles.
 docker: ## Build the image maxsim:latest (with CUDA; CUDA=0 for the CPU image)
 	@scripts/docker-build.sh $(CUDA) $(if $(filter-out file,$(origin JOBS)),--build-arg JOBS=$(JOBS))
 
