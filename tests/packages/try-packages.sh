@@ -100,6 +100,7 @@ try_wheel() {
   echo "-- $suite: pip install --user"
   enter "$root" useradd --create-home tester
   # pip on Debian 12 refuses to install without --break-system-packages, and older versions do not know the option.
+  # shellcheck disable=SC2016 # the variables are those of the inner shell
   local as_tester='pip install --help | grep -q break-system-packages && flag=--break-system-packages
     pip install --quiet --no-warn-script-location --user ${flag:-} "$1" && ~/.local/bin/maxsimd --version'
   enter "$root" setpriv --reuid=tester --regid=tester --clear-groups env HOME=/home/tester sh -ec "$as_tester" sh "$wheel"
