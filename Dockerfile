@@ -40,8 +40,8 @@ COPY --from=build /src/build/bundle/lib /opt/maxsim/lib
 COPY --from=build /src/LICENSE /opt/maxsim/LICENSE
 COPY deploy/docker/maxsimd.yaml /etc/maxsim/maxsimd.yaml
 COPY deploy/docker/healthcheck /opt/maxsim/healthcheck
-# Collections are read from /collections (a volume, may be read-only). The server writes nothing but to the folders of live
-# collections, whose volume must be writable by the user below.
+# Collections are read from /collections (a volume, which may be read-only). The server writes only to the folders of
+# live collections; their volume must be writable by the user below.
 WORKDIR /collections
 # A number, so that Kubernetes can check runAsNonRoot.
 USER 10001:10001

@@ -32,7 +32,7 @@ class ServerOptions:
 
 @dataclasses.dataclass
 class _Connection:
-    """What the server knows of a connection."""
+    """The server's data about a connection."""
 
     peer: str  # its address
     busy: bool = False  # a request is in progress

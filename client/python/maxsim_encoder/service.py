@@ -1,4 +1,4 @@
-"""What the routes do, without HTTP."""
+"""The functions of the routes, without HTTP."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Dispatch:
         self._plain = frozenset(self._plain_key_sets())
 
     def _plain_key_sets(self) -> "Iterator[Any]":
-        """The key sets of dense tensors on the devices that the library supports: with the keys of autograd and, for
-        tensors of inference mode, without them. Views of negated or conjugated values have other key sets."""
+        """Yields the key sets of dense tensors on the devices that the library supports, each with the keys of autograd
+        and, for tensors of inference mode, without them. Views of negated or conjugated values have other key sets."""
         keys, single = torch._C.DispatchKey, torch._C.DispatchKeySet
         for name in ("CPU", "CUDA"):
             bare = single(getattr(keys, name)) | single(getattr(keys, f"Autocast{name}"))
@@ -39,18 +39,18 @@ class Dispatch:
             yield self._number_of(bare | single(keys.ADInplaceOrView) | single(getattr(keys, f"Autograd{name}")))
 
     def is_plain(self, tensor: Any) -> bool:
-        """Whether the dispatcher passes the tensor from autograd directly to the device's kernel."""
+        """Returns true if the dispatcher passes the tensor from autograd directly to the device's kernel."""
         return tensor.__class__ in _CLASSES and self._number_of(self._keys_of(tensor)) in self._plain
 
     def is_traced(self) -> bool:
-        """Whether tensors may be placeholders: in a compiler, a tracer, a dispatch mode or a transform."""
+        """Returns true if tensors may be placeholders: in a compiler, a tracer, a dispatch mode or a transform."""
         return (
             torch.compiler.is_compiling() or self._modes() > 0 or self.in_transform() or self._trace() is not None
         )
 
     def is_watched(self) -> bool:
-        """Whether PyTorch must see every operator: while tracing, in a function mode, with forward-mode derivatives,
-        or with a profiler in this thread."""
+        """Returns true if PyTorch must see every operator: while tracing, in a function mode, with forward-mode
+        derivatives, or with a profiler in this thread."""
         return (
             self.is_traced()
             or self._function_modes() > 0
@@ -59,8 +59,8 @@ class Dispatch:
         )
 
     def differentiates(self) -> bool:
-        """Whether autograd records operations: false under no_grad, in inference mode and in kernels below
-        autograd."""
+        """Returns true if autograd records operations. It does not under no_grad, in inference mode and in kernels
+        below autograd."""
         return torch.is_grad_enabled() and not self._is_excluded(self._autograd)
 
 
@@ -107,21 +107,23 @@ with contextlib.suppress(AttributeError):
 
 
 def hides_gradients() -> bool:
-    """Whether a transform of torch.func is active. In one, a tensor may need a gradient without showing it."""
+    """Returns true if a transform of torch.func is active. In a transform, a tensor may need a gradient although its
+    requires_grad is false."""
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return False
     return dispatch is not None and dispatch.in_transform()
 
 
 def wants_gradient(*tensors: Optional[Tensor]) -> bool:
-    """Whether one of the tensors needs a gradient, or may need one although requires_grad does not show it."""
+    """Returns true if one of the tensors needs a gradient, or may need one although its requires_grad is false."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
         return True
     return hides_gradients()
 
 
 def can_read(tensor: Tensor) -> bool:
-    """Whether the function may read a tensor's values: the tensor is in CPU memory, and nothing traces the call."""
+    """Returns true if the function may read a tensor's values: the tensor is in CPU memory, and nothing traces the
+    call."""
     if torch.compiler.is_compiling() or tensor.__class__ not in _CLASSES or tensor.device.type != "cpu":
         return False
     return dispatch is not None and not dispatch.is_traced()

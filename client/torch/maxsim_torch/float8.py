@@ -59,7 +59,7 @@ def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
 
 
 def is_float8(queries: Tokens, documents: Tokens) -> bool:
-    """Whether queries or documents are float8."""
+    """Returns true if queries or documents are float8."""
     return queries.rows.dtype in FLOAT8 or documents.rows.dtype in FLOAT8
 
 

@@ -1,4 +1,4 @@
-"""What people call: tensors in, scores out."""
+"""The public functions maxsim_scores and maxsim_scores_packed, which check their arguments and call the operators."""
 
 from typing import Literal, NamedTuple, Optional, Union, overload
 
@@ -157,7 +157,7 @@ def maxsim_scores(
     save_documents: Optional[Literal["int8"]] = None,
     return_argmax: bool = False,
 ) -> Union[Tensor, ScoresAndArgmax]:
-    """MaxSim scores of padded queries and documents, in float32.
+    """Returns MaxSim scores of padded queries and documents, in float32.
 
     Shapes: `queries` are [Nq, Lq, d], or one query [Lq, d], whose result has no first dimension. d is 1 to 4,096, Lq at
     most 4,096 and Ld at most 65,536.
@@ -290,7 +290,7 @@ def maxsim_scores_packed(
     empty_score: float = float("-inf"),
     return_argmax: bool = False,
 ) -> Union[Tensor, ScoresAndArgmax]:
-    """MaxSim scores, in float32, of documents that follow one another in one matrix, without padding.
+    """Returns MaxSim scores, in float32, of documents that follow one another in one matrix, without padding.
 
     `documents` are [tokens, d], and `document_offsets` [Nd + 1] (cu_seqlens, int32 or int64) say where each document
     begins and where the last one ends. With `document_lengths` [Nd], the offsets are [Nd], and a document has that many

@@ -1,4 +1,4 @@
-"""What people call to score hidden states: fused_head_scores."""
+"""The public function fused_head_scores, which scores documents that are hidden states."""
 
 from typing import Optional, Union
 
@@ -56,7 +56,7 @@ def fused_head_scores(
     block_documents: Optional[int] = None,
     return_argmax: bool = False,
 ) -> Union[Tensor, ScoresAndArgmax]:
-    """MaxSim scores, in float32, of queries and of documents that are hidden states before a model's last layer:
+    """Returns float32 MaxSim scores of queries and of documents that are hidden states before a model's last layer:
 
         maxsim_scores(queries, normalize(linear(hidden, weight, bias)), ...)
 

@@ -51,7 +51,7 @@ def nearest_distances(
     x_lengths: Optional[Tensor] = None,
     y_lengths: Optional[Tensor] = None,
 ) -> NearestDistances:
-    """The squared Euclidean distance of each point of x to the nearest point of y, and that point's index.
+    """Returns the squared Euclidean distance of each point of x to the nearest point of y, and that point's index.
 
         distances[..., i] = min_j sum_c (x[..., i, c] - y[..., j, c])^2
 
@@ -120,7 +120,7 @@ def chamfer_distance(
     squared: bool = True,
     reduction: Literal["none", "mean", "sum"] = "mean",
 ) -> Tensor:
-    """The Chamfer distance of sets of points: the sum of the two directions' means.
+    """Returns the Chamfer distance of sets of points: the sum of the two directions' means.
 
         chamfer(x, y) = mean_i min_j |x_i - y_j|^2 + mean_j min_i |x_i - y_j|^2
 

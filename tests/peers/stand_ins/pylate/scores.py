@@ -5,7 +5,7 @@ import torch
 
 def _scores(similarities, queries_mask, documents_mask):
     """Returns MaxSim scores [...]: for similarities [..., Lq, Ld], the largest per query token, summed over query
-    tokens. """
+    tokens."""
     if documents_mask is not None:
         similarities = similarities.masked_fill(documents_mask.unsqueeze(-2) == 0, float("-inf"))
     best = similarities.max(-1).values

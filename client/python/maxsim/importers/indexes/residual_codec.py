@@ -57,7 +57,7 @@ class ResidualCodec:
 
     @property
     def rounds_centroids(self) -> bool:
-        """Whether keep_codes rounds centroids, because they are not float16."""
+        """Returns true if keep_codes rounds centroids, because they are not float16."""
         return not np.array_equal(self._centroids, self._centroids.astype(np.float16))
 
     @property
