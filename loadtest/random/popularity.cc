@@ -46,7 +46,7 @@ double ZipfRank::TotalWeight() const {
   return Weight(first_) * sum;
 }
 
-// Returns the integral of x^-exponent, with a constant that lets exponent 1 join continuously: (x^(1-e) - 1) / (1 - e).
+// Returns an integral of x^-exponent: (x^(1-e) - 1) / (1 - e), which is continuous in e also at e = 1.
 double ZipfRank::Integral(double x) const {
   const double log_x = std::log(x);
   return ExpRatio((1 - exponent_) * log_x) * log_x;

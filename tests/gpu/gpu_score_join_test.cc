@@ -18,7 +18,7 @@ namespace {
 // The lists overlap. One list occurs twice, one names a document many times, and one shares no document with the
 // others.
 TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
-  constexpr int kNumDocuments = 40000;  // a thread block reads fewer off the bitmap
+  constexpr int kNumDocuments = 40000;  // so many that several thread blocks read the bitmap
   ExecutorOptions options;
   options.max_queries = 64;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
