@@ -1,5 +1,5 @@
-"""Tests writes that lose too much precision in i8 storage. They must be counted, logged and, if a key says so, refused.
-A compaction counts them again.
+"""Tests writes that lose too much precision in i8 storage. They must be counted, logged and, with
+live.refuse_lossy_tokens, refused. A compaction counts them again.
 
     loss_test.py FOLDER_OF_THE_PROGRAMS
 """
