@@ -16,11 +16,9 @@
 namespace maxsim {
 namespace {
 
-constexpr const cpu::Isa* kEmulated[] = {&test::kEmulatedAvx512Bf16Isa, &test::kEmulatedAmxIsa};
-
 std::vector<std::string> Isas() {
   std::vector<std::string> isas = CpuIsas();
-  for (const cpu::Isa* isa : kEmulated) isas.emplace_back(isa->name);
+  for (const cpu::Isa* isa : test::EmulatedIsas()) isas.emplace_back(isa->name);
   return isas;
 }
 
@@ -34,7 +32,7 @@ class CpuContractTest : public testing::TestWithParam<std::tuple<std::string, te
     std::unique_ptr<Backend>& backend = (*backends)[std::get<0>(GetParam())];
     if (backend == nullptr) {
       const std::string& name = std::get<0>(GetParam());
-      for (const cpu::Isa* isa : kEmulated) {
+      for (const cpu::Isa* isa : test::EmulatedIsas()) {
         if (name == isa->name) backend = cpu::MakeCpuBackend(*isa, kNumThreads);
       }
       if (backend == nullptr) backend = *CreateCpuBackend({.num_threads = kNumThreads, .isa = name});

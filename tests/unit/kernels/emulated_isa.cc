@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <vector>
 
 #include "kernels/cpu/loops/avx512_shape.h"
 #include "kernels/cpu/loops/kernel.inl.h"
@@ -225,5 +227,16 @@ constexpr cpu::Isa kEmulatedAmxIsa = {.name = "emulated_amx",
                                       .f32 = cpu::MakeKernels<Emulated>(),
                                       .bf16 = cpu::MakeTileKernels<EmulatedAmxBf16>(),
                                       .i8 = cpu::MakeTileKernels<EmulatedAmxI8>()};
+
+std::vector<const cpu::Isa*> EmulatedIsas() {
+  const std::vector<const cpu::Isa*> real = cpu::AvailableIsas();
+  const auto has = [&real](std::string_view name) {
+    return std::any_of(real.begin(), real.end(), [name](const cpu::Isa* isa) { return isa->name == name; });
+  };
+  std::vector<const cpu::Isa*> isas;
+  if (!has("avx512bf16")) isas.push_back(&kEmulatedAvx512Bf16Isa);
+  if (!has("amx")) isas.push_back(&kEmulatedAmxIsa);
+  return isas;
+}
 
 }  // namespace maxsim::test

@@ -34,8 +34,7 @@ constexpr int kNumThreads = 3;
 
 std::vector<const cpu::Isa*> Isas() {
   std::vector<const cpu::Isa*> isas = cpu::AvailableIsas();
-  isas.push_back(&test::kEmulatedAvx512Bf16Isa);
-  isas.push_back(&test::kEmulatedAmxIsa);
+  for (const cpu::Isa* isa : test::EmulatedIsas()) isas.push_back(isa);
   return isas;
 }
 
@@ -250,7 +249,7 @@ TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
   SCOPED_TRACE(test::SeedTrace(seed));
   constexpr size_t kTopK = 10;
   const int64_t num_documents = test::kSanitized ? 300 : 2000;
-  const int num_queries = test::kSanitized ? 4 : 20;
+  const int num_queries = test::kSanitized ? 4 : 10;
   ThreadPool pool(kNumThreads);
   CodeScanner scanner(*cpu::AvailableIsas().front(), pool);
   std::vector<uint32_t> everything(num_documents);
