@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
 namespace {
@@ -79,7 +80,7 @@ TEST(CanonicalTest, TheFormOfTheFormAndOfItsTextIsTheForm) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
   RandomFilters random(seed);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < (test::kSanitized ? 300 : 3000); ++round) {
     const Filter filter = random.Tree(1 + round % 6);
     const auto canonical = CanonicalFilter(filter, RandomFilters::fields());
     ASSERT_TRUE(canonical.ok()) << canonical.status();

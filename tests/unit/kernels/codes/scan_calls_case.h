@@ -16,6 +16,7 @@
 #include "kernels/codes/scan_executor.h"
 #include "kernels/maxsim.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/kernels/codes/codes_fixture.h"
 
 namespace maxsim::test {
@@ -39,16 +40,15 @@ class ScanCalls {
   ScanCalls(Backend& backend, uint64_t seed) : generator_(seed) {
     for (const int32_t dim : {33, 128}) {
       for (const int planes : {1, 2, 4}) {
-        // One part has more documents than one thread block can rank.
-        for (const int64_t count : {int64_t{1}, int64_t{700}, int64_t{64}, planes == 1 ? int64_t{9000} : int64_t{65}}) {
+        for (const int64_t count : {int64_t{1}, int64_t{700}, int64_t{64}, planes == 1 ? kLargePart : int64_t{65}}) {
           AddPart(backend, dim, planes, count, dim == 33 && planes == 2);
         }
       }
     }
     for (size_t idx = 0; idx < parts_.size(); ++idx) AddQueries(*parts_[idx], idx);
-    // The device selects from these large parts in several steps. Both parts use the same memory for these steps.
+    // Both parts use the same memory for the steps of their selection.
     for (const size_t num_queries : {size_t{1}, size_t{5}}) {
-      AddPart(backend, 128, 1, 20'000, false);
+      AddPart(backend, 128, 1, kLargestPart, false);
       AddMaskedQueries(*parts_.back(), num_queries);
     }
     for (const std::unique_ptr<Part>& part : parts_) results_.emplace_back(part->queries.size());
@@ -69,6 +69,11 @@ class ScanCalls {
   const std::vector<std::vector<std::vector<Scored>>>& results() const { return results_; }
 
  private:
+  // Number of documents of a part. One thread block of a device cannot rank a large part, and a device selects from a
+  // largest part in several steps. A sanitized build has no device.
+  static constexpr int64_t kLargePart = kSanitized ? 900 : 9000;
+  static constexpr int64_t kLargestPart = kSanitized ? 1000 : 20'000;
+
   struct Part {
     std::shared_ptr<const EncodedDocuments> encoded;
     std::unique_ptr<LoadedCodes> codes;
