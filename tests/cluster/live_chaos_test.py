@@ -141,12 +141,15 @@ class LiveChaos(Events):
         self.world.nats.kill()
         begin = time.monotonic()
         time.sleep(AWAY_S)
-        calls, end = list(self.writers.calls), time.monotonic()
+        # On a busy machine, no write may begin and end in that time.
+        while not (codes := self._codes_since(begin)) and time.monotonic() < begin + PATIENCE_S:
+            time.sleep(0.02)
         self.world.nats.start()
-        codes = collections.Counter(
-            code for call_begin, call_end, code in calls if call_begin > begin and call_end < end
-        )
         assert codes.keys() == {UNAVAILABLE}, f"codes of writes without NATS: {dict(codes)}"
+
+    def _codes_since(self, begin):
+        """Returns the status codes of the writes that began after `begin` and have ended, and how many have each."""
+        return collections.Counter(code for call_begin, _, code in list(self.writers.calls) if call_begin > begin)
 
     def _be_cut(self, what, link):
         node = self.one(what)
@@ -174,7 +177,7 @@ def check_the_end(world, questions, known):
     """Every replica holds the documents of the oracle, and the router ranks like the single server."""
     cluster, documents = world.cluster, known.oracle.documents
     for node in [cluster.single, *cluster.replicas()]:
-        until = time.monotonic() + 30
+        until = time.monotonic() + PATIENCE_S
         while (sequence := node.info(world.name).live.sequence) != known.last:
             assert time.monotonic() < until, f"{node.name} has applied {sequence} of {known.last} messages"
             time.sleep(0.02)
