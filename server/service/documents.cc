@@ -15,6 +15,7 @@
 #include "server/service/call/call_record.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
+#include "server/service/documents/document_delete.h"
 #include "server/service/request/request_texts.h"
 
 namespace maxsim::service {
@@ -225,6 +226,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
 
 absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::DeleteRequest& request,
                                                                      const DocumentRules& rules) const {
+  if (absl::Status status = CheckDeleteSelection(request); !status.ok()) return status;
   std::vector<store::Write> writes;
   const auto add = [&]() -> store::Write& {
     store::Write& write = writes.emplace_back();
@@ -251,11 +253,56 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
     case v1::DeleteRequest::IDS_NOT_SET:
       break;
   }
-  return InvalidField("ids", "neither string_ids nor int_ids is set");
+  return writes;
+}
+
+void DocumentService::DeleteMatching(const v1::DeleteRequest& request, std::unique_ptr<Call<v1::DeleteResponse>> call) {
+  Target target;
+  std::shared_ptr<const void> place;
+  MatchingDeletes deletes;
+  absl::Status status = CheckState();
+  if (status.ok()) {
+    status = Guarded([&] {
+      absl::StatusOr<Target> found = FindTarget(request.collection());
+      if (!found.ok()) return found.status();
+      target = *std::move(found);
+      if (absl::Status wrong = CheckDeleteSelection(request); !wrong.ok()) return wrong;
+      absl::StatusOr<std::shared_ptr<const void>> taken = TakeDeletePlace(matching_deletes_);
+      if (!taken.ok()) return taken.status();
+      place = *std::move(taken);
+      absl::StatusOr<MatchingDeletes> matching =
+          FindMatchingDeletes(request, *target.collection, *target.live, kMaxDeleteIds,
+                              [&] { return CheckAwaited(call->context, "while the documents to delete were found"); });
+      if (!matching.ok()) return matching.status();
+      deletes = *std::move(matching);
+      return CheckAwaited(call->context, kBeforeWriting);
+    });
+  }
+  // The place is free before the call is answered, because the client may make its next call at once.
+  if (!status.ok() || deletes.writes.empty()) place = nullptr;
+  if (!status.ok()) return Refuse(*call, std::move(status));
+  if (deletes.writes.empty()) {
+    return call->Finish(MatchingDeletesAnswer({.results = {}, .sequence = target.collection->sequence()}, false));
+  }
+  const store::WriteCaller caller = CallerOf(call->context);
+  Guarded([&] {
+    target.live->Submit(std::move(deletes.writes), caller,
+                        [call = std::move(call), place = std::move(place),
+                         has_more = deletes.has_more](const absl::StatusOr<store::WriteResults>& written) mutable {
+                          place = nullptr;
+                          if (!written.ok()) return call->Finish(written.status());
+                          call->Finish(MatchingDeletesAnswer(*written, has_more));
+                        });
+    return absl::OkStatus();
+  }).IgnoreError();  // If this failed because memory ran out, the destructor of the call has answered the call.
 }
 
 void DocumentService::Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) {
   auto call = std::make_unique<Call<v1::DeleteResponse>>(metrics(), std::move(context), std::move(done));
+  if (HasFilter(request)) {
+    DescribeCount(request.collection(), call->context.method, call->context.span);
+    return DeleteMatching(request, std::move(call));
+  }
   DescribeDocuments(request.collection(), call->context.method,
                     request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   Target target;

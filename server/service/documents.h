@@ -16,10 +16,12 @@
 #include "collection/quantization_loss.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
+#include "server/service/call/call.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
 #include "server/service/document_api_base.h"
 #include "server/service/documents/document_counts.h"
+#include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_read.h"
 #include "server/service/documents/document_write.h"
 #include "server/service/request/text_encoding.h"
@@ -43,7 +45,9 @@ class DocumentService : public DocumentApiBase {
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
 
-  // Deletes documents by their ids. Errors, threads and deadlines are those of Upsert.
+  // Deletes documents by their ids. Errors, threads and deadlines are those of Upsert. With a filter, first finds the
+  // documents on the calling thread (document_delete.h), and returns RESOURCE_EXHAUSTED with RetryInfo while
+  // kMaxMatchingDeletes such calls are in progress.
   void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
   // With return_tokens, it may block while it reads files and devices, and returns RESOURCE_EXHAUSTED with RetryInfo
@@ -81,6 +85,7 @@ class DocumentService : public DocumentApiBase {
   void Submit(std::unique_ptr<UpsertCall> call);
   // Counts the lossy tokens of a request that was written, and logs them at most once a minute.
   void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
+  void DeleteMatching(const v1::DeleteRequest& request, std::unique_ptr<Call<v1::DeleteResponse>> call);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;
   // Returns the live collection, which knows the versions of its documents. Returns null if `collection` is not live,
@@ -92,6 +97,7 @@ class DocumentService : public DocumentApiBase {
   TextEncoding* const texts_;
   mutable ConcurrencyLimit readers_{kMaxReaders};
   ConcurrencyLimit passes_{kMaxWholePasses};  // calls of Facets and Scroll
+  ConcurrencyLimit matching_deletes_{kMaxMatchingDeletes};
   std::atomic<int64_t> next_loss_line_ns_{std::numeric_limits<int64_t>::min()};
 };
 

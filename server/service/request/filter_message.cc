@@ -197,9 +197,11 @@ template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::RerankR
 template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::CountRequest& request);
 template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::FacetsRequest& request);
 template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::ScrollRequest& request);
+template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::DeleteRequest& request);
 template absl::Status FilterError(const v1::RerankRequest& request, const absl::Status& error);
 template absl::Status FilterError(const v1::CountRequest& request, const absl::Status& error);
 template absl::Status FilterError(const v1::FacetsRequest& request, const absl::Status& error);
+template absl::Status FilterError(const v1::DeleteRequest& request, const absl::Status& error);
 template absl::Status FilterError(const v1::ScrollRequest& request, const absl::Status& error);
 
 v1::Filter FilterMessageOf(const collection::Filter& filter) {

@@ -16,6 +16,10 @@ namespace {
 // `check` is called each time this many documents have been looked at, which takes about a millisecond.
 constexpr uint32_t kDocumentsPerCheck = 65'536;
 
+// The number of calls of an IdCheck between two calls of `check`. An IdCheck may read a database, which takes some
+// microseconds.
+constexpr uint32_t kAcceptsPerCheck = 1024;
+
 // Calls `take` with the ordinal (within the part) of each document that matches. If `matching` is null, does so for
 // each document that is alive.
 template <typename Take>
@@ -63,21 +67,58 @@ Id IdIn(const Part& part, uint32_t ordinal) {
 
 }  // namespace
 
+// Calls an IdCheck. After the first error of the IdCheck or of `check`, accepts no more documents, and status() is that
+// error. The class is outside of the unnamed namespace, because lambdas of functions with external linkage capture it.
+template <typename Id>
+class IdAcceptance {
+ public:
+  IdAcceptance(const IdCheck<Id>& accepts, const StopCheck& check) : accepts_(accepts), check_(check) {}
+
+  bool Accepts(const Id& id) {
+    if (accepts_ == nullptr) return true;
+    if (!status_.ok()) return false;
+    absl::StatusOr<bool> accepted = accepts_(id);
+    if (!accepted.ok()) {
+      status_ = accepted.status();
+    } else if (++num_calls_ % kAcceptsPerCheck == 0 && check_ != nullptr) {
+      status_ = check_();
+    }
+    return status_.ok() && *accepted;
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const IdCheck<Id>& accepts_;
+  const StopCheck& check_;
+  absl::Status status_;
+  uint32_t num_calls_ = 0;
+};
+
 template <typename Id>
 absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const MatchingDocuments* matching,
-                                            const std::optional<Id>& after, size_t limit, const StopCheck& check) {
+                                            const std::optional<Id>& after, size_t limit, const StopCheck& check,
+                                            const IdCheck<Id>& accepts) {
   using Document = typename PageOfIds<Id>::Document;
   const auto is_before = [](const Document& a, const Document& b) { return a.id < b.id; };
+  IdAcceptance<Id> acceptance(accepts, check);
+  const StopCheck check_both = [&]() -> absl::Status {
+    if (!acceptance.status().ok() || check == nullptr) return acceptance.status();
+    return check();
+  };
   PageOfIds<Id> page;
   std::vector<Document>& smallest = page.documents;  // a heap, with the largest of them at the front
   for (size_t part_idx = 0; part_idx < collection.num_parts(); ++part_idx) {
     const Part& part = collection.part(part_idx);
-    absl::Status status = ForEachMatching(collection, matching, part_idx, check, [&](uint32_t ordinal) {
+    absl::Status status = ForEachMatching(collection, matching, part_idx, check_both, [&](uint32_t ordinal) {
       const Id id = IdIn<Id>(part, ordinal);
       if (after.has_value() && id <= *after) return;
+      // A document that would only set has_more is not looked up if has_more is set already.
+      const bool is_beyond = smallest.size() == limit && id > smallest.front().id;
+      if ((is_beyond && page.has_more) || !acceptance.Accepts(id)) return;
       if (smallest.size() == limit) {
         page.has_more = true;
-        if (id > smallest.front().id) return;
+        if (is_beyond) return;
         std::pop_heap(smallest.begin(), smallest.end(), is_before);
         smallest.pop_back();
       }
@@ -85,6 +126,7 @@ absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const 
       std::push_heap(smallest.begin(), smallest.end(), is_before);
     });
     if (!status.ok()) return status;
+    if (!acceptance.status().ok()) return acceptance.status();
   }
   std::sort_heap(smallest.begin(), smallest.end(), is_before);
   return page;
@@ -92,8 +134,9 @@ absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const 
 
 template absl::StatusOr<PageOfIds<std::string_view>> FindPageOfIds(const Collection&, const MatchingDocuments*,
                                                                    const std::optional<std::string_view>&, size_t,
-                                                                   const StopCheck&);
+                                                                   const StopCheck&, const IdCheck<std::string_view>&);
 template absl::StatusOr<PageOfIds<int64_t>> FindPageOfIds(const Collection&, const MatchingDocuments*,
-                                                          const std::optional<int64_t>&, size_t, const StopCheck&);
+                                                          const std::optional<int64_t>&, size_t, const StopCheck&,
+                                                          const IdCheck<int64_t>&);
 
 }  // namespace maxsim::store

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -24,21 +25,29 @@ struct PageOfIds {
   bool has_more = false;            // more documents match, with ids after the last one
 };
 
+// Says whether a page may have the document with this id. An error ends the search.
+template <typename Id>
+using IdCheck = std::function<absl::StatusOr<bool>(const Id& id)>;
+
 // Finds the documents with the `limit` smallest ids. If `after` is set, counts only ids greater than it. Chooses from
 // the documents of `matching`, or from all documents that are alive if `matching` is null. `limit` must not be 0,
 // `matching` must have been found in this snapshot, and Id must be the type of the collection's ids. Looks at every
 // document that matches, but takes memory only for the documents that it returns. Calls `check` (may be null) every
 // 65,536 documents, and returns its error if it returns one.
+//
+// If `accepts` is set, leaves out the documents for which it returns false: the page and has_more are as if they did
+// not match. Calls it at most once for each document that matches, and `check` also after each 1,024 of these calls.
 template <typename Id>
 absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const MatchingDocuments* matching,
                                             const std::optional<Id>& after, size_t limit,
-                                            const StopCheck& check = nullptr);
+                                            const StopCheck& check = nullptr, const IdCheck<Id>& accepts = nullptr);
 
 extern template absl::StatusOr<PageOfIds<std::string_view>> FindPageOfIds(const Collection&, const MatchingDocuments*,
                                                                           const std::optional<std::string_view>&,
-                                                                          size_t, const StopCheck&);
+                                                                          size_t, const StopCheck&,
+                                                                          const IdCheck<std::string_view>&);
 extern template absl::StatusOr<PageOfIds<int64_t>> FindPageOfIds(const Collection&, const MatchingDocuments*,
                                                                  const std::optional<int64_t>&, size_t,
-                                                                 const StopCheck&);
+                                                                 const StopCheck&, const IdCheck<int64_t>&);
 
 }  // namespace maxsim::store

@@ -229,7 +229,8 @@ TEST_F(DocumentServiceTest, TextsWantAnEncoderThatTakesThem) {
 TEST_F(DocumentServiceTest, DeletesAreWrittenWithTheirVersion) {
   v1::DeleteRequest request;
   request.set_collection("live");
-  EXPECT_EQ(Delete(request).status(), InvalidField("ids", "neither string_ids nor int_ids is set"));
+  EXPECT_EQ(Delete(request).status(),
+            InvalidField("ids", "neither string_ids nor int_ids is set, and no filter either"));
   request.mutable_string_ids()->add_ids("doc-1");
   request.mutable_string_ids()->add_ids("nobody");
   request.set_version(3);

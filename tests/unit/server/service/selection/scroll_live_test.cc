@@ -1,9 +1,10 @@
 // The pages of a live collection must be those of a sorted map, although documents are written, deleted and compacted
 // and the server restarts between pages. A document that stays must be returned exactly once, also while other
-// documents are written.
+// documents are written. A delete with a filter must delete the documents that a page with this filter lists.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -85,6 +86,13 @@ class ScrollLiveTest : public live::LiveTest, public testing::WithParamInterface
     service_->Scroll(request, {.method = "Scroll"},
                      [&](absl::StatusOr<v1::ScrollResponse> response) { answer = std::move(response); });
     return answer.value_or(absl::InternalError("no answer"));
+  }
+
+  absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request) {
+    std::promise<absl::StatusOr<v1::DeleteResponse>> answer;
+    service_->Delete(request, {.method = "Delete"},
+                     [&](absl::StatusOr<v1::DeleteResponse> response) { answer.set_value(std::move(response)); });
+    return answer.get_future().get();
   }
 
   // Compares a page with the page that the model has at this moment.
@@ -196,6 +204,95 @@ TEST_P(ScrollLiveTest, DocumentsThatStayComeOnceWhileOthersAreWritten) {
   }
   stop = true;
   writer.join();
+}
+
+TEST_P(ScrollLiveTest, ADeleteWithAFilterDeletesWhatAPageLists) {
+  int num_deleting = 0;
+  int num_keeping = 0;
+  for (int round = 0; round < (test::kSanitized ? 30 : 150); ++round) {
+    SCOPED_TRACE(round);
+    ChangeSomething();
+    WriteSome();
+    const Filter filter = random_.Tree(1 + static_cast<int>(random_.Below(3)));
+    SCOPED_TRACE(collection::FormatFilter(filter));
+    v1::DeleteRequest request;
+    request.set_collection("c");
+    if (random_.Below(2) == 0) {
+      request.set_filter_text(collection::FormatFilter(filter));
+    } else {
+      *request.mutable_filter() = FilterMessageOf(filter);
+    }
+    // Later upserts have higher versions, so none is stale because of the versions of these deletes.
+    if (last_version_ > 0 && random_.Below(2) == 0) request.set_version(1 + random_.Below(last_version_));
+    const uint64_t before = Find()->sequence();
+    request.set_min_sequence(before);
+
+    v1::ScrollRequest listing;
+    listing.set_collection("c");
+    listing.set_limit(1000);
+    listing.set_filter_text(collection::FormatFilter(filter));
+    const absl::StatusOr<v1::ScrollResponse> listed = Scroll(listing);
+    ASSERT_TRUE(listed.ok()) << listed.status();
+    ASSERT_FALSE(listed->has_more());
+    uint64_t num_deleted = 0;
+    for (const v1::StoredDocument& document : listed->documents()) {
+      if (request.version() != 0 && document.version() >= request.version()) {
+        ++num_keeping;
+        continue;
+      }
+      ++num_deleted;
+      ASSERT_EQ(model_.erase(document.string_id()), 1u);
+    }
+    for (const bool again : {false, true}) {
+      const absl::StatusOr<v1::DeleteResponse> answer = Delete(request);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_EQ(answer->num_deleted(), again ? 0 : num_deleted);
+      EXPECT_EQ(answer->num_missing(), 0u);
+      EXPECT_EQ(answer->num_stale(), 0u);
+      EXPECT_EQ(answer->results_size(), 0);
+      EXPECT_FALSE(answer->has_more());
+      EXPECT_EQ(answer->sequence(), before + num_deleted);
+    }
+    num_deleting += num_deleted > 0 ? 1 : 0;
+    v1::ScrollRequest all;
+    all.set_collection("c");
+    all.set_limit(1000);
+    const absl::StatusOr<v1::ScrollResponse> left = Scroll(all);
+    ASSERT_TRUE(left.ok()) << left.status();
+    ASSERT_NO_FATAL_FAILURE(ExpectPage(all, std::nullopt, *left));
+  }
+  EXPECT_GT(num_deleting, 10);
+  EXPECT_GT(num_keeping, 0);
+}
+
+TEST_P(ScrollLiveTest, TwoDeletesAtOnceDeleteEachDocumentOnce) {
+  for (int round = 0; round < (test::kSanitized ? 3 : 20); ++round) {
+    std::vector<store::Write> writes;
+    for (int i = 0; i < 200; ++i) {
+      writes.push_back(live::Upsert("s" + std::to_string(i), i));
+      writes.back().payload = i % 2 == 0 ? R"({"year":1999})" : R"({"year":2020})";
+    }
+    MustWrite(std::move(writes));
+    v1::DeleteRequest request;
+    request.set_collection("c");
+    request.set_filter_text("year = 1999");
+    std::vector<std::future<absl::StatusOr<v1::DeleteResponse>>> answers;
+    for (int i = 0; i < kMaxMatchingDeletes; ++i) {
+      answers.push_back(std::async(std::launch::async, [&] { return Delete(request); }));
+    }
+    uint64_t num_deleted = 0;
+    for (std::future<absl::StatusOr<v1::DeleteResponse>>& one : answers) {
+      const absl::StatusOr<v1::DeleteResponse> answer = one.get();
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      num_deleted += answer->num_deleted();
+      // A call that found the documents before the other call deleted them counts them as missing.
+      const uint64_t num_found = answer->num_deleted() + answer->num_missing();
+      EXPECT_TRUE(num_found == 0 || num_found == 100) << num_found;
+      EXPECT_EQ(answer->num_stale(), 0u);
+    }
+    EXPECT_EQ(num_deleted, 100u);
+    EXPECT_EQ(Find()->num_documents(), 100u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScrollLiveTest, testing::Values(false, true));

@@ -1,0 +1,123 @@
+#include "server/service/documents/document_delete.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/text.h"
+#include "client/status.h"
+#include "server/service/call/status.h"
+#include "server/service/documents/document_counts.h"
+#include "server/service/request/translate.h"
+#include "server/store/collection/page_of_ids.h"
+
+namespace maxsim::service {
+namespace {
+
+// A client that is refused tries again after this time.
+constexpr absl::Duration kDeleteRetryDelay = absl::Milliseconds(200);
+
+template <typename Id>
+absl::StatusOr<MatchingDeletes> DeletesOf(const v1::DeleteRequest& request, const store::Collection& collection,
+                                          const store::LiveDocuments& live, const store::MatchingDocuments* matching,
+                                          size_t max_documents, const StopCheck& check) {
+  store::IdCheck<Id> is_older;
+  if (request.version() != 0) {
+    is_older = [&](const Id& id) -> absl::StatusOr<bool> {
+      const absl::StatusOr<uint64_t> version = live.VersionOf(id);
+      if (!version.ok()) return version.status();
+      return *version < request.version();
+    };
+  }
+  const absl::StatusOr<store::PageOfIds<Id>> page =
+      store::FindPageOfIds<Id>(collection, matching, std::nullopt, max_documents, check, is_older);
+  if (!page.ok()) return page.status();
+  MatchingDeletes deletes{.writes = {}, .has_more = page->has_more};
+  deletes.writes.reserve(page->documents.size());
+  for (const auto& document : page->documents) {
+    store::Write& write = deletes.writes.emplace_back();
+    write.kind = collection::LogRecord::Kind::kDelete;
+    write.version = request.version();
+    if constexpr (std::is_same_v<Id, int64_t>) {
+      write.int_id = document.id;
+    } else {
+      write.string_id = std::string(document.id);
+    }
+  }
+  return deletes;
+}
+
+}  // namespace
+
+absl::Status CheckDeleteSelection(const v1::DeleteRequest& request) {
+  const bool has_ids = request.ids_case() != v1::DeleteRequest::IDS_NOT_SET;
+  if (has_ids && HasFilter(request)) {
+    return InvalidField("ids", "is set, and so is a filter; one of them is accepted");
+  }
+  if (!has_ids && !HasFilter(request)) {
+    return InvalidField("ids", "neither string_ids nor int_ids is set, and no filter either");
+  }
+  if (has_ids && request.min_sequence() != 0) {
+    return InvalidField("min_sequence",
+                        Cat("is ", request.min_sequence(), ", and only a delete with a filter has one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& calls) {
+  std::shared_ptr<const void> place = calls.TryTake();
+  if (place != nullptr) return place;
+  absl::Status status = absl::ResourceExhaustedError(
+      Cat(calls.limit(), " deletes with a filter are in progress, and at most ", calls.limit(), " may be"));
+  client::SetRetryAfter(kDeleteRetryDelay, status);
+  return status;
+}
+
+absl::StatusOr<MatchingDeletes> FindMatchingDeletes(const v1::DeleteRequest& request,
+                                                    const store::Collection& collection,
+                                                    const store::LiveDocuments& live, size_t max_documents,
+                                                    const StopCheck& check) {
+  if (check != nullptr) {
+    if (absl::Status status = check(); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckSequence(request.min_sequence(), collection); !status.ok()) return status;
+  const auto matching = MatchingOf(request, collection, check);
+  if (!matching.ok()) return matching.status();
+  if (collection.manifest().id_type == collection::IdType::kInt64) {
+    return DeletesOf<int64_t>(request, collection, live, matching->get(), max_documents, check);
+  }
+  return DeletesOf<std::string_view>(request, collection, live, matching->get(), max_documents, check);
+}
+
+v1::DeleteResponse MatchingDeletesAnswer(const store::WriteResults& written, bool has_more) {
+  v1::DeleteResponse response;
+  uint64_t num_deleted = 0;
+  uint64_t num_missing = 0;
+  uint64_t num_stale = 0;
+  for (const store::WriteResult& result : written.results) {
+    switch (result.outcome) {
+      case store::WriteResult::Outcome::kApplied:
+        ++num_deleted;
+        break;
+      case store::WriteResult::Outcome::kNotFound:
+        ++num_missing;
+        break;
+      case store::WriteResult::Outcome::kStale:
+        ++num_stale;
+        break;
+    }
+  }
+  response.set_sequence(written.sequence);
+  response.set_num_deleted(num_deleted);
+  response.set_num_missing(num_missing);
+  response.set_num_stale(num_stale);
+  response.set_has_more(has_more);
+  return response;
+}
+
+}  // namespace maxsim::service

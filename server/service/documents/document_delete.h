@@ -1,0 +1,51 @@
+// Finds the documents that a Documents.Delete with a filter deletes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/service/call/concurrency_limit.h"
+#include "server/store/collection/collection.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim::service {
+
+// The maximum number of deletes with a filter at a time. Each holds a thread while it finds documents, and up to
+// kMaxDeleteIds writes (about 70 MB with the longest ids) until they are written.
+inline constexpr int kMaxMatchingDeletes = 2;
+
+inline bool HasFilter(const v1::DeleteRequest& request) {
+  return request.matching_case() != v1::DeleteRequest::MATCHING_NOT_SET;
+}
+
+// Returns INVALID_ARGUMENT if the request has both ids and a filter, or neither, or a min_sequence without a filter. A
+// request without a filter never means all documents.
+absl::Status CheckDeleteSelection(const v1::DeleteRequest& request);
+
+// Returns a place among the deletes with a filter, or RESOURCE_EXHAUSTED with RetryInfo if none is free.
+absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& calls);
+
+struct MatchingDeletes {
+  std::vector<store::Write> writes;  // in the order of their ids
+  bool has_more = false;             // there are more documents to delete
+};
+
+// Returns one delete for each document of the snapshot that matches the request's filter, for those with the
+// `max_documents` smallest ids. If the request has a version, leaves out the documents to which `live` gives the same
+// or a newer version, because their deletes would be stale. Returns INVALID_ARGUMENT about the filter, the errors of
+// CheckSequence and VersionOf, and the error of `check`. Calls `check` (may be null) before it starts, every 65,536
+// documents, and every 1,024 versions.
+absl::StatusOr<MatchingDeletes> FindMatchingDeletes(const v1::DeleteRequest& request,
+                                                    const store::Collection& collection,
+                                                    const store::LiveDocuments& live, size_t max_documents,
+                                                    const StopCheck& check);
+
+// Returns the answer to a delete with a filter.
+v1::DeleteResponse MatchingDeletesAnswer(const store::WriteResults& written, bool has_more);
+
+}  // namespace maxsim::service
