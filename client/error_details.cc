@@ -19,6 +19,7 @@ constexpr char kDomain[] = "maxsim";
 constexpr char kLimit[] = "limit";
 constexpr char kLimitKey[] = "limit_key";
 constexpr char kValue[] = "value";
+constexpr char kNumDeleted[] = "num_deleted";
 
 // Returns the payload of a type, or an empty message if the status has none or it is malformed.
 template <typename Message>
@@ -51,6 +52,15 @@ std::string MetadataOf(const absl::Status& status, const char* key) {
   const google_rpc::ErrorInfo info = InfoOf(status);
   const auto found = info.metadata().find(std::string(key));
   return found == info.metadata().end() ? std::string() : found->second;
+}
+
+// Returns a number of the metadata, or nullopt if the key is missing or its value is not a number.
+std::optional<uint64_t> NumberOf(const absl::Status& status, const char* key) {
+  const std::string text = MetadataOf(status, key);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 std::string TextOf(std::string_view field, std::string_view problem) {
@@ -116,6 +126,16 @@ void SetReason(std::string_view reason, absl::Status& status) {
   SetPayload(info, kErrorInfoTypeUrl, status);
 }
 
+void SetPartlyDeleted(uint64_t num_deleted, absl::Status& status) {
+  google_rpc::ErrorInfo info;
+  info.set_reason(std::string(kReasonPartlyDeleted));
+  info.set_domain(kDomain);
+  (*info.mutable_metadata())[kNumDeleted] = std::to_string(num_deleted);
+  SetPayload(info, kErrorInfoTypeUrl, status);
+}
+
+std::optional<uint64_t> NumDeletedOf(const absl::Status& status) { return NumberOf(status, kNumDeleted); }
+
 std::string FieldOf(const absl::Status& status) {
   const auto request = PayloadOf<google_rpc::BadRequest>(status, kBadRequestTypeUrl);
   return request.field_violations().empty() ? std::string() : request.field_violations(0).field();
@@ -123,13 +143,7 @@ std::string FieldOf(const absl::Status& status) {
 
 std::string ReasonOf(const absl::Status& status) { return InfoOf(status).reason(); }
 
-std::optional<uint64_t> LimitOf(const absl::Status& status) {
-  const std::string text = MetadataOf(status, kLimit);
-  uint64_t limit = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return limit;
-}
+std::optional<uint64_t> LimitOf(const absl::Status& status) { return NumberOf(status, kLimit); }
 
 std::string LimitKeyOf(const absl::Status& status) { return MetadataOf(status, kLimitKey); }
 

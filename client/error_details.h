@@ -35,6 +35,7 @@ inline constexpr std::string_view kReasonDocumentsReplaced = "DOCUMENTS_REPLACED
 inline constexpr std::string_view kReasonDeviceLost = "DEVICE_LOST";
 inline constexpr std::string_view kReasonOutsideAllowedRoots = "OUTSIDE_ALLOWED_ROOTS";
 inline constexpr std::string_view kReasonNothingWritten = "NOTHING_WRITTEN";
+inline constexpr std::string_view kReasonPartlyDeleted = "PARTLY_DELETED";
 inline constexpr std::string_view kReasonNotConnected = "NOT_CONNECTED";
 
 // A limit that a value breaks: the largest accepted value, the value that was sent, and the configuration key that sets
@@ -60,6 +61,12 @@ absl::Status InvalidField(std::string_view field, std::string_view problem, cons
 
 // Sets the reason of a status that is not OK. Replaces the reason and the limit that it had.
 void SetReason(std::string_view reason, absl::Status& status);
+
+// Sets the reason PARTLY_DELETED and the number of documents that a failed delete has deleted, on a status that is not
+// OK. Replaces the reason and the limit that it had.
+void SetPartlyDeleted(uint64_t num_deleted, absl::Status& status);
+// Returns that number, or nullopt if the status does not have it or it is malformed.
+std::optional<uint64_t> NumDeletedOf(const absl::Status& status);
 
 // Return the path of the field, the reason, the largest accepted value, and the configuration key that sets that limit.
 // They return "" or nullopt if the status does not have the detail, if the detail is malformed, or if its ErrorInfo has

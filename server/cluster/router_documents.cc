@@ -22,7 +22,9 @@
 #include "server/service/call/call.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
+#include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_write.h"
+#include "server/service/request/filter_message.h"
 #include "server/service/request/stored_rows.h"
 
 namespace maxsim::cluster {
@@ -67,6 +69,42 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   // The error's ErrorInfo may say that nothing was written. If several groups were asked, this is true only of the
   // group that returned the error. So drop the ErrorInfo.
   if (answers.size() > 1 && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
+  return status;
+}
+
+// Returns the error of a delete with a filter, or OK if all groups carried it out. The error names the groups that
+// failed. If other groups have deleted documents, the error has their number as its detail (NumDeletedOf). The call can
+// be repeated in any case, because it then finds only the documents that are left.
+absl::Status MatchingDeleteErrorOf(const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers,
+                                   const std::vector<std::string>& groups) {
+  const absl::Status* first = nullptr;
+  std::vector<std::string> failed;
+  std::vector<std::string> done;
+  uint64_t num_deleted = 0;
+  bool all_wrote_nothing = true;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].ok()) {
+      num_deleted += answers[i]->num_deleted();
+      done.push_back(groups[i]);
+      continue;
+    }
+    failed.push_back(groups[i]);
+    if (first == nullptr) first = &answers[i].status();
+    all_wrote_nothing &= IsSafeToRepeat(answers[i].status());
+  }
+  if (first == nullptr) return absl::OkStatus();
+  std::string addition = absl::StrCat(failed.size() == 1 ? " (group " : " (groups ", absl::StrJoin(failed, ", "), ")");
+  if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
+  if (!done.empty()) {
+    absl::StrAppend(&addition, "; ", num_deleted, num_deleted == 1 ? " document" : " documents", " of group ",
+                    absl::StrJoin(done, " and group "), num_deleted == 1 ? " was" : " were",
+                    " deleted: the call can be repeated");
+  }
+  absl::Status status = client::WithAddition(*first, addition);
+  // The first error may say that nothing was written. That is true of the whole call only if it is true of all groups.
+  if (IsSafeToRepeat(status) && !(all_wrote_nothing && num_deleted == 0))
+    status.ErasePayload(client::kErrorInfoTypeUrl);
+  if (num_deleted > 0) client::SetPartlyDeleted(num_deleted, status);
   return status;
 }
 
@@ -175,13 +213,57 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
                std::move(call), MergeUpserts, std::move(submitted));
 }
 
+void RouterDocuments::DeleteMatching(const v1::DeleteRequest& request,
+                                     std::shared_ptr<service::Call<v1::DeleteResponse>> call) {
+  DealtCall<v1::DeleteRequest> sent;
+  std::shared_ptr<const void> place;
+  const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
+    if (absl::Status s = service::CheckDeleteSelection(request); !s.ok()) return s;
+    // Check here what every group would refuse.
+    if (absl::Status s = service::FilterOfRequest(request).status(); !s.ok()) return s;
+    if (absl::Status s = CheckMinSequence(request.min_sequence(), collection); !s.ok()) return s;
+    if (absl::Status s = service::CheckAwaited(call->context, "before the groups were asked"); !s.ok()) return s;
+    absl::StatusOr<std::shared_ptr<const void>> taken = service::TakeDeletePlace(matching_deletes_);
+    if (!taken.ok()) return taken.status();
+    place = *std::move(taken);
+    const auto of_part = std::make_shared<const v1::DeleteRequest>(request);
+    sent.one_log = collection.has_one_log();
+    for (const CollectionView::Part& part : collection.parts) sent.Add(part, {}, of_part);
+    for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), collection.name);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(status);
+  // If the client goes away, a group that still looks for documents stops. One that writes already goes on.
+  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
+                                 .may_hedge = false,
+                                 .may_repeat = false,
+                                 .cancelled = call->context.cancelled,
+                                 .span = call->context.span.AsParent()};
+  std::vector<AnswerCheck<v1::DeleteResponse>> checks = ChecksOf<v1::DeleteResponse>(sent.requests, CheckDeleteAnswer);
+  Scatter<v1::DeleteRequest, v1::DeleteResponse>(
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kDeleteRpc,
+      [call, place = std::move(place), groups = std::move(sent.groups), positions = std::move(sent.positions),
+       one_log = sent.one_log](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) mutable {
+        place = nullptr;  // A client may make its next call as soon as it has the answer.
+        call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
+          if (absl::Status s = MatchingDeleteErrorOf(answers, groups); !s.ok()) return s;
+          return MergeDeletes(answers, positions, one_log);
+        }));
+      });
+}
+
 void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
                              service::Done<v1::DeleteResponse> done) {
   auto call = std::make_shared<service::Call<v1::DeleteResponse>>(deps_.metrics, std::move(context), std::move(done));
+  if (service::HasFilter(request)) {
+    service::DescribeCount(request.collection(), call->context.method, call->context.span);
+    return DeleteMatching(request, std::move(call));
+  }
   service::DescribeDocuments(request.collection(), call->context.method,
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::DeleteRequest> sent;
   const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
+    if (absl::Status s = service::CheckDeleteSelection(request); !s.ok()) return s;
     const auto fill = [&](v1::DeleteRequest& of_part) { of_part.set_version(request.version()); };
     return PartitionRequest(request, collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });

@@ -13,6 +13,7 @@
 #include "server/service/api.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/document_api_base.h"
+#include "server/service/documents/document_delete.h"
 
 namespace maxsim::cluster {
 
@@ -61,10 +62,14 @@ class RouterDocuments : public service::DocumentApiBase {
   // collection.
   template <typename Partition>
   absl::Status PartitionWrite(const std::string& name, Partition partition) const;
+  // Sends a delete with a filter to all groups: each finds and deletes its own documents.
+  void DeleteMatching(const v1::DeleteRequest& request, std::shared_ptr<service::Call<v1::DeleteResponse>> call);
   absl::Time DeadlineOf(const service::CallContext& context) const;
 
   const RouterDependencies deps_;
   service::ConcurrencyLimit passes_{kMaxRouterPasses};
+  // As many as each server takes, so that one group does not refuse a call that another group carries out.
+  service::ConcurrencyLimit matching_deletes_{service::kMaxMatchingDeletes};
 };
 
 }  // namespace maxsim::cluster

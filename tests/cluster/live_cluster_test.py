@@ -40,6 +40,7 @@ class LiveCollection:
         storage, self.id_type = KINDS[name]
         request = admin_pb2.CreateCollectionRequest(name=name, dim=DIM, storage=storage)
         request.id_type = {"string": rerank_pb2.ID_TYPE_STRING, "int64": rerank_pb2.ID_TYPE_INT64}[self.id_type]
+        request.fields.add(name="n", kind=rerank_pb2.FIELD_KIND_INTEGER)  # of payload_of
         for node in (self.single, self.router):
             node.admin.CreateCollection(request, timeout=client.CALL_LIMIT_S)
         self.ids = corpus.Corpus(name, NAMES[storage], self.id_type, seed)
@@ -122,6 +123,26 @@ class LiveCollection:
         for i in self._in_parts(ids, lambda id: id):
             self._note(ids[i], outcomes[i], answer.results[i])
         self.counts["deleted"] += outcomes.count(exact.APPLIED)
+
+    def do_delete_matching(self):
+        """Deletes the documents of a filter. Each group deletes its own, in the order of their ids."""
+        number, version = self.chooser.randrange(1, 5), self.chooser.choice([0, 0, 5])
+        request = documents_pb2.DeleteRequest(collection=self.name, filter_text=f"n = {number}", version=version)
+        ids = [
+            id
+            for id, document in self.oracle.documents.items()
+            if document.payload == payload_of(number) and not 0 < version <= self.oracle.version_of(id)
+        ]
+        for node in (self.single, self.router):
+            answer = node.documents.Delete(request, timeout=client.CALL_LIMIT_S)
+            numbers = answer.num_deleted, answer.num_missing, answer.num_stale, answer.has_more, len(answer.results)
+            assert numbers == (len(ids), 0, 0, False, 0), f"{numbers} of {len(ids)} documents with {request}"
+        for id in sorted(ids, key=lambda id: id.encode() if isinstance(id, str) else id):
+            assert self.oracle.delete(id, version) == exact.APPLIED, f"{id!r:.40} is not deleted"
+            part = corpus.part_of(id, PARTS)
+            self.sequences[part] += 1
+            self.written[id] = self.sequences[part]
+        self.counts["deleted by filter"] += len(ids)
 
     def do_wrong(self):
         """Sends a call with one invalid document. The router must refuse the whole call, and no group may carry out a
@@ -293,7 +314,8 @@ def main():
             for node in [cluster.single, *cluster.replicas()]:
                 node.collections = {one.name: node.folder / one.name for one in made}
             until = time.monotonic() + arguments.seconds
-            weights = {"upsert": 10, "stream": 2, "delete": 4, "wrong": 2, "compact": 1, "restart": 0.3}
+            weights = {"upsert": 10, "stream": 2, "delete": 4, "delete_matching": 1}
+            weights |= {"wrong": 2, "compact": 1, "restart": 0.3}
             while time.monotonic() < until or not all(one.counts["compacted"] for one in made):
                 one, kind = chooser.choice(made), chooser.choices(list(weights), weights.values())[0]
                 getattr(one, "do_" + kind)()

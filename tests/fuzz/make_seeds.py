@@ -238,6 +238,10 @@ def group_calls():
             change = bytes([field % 2, field, 3, field, 3, 200, 0, 192, 127])
             seeds[f"{call}_changed_{field}"] = bytes([number, field * 2 % 16]) + change
         seeds[f"{call}_bytes"] = bytes([number, 1, 2, 0, 16, 7, 0, 0])
+    for options in (16, 20):
+        seeds[f"delete_filter_{options}"] = bytes([1, options])
+        for field in range(8):
+            seeds[f"delete_filter_{options}_changed_{field}"] = bytes([1, options, field % 2, field, 3, 200])
     return seeds
 
 

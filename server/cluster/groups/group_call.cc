@@ -291,10 +291,10 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   // Returns the error with a retry delay if a replica returned one and all replicas that have not answered are
   // stalled. A client that retries after this error gets an answer, but one that waits for the stalled replicas does
-  // not. Returns OK otherwise.
+  // not. Returns OK otherwise, and for a write: a stalled replica may still carry it out.
   absl::Status ErrorWhereOthersStandStill(absl::Time now) {
     const MutexLock lock(&mutex_);
-    if (come_back_.ok() || attempts_.size() < target_.replicas.size()) return absl::OkStatus();
+    if (!options_.may_repeat || come_back_.ok() || attempts_.size() < target_.replicas.size()) return absl::OkStatus();
     for (const Attempt& attempt : attempts_) {
       if (!attempt.ended && !attempt.replica->health().stands_still(now, Silence(), begin_)) return absl::OkStatus();
     }

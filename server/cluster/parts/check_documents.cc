@@ -10,6 +10,7 @@
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "server/cluster/parts/deal_documents.h"
+#include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_reader.h"
 
 namespace maxsim::cluster {
@@ -39,6 +40,34 @@ Fault CheckWrites(int num_writes, bool is_delete, const Response& answer) {
       return Wrong("sequence", "results[", i, "].sequence is ", result.sequence(), ", and the collection's is ",
                    answer.sequence());
     }
+  }
+  return std::nullopt;
+}
+
+Fault CheckMatchingDelete(const v1::DeleteRequest& request, const v1::DeleteResponse& answer) {
+  if (answer.results_size() > 0) {
+    return Wrong("results", "results has ", answer.results_size(), " elements, and a delete with a filter has none");
+  }
+  if (answer.sequence() < request.min_sequence()) {
+    return Wrong("sequence", "sequence is ", answer.sequence(), ", and at least ", request.min_sequence(),
+                 " was asked for");
+  }
+  // Each number is checked before the sum, because the sum may wrap around.
+  constexpr auto kMaxFound = static_cast<uint64_t>(service::kMaxDeleteIds);
+  if (answer.num_deleted() > kMaxFound || answer.num_missing() > kMaxFound || answer.num_stale() > kMaxFound ||
+      answer.num_deleted() + answer.num_missing() + answer.num_stale() > kMaxFound) {
+    return Wrong("num_deleted", "num_deleted is ", answer.num_deleted(), ", num_missing ", answer.num_missing(),
+                 " and num_stale ", answer.num_stale(), ", and one call deletes at most ", kMaxFound, " documents");
+  }
+  if (answer.num_deleted() > answer.sequence()) {
+    return Wrong("num_deleted", "num_deleted is ", answer.num_deleted(), ", and the collection has only ",
+                 answer.sequence(), " writes");
+  }
+  if (answer.num_stale() > 0 && request.version() == 0) {
+    return Wrong("num_stale", "num_stale is ", answer.num_stale(), ", and the request has no version");
+  }
+  if (answer.has_more() && answer.num_deleted() + answer.num_missing() + answer.num_stale() == 0) {
+    return Wrong("has_more", "has_more is set, and no document was found");
   }
   return std::nullopt;
 }
@@ -81,6 +110,7 @@ std::optional<AnswerFault> CheckUpsertAnswer(const v1::UpsertRequest& request, c
 }
 
 std::optional<AnswerFault> CheckDeleteAnswer(const v1::DeleteRequest& request, const v1::DeleteResponse& answer) {
+  if (service::HasFilter(request)) return CheckMatchingDelete(request, answer);
   const int num_ids = request.has_int_ids() ? request.int_ids().ids_size() : request.string_ids().ids_size();
   return CheckWrites(num_ids, /*is_delete=*/true, answer);
 }

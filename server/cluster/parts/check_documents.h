@@ -11,7 +11,8 @@ namespace maxsim::cluster {
 
 // Checks that the answer has one result per write, with an outcome that this kind of write can have; that applied
 // writes have a sequence no later than the collection's; and that the number of encoded tokens fits the number of
-// texts.
+// texts. The answer to a delete with a filter has no results: its numbers must fit each other, the limits and the
+// sequence.
 std::optional<AnswerFault> CheckUpsertAnswer(const v1::UpsertRequest& request, const v1::UpsertResponse& answer);
 std::optional<AnswerFault> CheckDeleteAnswer(const v1::DeleteRequest& request, const v1::DeleteResponse& answer);
 

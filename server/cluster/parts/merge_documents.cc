@@ -96,7 +96,14 @@ v1::UpsertResponse MergeUpserts(const std::vector<absl::StatusOr<v1::UpsertRespo
 
 v1::DeleteResponse MergeDeletes(const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers,
                                 const std::vector<Positions>& positions, bool one_log) {
-  return MergeWrites(answers, positions, one_log);
+  v1::DeleteResponse merged = MergeWrites(answers, positions, one_log);
+  for (const absl::StatusOr<v1::DeleteResponse>& answer : answers) {
+    merged.set_num_deleted(merged.num_deleted() + answer->num_deleted());
+    merged.set_num_missing(merged.num_missing() + answer->num_missing());
+    merged.set_num_stale(merged.num_stale() + answer->num_stale());
+    merged.set_has_more(merged.has_more() || answer->has_more());
+  }
+  return merged;
 }
 
 v1::GetResponse MergeGets(const v1::GetRequest& request, std::vector<absl::StatusOr<v1::GetResponse>> answers,

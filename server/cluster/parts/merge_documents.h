@@ -15,6 +15,7 @@ namespace maxsim::cluster {
 // (CollectionView::has_one_log); otherwise the merged answer has no sequence.
 
 // Each result gets the position of its document or id in the client's call. The sequence is the highest of all answers.
+// For a delete with a filter, adds up the numbers; there is more to delete if a part has more.
 v1::UpsertResponse MergeUpserts(const std::vector<absl::StatusOr<v1::UpsertResponse>>& answers,
                                 const std::vector<Positions>& positions, bool one_log);
 v1::DeleteResponse MergeDeletes(const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers,

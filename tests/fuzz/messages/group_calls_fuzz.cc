@@ -22,6 +22,7 @@
 #include "server/cluster/parts/deal_documents.h"
 #include "server/cluster/parts/merge_documents.h"
 #include "server/http/rerank/explain_json.h"
+#include "server/service/documents/document_delete.h"
 #include "tests/fuzz/messages/message_changes.h"
 #include "tests/fuzz/messages/two_groups.h"
 #include "tests/fuzz/target.h"
@@ -30,7 +31,7 @@
 namespace maxsim::fuzz {
 namespace {
 
-enum CallOptions : uint8_t { kRawAnswers = 1, kIntegerIds = 2, kOwnLogs = 4, kReturnTokens = 8 };
+enum CallOptions : uint8_t { kRawAnswers = 1, kIntegerIds = 2, kOwnLogs = 4, kReturnTokens = 8, kWithFilter = 16 };
 
 constexpr uint32_t kDim = 8;
 constexpr uint64_t kSequence = 50;
@@ -79,6 +80,13 @@ v1::UpsertResponse RightAnswer(const v1::UpsertRequest& request) {
 v1::DeleteResponse RightAnswer(const v1::DeleteRequest& request) {
   v1::DeleteResponse answer;
   answer.set_sequence(kSequence);
+  if (service::HasFilter(request)) {
+    answer.set_num_deleted(3);
+    answer.set_num_missing(2);
+    answer.set_num_stale(1);
+    answer.set_has_more(true);
+    return answer;
+  }
   for (int i = 0; i < request.int_ids().ids_size() + request.string_ids().ids_size(); ++i) {
     answer.add_results()->set_outcome(v1::WRITE_OUTCOME_NOT_FOUND);
   }
@@ -269,6 +277,28 @@ void FuzzChanges(Reader& input, uint8_t options) {
   Require(answer.sequence() >= kSequence && answer.sequence() < uint64_t{1} << 53, "a snapshot holds what was seen");
 }
 
+// Fuzzes answers to a delete with a filter, which all parts get.
+void FuzzMatchingDeletes(Reader& input, bool is_raw, const cluster::CollectionView& collection) {
+  const auto request = std::make_shared<v1::DeleteRequest>();
+  request->set_collection("c");
+  request->set_filter_text("year < 2000");
+  request->set_version(4);
+  cluster::DealtCall<v1::DeleteRequest> sent;
+  sent.one_log = collection.has_one_log();
+  for (const cluster::CollectionView::Part& part : collection.parts) sent.Add(part, {}, request);
+  const auto answers =
+      CheckedAnswers<v1::DeleteRequest, v1::DeleteResponse>(input, is_raw, sent, cluster::CheckDeleteAnswer);
+  if (answers.empty()) return;
+  const v1::DeleteResponse merged = cluster::MergeDeletes(answers, sent.positions, sent.one_log);
+  const uint64_t num_found = merged.num_deleted() + merged.num_missing() + merged.num_stale();
+  Require(merged.results().empty(), "a delete with a filter has no results");
+  Require(num_found <= answers.size() * service::kMaxDeleteIds, "no part deletes more than one call may");
+  Require(!merged.has_more() || num_found > 0, "a call that has more has found something");
+  for (const absl::StatusOr<v1::DeleteResponse>& answer : answers) {
+    Require(!sent.one_log || merged.sequence() >= answer->sequence(), "the sequence has the deletes of every part");
+  }
+}
+
 void FuzzGroupCalls(std::string_view bytes) {
   Reader input(bytes);
   const uint8_t call = input.Byte();
@@ -290,6 +320,7 @@ void FuzzGroupCalls(std::string_view bytes) {
       return CheckWrites(num_writes, sent, answers, cluster::MergeUpserts(answers, sent.positions, sent.one_log));
     }
     case 1: {
+      if ((options & kWithFilter) != 0) return FuzzMatchingDeletes(input, is_raw, *collection);
       const auto request = MakeIds<v1::DeleteRequest>(has_int_ids);
       cluster::DealtCall<v1::DeleteRequest> sent;
       Require(cluster::PartitionRequest(request, *collection, limits, 100, fill_nothing, sent).ok(),

@@ -29,6 +29,19 @@ TEST(ErrorDetailsTest, ALimitIsANumberWithTheKeyThatSetsIt) {
   EXPECT_EQ(LimitKeyOf(constant), "");
 }
 
+TEST(ErrorDetailsTest, AFailedDeleteHasTheNumberOfItsDeletedDocuments) {
+  absl::Status status = absl::UnavailableError("gone");
+  SetNothingWritten(status);
+  EXPECT_EQ(NumDeletedOf(status), std::nullopt);
+  SetPartlyDeleted(100'000'000'000, status);
+  EXPECT_EQ(ReasonOf(status), "PARTLY_DELETED");
+  EXPECT_EQ(NumDeletedOf(status), 100'000'000'000u);
+  EXPECT_EQ(LimitOf(status), std::nullopt);
+  EXPECT_EQ(NumDeletedOf(FromGrpcStatus(ToGrpcStatus(status))), 100'000'000'000u);
+  SetReason(kReasonNothingWritten, status);
+  EXPECT_EQ(NumDeletedOf(status), std::nullopt);
+}
+
 TEST(ErrorDetailsTest, AStatusWithoutDetailsHasNone) {
   for (const absl::Status& status : {absl::OkStatus(), absl::InvalidArgumentError("top_k: is 0")}) {
     EXPECT_EQ(FieldOf(status), "");

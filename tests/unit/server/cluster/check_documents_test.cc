@@ -3,6 +3,7 @@
 #include "server/cluster/parts/check_documents.h"
 
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -53,6 +54,43 @@ TEST(CheckDocumentsTest, ADeleteMayFindNothing) {
   EXPECT_EQ(FieldOf(CheckDeleteAnswer(request, answer)), "");
   answer.add_results()->set_outcome(v1::WRITE_OUTCOME_NOT_FOUND);
   EXPECT_EQ(FieldOf(CheckDeleteAnswer(request, answer)), "results");
+}
+
+TEST(CheckDocumentsTest, TheNumbersOfADeleteWithAFilterAgree) {
+  v1::DeleteRequest request;
+  request.set_filter_text("year < 2000");
+  request.set_min_sequence(100'000);
+  request.set_version(3);
+  v1::DeleteResponse right;
+  right.set_num_deleted(99'000);
+  right.set_num_missing(600);
+  right.set_num_stale(400);
+  right.set_sequence(100'000);
+  right.set_has_more(true);
+  const auto field_after = [&](const std::function<void(v1::DeleteResponse&)>& change) {
+    v1::DeleteResponse answer = right;
+    change(answer);
+    return FieldOf(CheckDeleteAnswer(request, answer));
+  };
+  EXPECT_EQ(field_after([](v1::DeleteResponse&) {}), "");
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) { answer.set_has_more(false); }), "");
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) { answer.set_num_deleted(99'001); }), "num_deleted");
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) { answer.set_num_missing(601); }), "num_deleted");
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) { answer.set_num_stale(UINT64_MAX); }), "num_deleted");
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) { answer.set_sequence(99'999); }), "sequence");
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) { answer.add_results(); }), "results");
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) {
+              answer.clear_num_deleted();
+              answer.clear_num_missing();
+              answer.clear_num_stale();
+            }),
+            "has_more");
+  request.clear_version();
+  EXPECT_EQ(field_after([](v1::DeleteResponse&) {}), "num_stale");
+  right.clear_num_stale();
+  EXPECT_EQ(field_after([](v1::DeleteResponse&) {}), "");
+  request.clear_min_sequence();
+  EXPECT_EQ(field_after([](v1::DeleteResponse& answer) { answer.set_sequence(98'999); }), "num_deleted");
 }
 
 class CheckGetTest : public testing::Test {

@@ -1,6 +1,8 @@
 // Calls a group of fake replicas, for which a test decides when and how each attempt ends.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,7 @@ class GroupCallTest : public testing::Test {
                     .may_hedge = may_hedge,
                     .may_repeat = may_repeat_,
                     .full_for_all = full_for_all_,
+                    .cancelled = client_gone_,
                     .span = span_},
                    send, [this](const absl::Status& status, int attempt) {
                      status_ = status;
@@ -94,6 +97,7 @@ class GroupCallTest : public testing::Test {
   tracing::SpanParent span_;
   bool may_repeat_ = true;
   bool full_for_all_ = true;
+  std::shared_ptr<std::atomic<bool>> client_gone_;  // null: the call does not watch its client
   absl::Notification finished_;
   absl::Status status_;
   int attempt_ = -1;

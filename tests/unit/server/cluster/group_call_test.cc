@@ -201,6 +201,34 @@ TEST_F(GroupCallTest, WhereOneStandsStillAndTheOthersAreBehindTheCallSaysWhenToC
   End(0, absl::CancelledError(""));
 }
 
+TEST_F(GroupCallTest, AWriteIsAwaitedEvenFromAReplicaThatStandsStill) {
+  Expect(absl::Milliseconds(5));
+  may_repeat_ = false;
+  client_gone_ = std::make_shared<std::atomic<bool>>(false);
+  absl::Status behind = absl::UnavailableError("min_sequence: is 5");
+  client::SetRetryAfter(absl::Milliseconds(1), behind);
+  client::SetNothingWritten(behind);
+  Begin();
+  End(0, behind);
+  End(1, behind);
+  absl::SleepFor(absl::Milliseconds(400));
+  ASSERT_FALSE(finished_.HasBeenNotified()) << "the last replica may be writing: " << status_;
+  End(2, absl::OkStatus());
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(status_.ok()) << status_;
+}
+
+TEST_F(GroupCallTest, AWriteThatWatchesItsClientEndsWhenItGoesAway) {
+  may_repeat_ = false;
+  client_gone_ = std::make_shared<std::atomic<bool>>(false);
+  Begin();
+  *client_gone_ = true;
+  finished_.WaitForNotification();
+  EXPECT_TRUE(absl::IsCancelled(status_)) << status_;
+  EXPECT_THAT(cancelled(), testing::ElementsAre(0));
+  End(0, absl::CancelledError(""));
+}
+
 TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
   Begin(/*may_hedge=*/true);
   absl::SleepFor(absl::Milliseconds(30));
