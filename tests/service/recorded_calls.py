@@ -39,6 +39,7 @@ HTTP_CALLS = [
     ("write wrong", f"PUT {DOCUMENTS}", {"documents": [{"id": "new", "tokens": [[1.0]]}]}, ADMIN, 400, "INVALID_ARGUMENT", "http_upsert", UPSERT),
     ("write forbidden", f"PUT {DOCUMENTS}", {"documents": []}, SEARCH, 403, "PERMISSION_DENIED", "http_upsert", None),
     ("delete", f"DELETE {DOCUMENTS}", {"ids": ["new"]}, ADMIN, 200, "OK", "http_delete", DELETE),
+    ("delete no such field", f"DELETE {DOCUMENTS}", {"filter": "year < 2000"}, ADMIN, 400, "INVALID_ARGUMENT", "http_delete", DELETE),
     ("delete no JSON", f"DELETE {DOCUMENTS}", "nonsense", ADMIN, 400, "INVALID_ARGUMENT", "http_delete", DELETE),
     ("scroll", f"POST {DOCUMENTS}/scroll", {"limit": 1}, SEARCH, 200, "OK", "http_scroll", SCROLL),
     ("scroll no collection", "POST /v1/collections/no/documents/scroll", {}, SEARCH, 404, "NOT_FOUND", "http_scroll", SCROLL),

@@ -8,9 +8,12 @@
 
 #include "base/text.h"
 #include "collection/document_line.h"
+#include "collection/filters/filter_json.h"
 #include "server/http/text/body_events.h"
 #include "server/http/text/json_text.h"
+#include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_write.h"
+#include "server/service/request/filter_message.h"
 
 namespace maxsim::http {
 namespace {
@@ -172,18 +175,21 @@ class IdsEvents final : public BodyEvents {
       : BodyEvents(kMaxDepth, stop), max_ids_(max_ids), request_(*request) {}
 
  private:
-  static constexpr int kMaxDepth = 8;
+  static constexpr int kMaxDepth = 72;  // The JSON of a filter has up to 66 levels.
   static constexpr bool kIsDelete = std::is_same_v<Request, v1::DeleteRequest>;
 
   bool Key(std::string& key) override {
-    const bool is_known =
-        key == "ids" || (kIsDelete ? key == "version" : key == "return_tokens" || key == "min_sequence");
+    const bool is_known = key == "ids" || key == "min_sequence" ||
+                          (kIsDelete ? key == "version" || key == "filter" : key == "return_tokens");
     if (!is_known) {
       return Wrong(Printable(key, kLongestQuote), kIsDelete
-                                                      ? "is not a member (ids and version are)"
+                                                      ? "is not a member (ids, filter, version and min_sequence are)"
                                                       : "is not a member (ids, return_tokens and min_sequence are)");
     }
-    bool& seen = key == "ids" ? has_ids_ : key == "return_tokens" ? has_flag_ : has_number_;
+    bool& seen = key == "ids"                                ? has_ids_
+                 : key == "return_tokens" || key == "filter" ? has_choice_
+                 : key == "version"                          ? has_version_
+                                                             : has_sequence_;
     if (std::exchange(seen, true)) return Wrong(key, "appears twice");
     member_ = key;
     return true;
@@ -205,6 +211,12 @@ class IdsEvents final : public BodyEvents {
   }
 
   bool Text(std::string& value) override {
+    if constexpr (kIsDelete) {
+      if (depth() == 1 && member_ == "filter") {
+        request_.set_filter_text(std::move(value));
+        return true;
+      }
+    }
     if (depth() != 2 || request_.has_int_ids()) return Refuse(Shown(value));
     if (IsFull()) return TooMany();
     request_.mutable_string_ids()->add_ids(std::move(value));
@@ -225,17 +237,43 @@ class IdsEvents final : public BodyEvents {
       return Refuse(Shown(exact));
     }
     if constexpr (kIsDelete) {
-      request_.set_version(*value);
-    } else {
-      request_.set_min_sequence(*value);
+      if (member_ == "version") {
+        request_.set_version(*value);
+        return true;
+      }
     }
+    request_.set_min_sequence(*value);
     return true;
   }
 
   bool StartList() override { return depth() == 2 && member_ == "ids" ? true : Skip(); }
   bool EndList() override { return num_ids() > 0 || Wrong("ids", "is empty"); }
-  bool StartObject() override { return depth() == 1 ? true : Skip(); }
-  bool EndObject() override { return has_ids_ || Wrong("ids", "is missing"); }
+  bool StartObject() override {
+    if (depth() == 1) return true;
+    if (!kIsDelete || depth() != 2 || member_ != "filter") return Skip();
+    filter_begin_ = position() - 1;
+    return Ignore();
+  }
+
+  // Reads the filter by the parser of filters, from its object in the body.
+  bool EndIgnored() override {
+    if constexpr (kIsDelete) {
+      const absl::StatusOr<collection::Filter> filter = collection::ParseFilterJson(Since(filter_begin_));
+      if (!filter.ok()) return Wrong("filter", std::string(filter.status().message()));
+      *request_.mutable_filter() = service::FilterMessageOf(*filter);
+    }
+    return true;
+  }
+
+  bool EndObject() override {
+    if constexpr (kIsDelete) {
+      if (service::HasFilter(request_)) {
+        return num_ids() == 0 || Wrong("ids", "is set, and so is filter; one of them is accepted");
+      }
+      return num_ids() > 0 || Wrong("ids", "is missing");
+    }
+    return has_ids_ || Wrong("ids", "is missing");
+  }
 
   bool Refuse(std::string_view shown) override {
     if (depth() == 0) return Fail("the body is not a JSON object");
@@ -244,6 +282,9 @@ class IdsEvents final : public BodyEvents {
     }
     if (member_ == "ids") return WrongValue("ids", shown, ", not a list of ids");
     if (member_ == "return_tokens") return WrongValue(member_, shown, ", not true or false");
+    if (member_ == "filter") {
+      return WrongValue(member_, shown, ", not an object, nor a text such as lang = \"en\" and year >= 2020");
+    }
     return WrongValue(member_, shown, ", not a whole number from 0 to 2^64 - 1");
   }
 
@@ -256,8 +297,10 @@ class IdsEvents final : public BodyEvents {
   Request& request_;
   std::string member_;
   bool has_ids_ = false;
-  bool has_flag_ = false;
-  bool has_number_ = false;
+  bool has_choice_ = false;  // return_tokens or filter
+  bool has_version_ = false;
+  bool has_sequence_ = false;
+  size_t filter_begin_ = 0;  // of its object, in the body
 };
 
 }  // namespace

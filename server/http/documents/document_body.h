@@ -17,7 +17,8 @@ namespace maxsim::http {
 absl::StatusOr<v1::UpsertRequest> ParseUpsertBody(const std::string& body, const service::RequestLimits& limits,
                                                   const StopCheck& stop = nullptr);
 
-// Parses {"ids": [ID, ...], "version": N}, where ids are all texts or all 64-bit integers.
+// Parses {"ids": [ID, ...], "version": N}, where ids are all texts or all 64-bit integers, or
+// {"filter": TEXT or {...}, "version": N, "min_sequence": N}.
 absl::StatusOr<v1::DeleteRequest> ParseDeleteBody(const std::string& body, const StopCheck& stop = nullptr);
 
 // Parses {"ids": [ID, ...], "return_tokens": true, "min_sequence": N}.

@@ -116,7 +116,12 @@ std::string FormatWrites(const v1::UpsertResponse& response) {
   return absl::StrCat(WritesText(response), ",\"usage\":{\"total_tokens\":", response.encoded_tokens(), "}}");
 }
 
-std::string FormatWrites(const v1::DeleteResponse& response) { return WritesText(response) + "}"; }
+std::string FormatWrites(const v1::DeleteResponse& response) {
+  if (response.results_size() > 0) return WritesText(response) + "}";
+  return absl::StrCat("{\"num_deleted\":", response.num_deleted(), ",\"num_missing\":", response.num_missing(),
+                      ",\"num_stale\":", response.num_stale(), ",\"has_more\":", response.has_more() ? "true" : "false",
+                      ",\"sequence\":", response.sequence(), "}");
+}
 
 absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, const StopCheck& stop) {
   std::string text;

@@ -12,6 +12,8 @@ namespace maxsim::http {
 
 // Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}. For an upsert, add "usage":
 // {"total_tokens": N}, the number of token vectors that the encoder made.
+// For a delete with a filter, return {"num_deleted": N, "num_missing": N, "num_stale": N, "has_more": BOOL, "sequence":
+// N}.
 std::string FormatWrites(const v1::UpsertResponse& response);
 std::string FormatWrites(const v1::DeleteResponse& response);
 

@@ -281,6 +281,7 @@ std::string FormatError(const absl::Status& status) {
   if (const std::optional<uint64_t> limit = client::LimitOf(shown)) error.Add("limit", *limit);
   if (const std::string key = client::LimitKeyOf(shown); !key.empty()) error.Add("limit_key", key);
   error.Add("message", message);
+  if (const std::optional<uint64_t> deleted = client::NumDeletedOf(shown)) error.Add("num_deleted", *deleted);
   if (const std::string reason = client::ReasonOf(shown); !reason.empty()) error.Add("reason", reason);
   ObjectText body;
   body.Add("detail", message).AddText("error", std::move(error).Finish());

@@ -260,6 +260,10 @@ void CheckDocumentCalls(const std::string& body, bool has_twins) {
   }
   if (const absl::StatusOr<v1::DeleteRequest> deletes = http::ParseDeleteBody(body); !deletes.ok()) {
     RequireRefusal(deletes.status());
+  } else if (deletes->has_filter() || deletes->has_filter_text()) {
+    Require(deletes->string_ids().ids().empty() && deletes->int_ids().ids().empty(), "a filter comes without ids");
+    Require(has_twins || !deletes->has_filter_text() || sent["filter"] == deletes->filter_text(),
+            "the filter is the body's");
   } else if (!has_twins) {
     json ids = json::array();
     for (const std::string& id : deletes->string_ids().ids()) ids.push_back(id);

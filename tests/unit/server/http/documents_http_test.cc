@@ -2,6 +2,8 @@
 // answers.
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,6 +144,26 @@ TEST(IdsBodyTest, IdsAreAllTextsOrAllIntegers) {
   EXPECT_EQ(ints->min_sequence(), 3u);
 }
 
+TEST(IdsBodyTest, ADeleteMayHaveAFilterInsteadOfIds) {
+  auto request = ParseDeleteBody(R"({"filter": "year < 2000", "version": 5, "min_sequence": 3})");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->filter_text(), "year < 2000");
+  EXPECT_EQ(request->version(), 5u);
+  EXPECT_EQ(request->min_sequence(), 3u);
+  request = ParseDeleteBody(R"({"filter": {"not": {"field": "lang", "exists": true}}})");
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->filter().negation().exists(), "lang");
+  for (const auto& [body, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"filter": "a = 1", "ids": [1]})", "ids: is set, and so is filter; one of them is accepted"},
+           {R"({"filter": null})", "ids: is missing"},
+           {R"({})", "ids: is missing"},
+           {R"({"version": 5, "min_sequence": 3})", "ids: is missing"},
+           {R"({"filter": 3})", "filter: is 3, not an object, nor a text such as lang = \"en\" and year >= 2020"},
+           {R"({"filter": "a = 1", "filter": "b = 1"})", "filter: appears twice"}}) {
+    EXPECT_EQ(std::string(ParseDeleteBody(body).status().message()), message) << body;
+  }
+}
+
 TEST(IdsBodyTest, WhatIsWrongIsNamed) {
   const auto refused = [](const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -156,7 +178,7 @@ TEST(IdsBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(refused(ParseDeleteBody(R"({"ids": [1, "a"]})").status()),
             "ids[1]: is \"a\"; ids must be all texts or all 64-bit integers");
   EXPECT_EQ(refused(ParseDeleteBody(R"({"ids": [1], "return_tokens": true})").status()),
-            "return_tokens: is not a member (ids and version are)");
+            "return_tokens: is not a member (ids, filter, version and min_sequence are)");
   EXPECT_EQ(refused(ParseGetBody(R"({"ids": [1], "version": 1})").status()),
             "version: is not a member (ids, return_tokens and min_sequence are)");
   EXPECT_EQ(refused(ParseGetBody(R"({"ids": [1], "return_tokens": 1})").status()),
@@ -178,6 +200,13 @@ TEST(DocumentJsonTest, WritesAreAnsweredOneByOne) {
   EXPECT_EQ(json::parse(FormatWrites(upsert)),
             json::parse(R"({"results": [{"outcome": "applied", "sequence": 4}, {"outcome": "stale"}], "sequence": 4,
                             "usage": {"total_tokens": 9}})"));
+  v1::DeleteResponse matching;
+  matching.set_num_deleted(3);
+  matching.set_num_missing(2);
+  matching.set_num_stale(1);
+  matching.set_has_more(true);
+  matching.set_sequence(9);
+  EXPECT_EQ(FormatWrites(matching), R"({"num_deleted":3,"num_missing":2,"num_stale":1,"has_more":true,"sequence":9})");
   v1::DeleteResponse deleted;
   deleted.add_results()->set_outcome(v1::WRITE_OUTCOME_NOT_FOUND);
   EXPECT_EQ(json::parse(FormatWrites(deleted)),
@@ -209,6 +238,14 @@ TEST(DocumentJsonTest, DocumentsComeWithWhatTheyHave) {
        "tokens": {"dtype": "i8", "shape": [1, 2], "data": "AX8="}},
       {"id": -4, "num_tokens": 0}], "missing": ["gone"], "generation": 2, "sequence": 8})"));
   EXPECT_EQ(json::parse(FormatDocument(response))["generation"], 2);
+}
+
+TEST(DocumentJsonTest, TheErrorOfADeleteSaysHowManyDocumentsItDeleted) {
+  absl::Status status = absl::UnavailableError("group b: away");
+  client::SetPartlyDeleted(7, status);
+  EXPECT_EQ(json::parse(FormatDocumentError(status))["error"],
+            json::parse(R"({"code": "UNAVAILABLE", "message": "group b: away", "num_deleted": 7,
+                            "reason": "PARTLY_DELETED"})"));
 }
 
 TEST(DocumentJsonTest, ErrorsNameMembersOfTheBody) {
