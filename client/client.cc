@@ -289,6 +289,30 @@ absl::StatusOr<v1::DeleteResponse> Client::Delete(const v1::DeleteRequest& reque
                      DeadlineOf(call, options().timeout), core_->Retry(call));
 }
 
+absl::StatusOr<v1::DeleteResponse> Client::DeleteMatching(v1::DeleteRequest request, const CallOptions& call) {
+  v1::DeleteResponse sum;
+  for (bool has_more = true; has_more;) {
+    const absl::StatusOr<v1::DeleteResponse> answer = Delete(request, call);
+    if (!answer.ok()) {
+      absl::Status failed = answer.status();
+      // A router may have deleted some documents before its error.
+      const uint64_t num_deleted = sum.num_deleted() + NumDeletedOf(failed).value_or(0);
+      if (sum.num_deleted() > 0) SetPartlyDeleted(num_deleted, failed);
+      return failed;
+    }
+    sum.set_num_deleted(sum.num_deleted() + answer->num_deleted());
+    sum.set_num_missing(sum.num_missing() + answer->num_missing());
+    sum.set_num_stale(sum.num_stale() + answer->num_stale());
+    sum.set_sequence(std::max(sum.sequence(), answer->sequence()));
+    request.set_min_sequence(std::max(request.min_sequence(), answer->sequence()));
+    has_more = answer->has_more();
+    if (has_more && answer->num_deleted() + answer->num_missing() + answer->num_stale() == 0) {
+      return absl::InternalError("the server's answer is wrong: has_more is set, and no document was found");
+    }
+  }
+  return sum;
+}
+
 absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request, const CallOptions& call) {
   return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Get, request,
                      DeadlineOf(call, options().timeout), core_->Retry(call));

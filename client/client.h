@@ -85,6 +85,14 @@ class Client {
   absl::StatusOr<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& call = {});
   absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& call = {});
 
+  // Deletes all documents of a live collection that match the request's filter. One Delete deletes at most 100,000 of
+  // them, so this repeats it until no more documents match. Each repetition asks for a state that has the deletes
+  // before it (min_sequence), so that a replica which lags behind does not find deleted documents again. `call` applies
+  // to each Delete. Returns the sums of the answers, with has_more false. An error says how many documents were deleted
+  // before it (NumDeletedOf in client/error_details.h). The numbers do not count documents that an attempt deleted
+  // whose answer was lost. It does no harm to call it again after an error.
+  absl::StatusOr<v1::DeleteResponse> DeleteMatching(v1::DeleteRequest request, const CallOptions& call = {});
+
   // Reads documents of any collection, 1 to 1,000.
   absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& call = {});
 

@@ -120,6 +120,71 @@ TEST_F(ClientDocumentsTest, DeletesAndReadsAreMadeAgainToo) {
   EXPECT_EQ(server_.num_document_calls, 4);
 }
 
+// One answer to a delete with a filter.
+struct Deletes {
+  uint64_t num_deleted = 0, num_missing = 0, num_stale = 0, sequence = 0;
+  bool has_more = false;
+};
+
+class ClientDeletesTest : public ClientDocumentsTest {
+ protected:
+  ClientDeletesTest() {
+    request_.set_collection("notes");
+    request_.set_filter_text("year < 2000");
+  }
+
+  // The server gives these answers, one to each call. After the last one, it fails.
+  void Answer(std::vector<Deletes> answers) {
+    seen_.clear();
+    server_.on_delete = [this, answers](auto&, const v1::DeleteRequest& request, v1::DeleteResponse& response) {
+      EXPECT_EQ(request.filter_text(), "year < 2000");
+      const size_t idx = seen_.size();
+      seen_.push_back(request.min_sequence());
+      if (idx >= answers.size()) return grpc::Status(grpc::StatusCode::INTERNAL, "a fault");
+      response.set_num_deleted(answers[idx].num_deleted);
+      response.set_num_missing(answers[idx].num_missing);
+      response.set_num_stale(answers[idx].num_stale);
+      response.set_sequence(answers[idx].sequence);
+      response.set_has_more(answers[idx].has_more);
+      return grpc::Status::OK;
+    };
+  }
+
+  v1::DeleteRequest request_;
+  std::vector<uint64_t> seen_;  // min_sequence of each call
+};
+
+TEST_F(ClientDeletesTest, CallsAreRepeatedUntilThereIsNoMore) {
+  Answer({{.num_deleted = 100, .sequence = 120, .has_more = true},
+          {.num_missing = 100, .sequence = 120, .has_more = true},
+          {.num_stale = 100, .sequence = 125, .has_more = true},
+          {.num_deleted = 3, .num_missing = 1, .sequence = 128}});
+  request_.set_min_sequence(7);
+  const auto deleted = client_->DeleteMatching(request_);
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->num_deleted(), 103u);
+  EXPECT_EQ(deleted->num_missing(), 101u);
+  EXPECT_EQ(deleted->num_stale(), 100u);
+  EXPECT_EQ(deleted->sequence(), 128u);
+  EXPECT_FALSE(deleted->has_more());
+  EXPECT_EQ(seen_, (std::vector<uint64_t>{7, 120, 120, 125})) << "a replica that lags must not be asked";
+}
+
+TEST_F(ClientDeletesTest, AnErrorSaysWhatWasDeletedBeforeIt) {
+  Answer({{.num_deleted = 100, .sequence = 120, .has_more = true}});
+  const absl::Status status = client_->DeleteMatching(request_).status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_EQ(NumDeletedOf(status), 100u);
+  Answer({});
+  EXPECT_EQ(NumDeletedOf(client_->DeleteMatching(request_).status()), std::nullopt);
+}
+
+TEST_F(ClientDeletesTest, AnAnswerThatWouldRepeatForEverIsAnError) {
+  Answer({{.sequence = 120, .has_more = true}, {.sequence = 120, .has_more = true}});
+  EXPECT_TRUE(absl::IsInternal(client_->DeleteMatching(request_).status()));
+  EXPECT_EQ(seen_.size(), 1u);
+}
+
 TEST_F(ClientDocumentsTest, ListsAndCountsAreMadeAgainToo) {
   const auto once = [&] {
     return server_.num_document_calls % 2 == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")

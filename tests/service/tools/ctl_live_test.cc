@@ -125,6 +125,54 @@ TEST_F(CtlDocumentsTest, DocumentsAreListedPageByPage) {
   EXPECT_EQ(Run({"scroll"}).code, kExitUsage);
 }
 
+TEST_F(CtlDocumentsTest, MatchingDocumentsAreDeleted) {
+  std::vector<v1::DeleteRequest> seen;
+  server_.on_delete = [&seen](auto&, const v1::DeleteRequest& request, v1::DeleteResponse& response) {
+    seen.push_back(request);
+    // Another call was faster with the documents of the first answer.
+    const bool is_first = seen.size() % 2 == 1;
+    response.set_num_deleted(is_first ? 0 : 5);
+    response.set_num_missing(is_first ? 1000 : 0);
+    response.set_num_stale(is_first ? 0 : 2);
+    response.set_has_more(is_first);
+    response.set_sequence(is_first ? 7 : 12);
+    return grpc::Status::OK;
+  };
+  Outcome run = Run({"delete", "notes", "--filter", "year < 2000", "--version", "3"});
+  EXPECT_EQ(run.code, kExitOk) << run.err;
+  EXPECT_EQ(run.out, "deleted 5 documents of notes, sequence 12\n");
+  EXPECT_THAT(run.err, AllOf(HasSubstr("2 stale"), HasSubstr("1,000 missing: another call deleted them first")));
+  ASSERT_EQ(seen.size(), 2);
+  EXPECT_EQ(seen[0].filter_text(), "year < 2000");
+  EXPECT_EQ(seen[0].version(), 3);
+  EXPECT_EQ(seen[0].min_sequence(), 0);
+  EXPECT_EQ(seen[1].min_sequence(), 7);
+  run = Run({"delete", "notes", "--filter", "year < 2000", "--json"});
+  EXPECT_EQ(json::parse(run.out), json::parse(R"({"collection": "notes", "deleted": 5, "stale": 2, "missing": 1000,
+                                                  "sequence": 12})"));
+}
+
+TEST_F(CtlDocumentsTest, DeletesWithAFilterSayWhatTheyDidBeforeAnError) {
+  int num_calls = 0;
+  server_.on_delete = [&num_calls](auto&, auto&, v1::DeleteResponse& response) {
+    if (++num_calls == 2) return grpc::Status(grpc::StatusCode::INTERNAL, "a fault");
+    response.set_num_deleted(2000);
+    response.set_has_more(true);
+    return grpc::Status::OK;
+  };
+  const Outcome run = Run({"delete", "notes", "--filter", "year < 2000"});
+  EXPECT_EQ(run.code, kExitFailed);
+  EXPECT_THAT(run.err, HasSubstr("a fault; 2,000 documents were deleted before: run the command again"));
+  // A command line without a filter never means all documents.
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{}, {"--filter", ""}, {"a", "--filter", "year < 2000"}}) {
+    std::vector<std::string> all = {"delete", "notes"};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(Run(all).code, kExitUsage);
+  }
+  EXPECT_EQ(num_calls, 2);
+}
+
 TEST_F(CtlDocumentsTest, MatchingDocumentsAreCounted) {
   server_.on_count = [](auto&, const v1::CountRequest& request, v1::CountResponse& response) {
     response.set_count(request.filter_text() == "year > 2000" ? 12 : 30);

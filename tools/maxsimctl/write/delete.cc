@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "client/error_details.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/context/document_ids.h"
 #include "tools/maxsimctl/write/commands.h"
@@ -18,6 +19,7 @@ constexpr int kDeletedPerRequest = 1000;
 
 struct DeleteOptions {
   DocumentIds ids;
+  std::string filter;
   uint64_t version = 0;
 };
 
@@ -89,17 +91,71 @@ absl::Status RunDelete(const DeleteOptions& options, Context& context) {
   return absl::OkStatus();
 }
 
+void PrintMatchingDeleted(const v1::DeleteResponse& deleted, const std::string& name, const Context& context) {
+  if (context.options.json) {
+    context.Print({{"collection", name},
+                   {"deleted", deleted.num_deleted()},
+                   {"stale", deleted.num_stale()},
+                   {"missing", deleted.num_missing()},
+                   {"sequence", deleted.sequence()}});
+    return;
+  }
+  PrintDeleted({.num_applied = static_cast<int64_t>(deleted.num_deleted()),
+                .num_stale = static_cast<int64_t>(deleted.num_stale()),
+                .not_found = {},
+                .sequence = deleted.sequence()},
+               name, context);
+  if (deleted.num_missing() > 0) {
+    context.err() << Cat(FormatCount(static_cast<int64_t>(deleted.num_missing())),
+                         " missing: another call deleted them first\n");
+  }
+}
+
+absl::Status RunDeleteMatching(const DeleteOptions& options, Context& context) {
+  const absl::StatusOr<client::Client*> client = context.Connect();
+  if (!client.ok()) return client.status();
+  v1::DeleteRequest request;
+  request.set_collection(options.ids.collection);
+  request.set_filter_text(options.filter);
+  request.set_version(options.version);
+  const absl::StatusOr<v1::DeleteResponse> deleted = (*client)->DeleteMatching(request);
+  if (!deleted.ok()) {
+    const auto num_deleted = static_cast<int64_t>(client::NumDeletedOf(deleted.status()).value_or(0));
+    if (num_deleted == 0) return context.AddAdvice(deleted.status());
+    return client::WithAddition(
+        context.AddAdvice(deleted.status()),
+        Cat("; ", FormatCount(num_deleted), num_deleted == 1 ? " document was" : " documents were",
+            " deleted before: run the command again to delete the rest"));
+  }
+  PrintMatchingDeleted(*deleted, options.ids.collection, context);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddDelete(CLI::App& app, Context& context) {
   auto options = std::make_shared<DeleteOptions>();
   CLI::App* command = app.add_subcommand("delete", "Take documents out of a live collection");
   AddDocumentIds(*command, options->ids);
+  command
+      ->add_option("--filter", options->filter,
+                   "Instead of ids: delete all documents that match, such as: lang = \"en\" and year < 2020")
+      ->excludes("ids")
+      ->excludes("--ids-file")
+      ->type_name("TEXT");
   command->add_option("--version", options->version, "A document of a version that is not older stays; 1 or more")
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX))
       ->type_name("N");
-  command->footer("An id that the collection does not hold is no error.\n\nExample: maxsimctl delete notes a b c");
+  command->footer(
+      "An id that the collection does not hold is no error.\n\n"
+      "Examples:\n"
+      "  maxsimctl delete notes a b c\n"
+      "  maxsimctl delete notes --filter 'year < 2000'");
   command->callback([options, &context] {
+    if (!options->filter.empty()) {
+      context.result = RunDeleteMatching(*options, context);
+      return;
+    }
     CheckDocumentIds(options->ids);
     context.result = RunDelete(*options, context);
   });
