@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .aio import AsyncClient as AsyncClient
     from .client import Client as Client
+    from .documents import DeleteSummary as DeleteSummary
     from .documents import Facets as Facets
     from .documents import FacetValue as FacetValue
     from .documents import NewDocument as NewDocument
@@ -41,6 +42,7 @@ __version__ = "0.2.0"
 __all__ = [
     "AsyncClient",
     "Client",
+    "DeleteSummary",
     "Document",
     "F",
     "FacetValue",
@@ -68,6 +70,7 @@ __all__ = [
 _MODULES = {
     "AsyncClient": "aio",
     "Client": "client",
+    "DeleteSummary": "documents",
     "Document": "ranking",
     "F": "filters",
     "FacetValue": "documents",

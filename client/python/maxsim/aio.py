@@ -163,6 +163,7 @@ class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Co
     upsert = in_collection(AsyncClient.upsert)
     upsert_stream = in_collection(AsyncClient.upsert_stream)
     delete = in_collection(AsyncClient.delete)
+    delete_matching = in_collection(AsyncClient.delete_matching)
     get = in_collection(AsyncClient.get)
     scroll = in_collection(AsyncClient.scroll)
     count = in_collection(AsyncClient.count)

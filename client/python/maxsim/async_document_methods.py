@@ -15,7 +15,7 @@ import grpc.aio
 from . import arguments, errors
 from .base_client import BaseClient, ResultT, Steps
 from .call_end import CallEnd
-from .documents import DocumentLike, StoredDocument, UpsertSummary, WriteResults, read_summary
+from .documents import DeleteSummary, DocumentLike, StoredDocument, UpsertSummary, WriteResults, read_summary
 from .filters import FilterLike
 from .requests import Id
 from .retries import NEVER, Attempts, Retry
@@ -25,6 +25,7 @@ from .v1 import rerank_pb2 as pb
 from .writes import (
     DEFAULT_BATCH_BYTES,
     DEFAULT_BATCH_DOCUMENTS,
+    MatchingDeletes,
     UpsertAnswers,
     UpsertBatches,
     check_documents,
@@ -147,6 +148,24 @@ class AsyncDocumentMethods(BaseClient):
         if failure is not None:
             raise failure
         return read_summary(response)
+
+    async def delete_matching(
+        self,
+        collection: str,
+        filter: FilterLike,
+        *,
+        version: int | None = None,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> DeleteSummary:
+        """Does what Client.delete_matching does."""
+        deletes = MatchingDeletes(collection, filter, version, min_sequence)
+        while (request := deletes.next_request()) is not None:
+            try:
+                deletes.add(await self._call(self.documents.Delete, request, timeout, retry=waiting(self._retry)))
+            except errors.MaxsimError as error:
+                raise deletes.located(error) from error
+        return deletes.summary()
 
     async def scroll(
         self,

@@ -166,6 +166,7 @@ class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     upsert = in_collection(Client.upsert)
     upsert_stream = in_collection(Client.upsert_stream)
     delete = in_collection(Client.delete)
+    delete_matching = in_collection(Client.delete_matching)
     get = in_collection(Client.get)
     scroll = in_collection(Client.scroll)
     count = in_collection(Client.count)

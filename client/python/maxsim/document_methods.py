@@ -12,7 +12,7 @@ import grpc
 
 from . import arguments, errors
 from .base_client import BaseClient, ResultT, Steps
-from .documents import DocumentLike, StoredDocument, UpsertSummary, WriteResults, read_summary
+from .documents import DeleteSummary, DocumentLike, StoredDocument, UpsertSummary, WriteResults, read_summary
 from .filters import FilterLike
 from .requests import Id
 from .retries import NEVER, Attempts, Retry
@@ -22,6 +22,7 @@ from .v1 import rerank_pb2 as pb
 from .writes import (
     DEFAULT_BATCH_BYTES,
     DEFAULT_BATCH_DOCUMENTS,
+    MatchingDeletes,
     UpsertAnswers,
     UpsertBatches,
     check_documents,
@@ -167,6 +168,40 @@ class DocumentMethods(BaseClient):
         if failures:
             raise failures[0]
         return read_summary(response)
+
+    def delete_matching(
+        self,
+        collection: str,
+        filter: FilterLike,
+        *,
+        version: int | None = None,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> DeleteSummary:
+        """Deletes the documents of a live collection that match `filter`, which is in any form that `rerank` takes.
+        Returns how many were deleted, when every later request is without them.
+
+        The server finds the documents that match, then deletes them by their ids. If another client replaces a document
+        between the two steps, the new document is deleted as well, even if it does not match. One request deletes at
+        most 100,000 documents. For more, the client repeats the request until no more documents match; each request may
+        take `timeout`.
+
+        version: leaves out documents that have the same or a newer version.
+        min_sequence: finds the documents in a state that has this write, as in `rerank`.
+
+        There is no default for `filter`, so that nobody deletes all documents by mistake.
+
+        Requests are retried like those of `rerank`, and also if the server is busy with other deletes of this kind. The
+        result does not count documents that an attempt deleted whose answer was lost. Errors are those of `delete`;
+        `num_deleted` of an error is the number of documents that were deleted before it. It does no harm to call this
+        again after an error."""
+        deletes = MatchingDeletes(collection, filter, version, min_sequence)
+        while (request := deletes.next_request()) is not None:
+            try:
+                deletes.add(self._call(self.documents.Delete, request, timeout, retry=waiting(self._retry)))
+            except errors.MaxsimError as error:
+                raise deletes.located(error) from error
+        return deletes.summary()
 
     def scroll(
         self,

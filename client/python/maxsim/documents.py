@@ -101,6 +101,20 @@ class UpsertSummary:
 
 
 @dataclasses.dataclass(frozen=True)
+class DeleteSummary:
+    """The result of deleting the documents that match a filter.
+
+    `num_deleted` counts the documents that the call deleted. `num_missing` counts documents that matched, but that
+    another call deleted first. `num_stale` counts documents that matched, but that another call gave the same or a
+    newer version in the meantime: they stay. A request with min_sequence=sequence sees all of these deletes."""
+
+    num_deleted: int
+    num_missing: int
+    num_stale: int
+    sequence: int
+
+
+@dataclasses.dataclass(frozen=True)
 class StoredDocument:
     """A document that the collection holds.
 

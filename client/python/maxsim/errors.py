@@ -14,6 +14,10 @@ from .advice import add_advice, name_timeout
 from .connection import Connection
 
 
+# The reason of an error of a delete that has deleted some documents.
+PARTLY_DELETED = "PARTLY_DELETED"
+
+
 class MaxsimError(grpc.RpcError):
     """A call that failed.
 
@@ -21,7 +25,8 @@ class MaxsimError(grpc.RpcError):
     server's address and advice or the timeout, and gRPC's own error is the `__cause__`. `field` is the path of the
     wrong field in the request ("queries[3].weights"). `reason` is a fixed word for the kind of error
     ("LIMIT_EXCEEDED"). `limit` is the largest value that the server accepts, and `limit_key` the key of its
-    configuration that sets the limit ("limits.max_top_k"). Each of these four is None if the server does not send it.
+    configuration that sets the limit ("limits.max_top_k"). `num_deleted` is the number of documents that a delete has
+    deleted before it failed. Each of these five is None if the error does not have it.
     `retry_after` is the number of seconds after which the server suggests another attempt, or None. `code()` and
     `details()` are as in gRPC's errors. `pushback_ms` is the value of gRPC's trailer that limits retries, as text."""
 
@@ -39,6 +44,7 @@ class MaxsimError(grpc.RpcError):
         reason: str | None = None,
         limit: int | None = None,
         limit_key: str | None = None,
+        num_deleted: int | None = None,
     ) -> None:
         """`problem` is the part of the message that follows "FIELD: "."""
         super().__init__(message)
@@ -49,6 +55,7 @@ class MaxsimError(grpc.RpcError):
         self.reason = reason
         self.limit = limit
         self.limit_key = limit_key
+        self.num_deleted = num_deleted
         self._problem = problem
         if status_code is not None:
             self.status_code = status_code
@@ -67,7 +74,7 @@ class MaxsimError(grpc.RpcError):
 
     def _details(self) -> dict[str, Any]:
         """Returns the keyword arguments of the constructor."""
-        names = ("status_code", "field", "retry_after", "pushback_ms", "reason", "limit", "limit_key")
+        names = ("status_code", "field", "retry_after", "pushback_ms", "reason", "limit", "limit_key", "num_deleted")
         return {**{name: getattr(self, name) for name in names}, "problem": self._problem}
 
     def with_field(self, field: str) -> MaxsimError:
@@ -75,6 +82,12 @@ class MaxsimError(grpc.RpcError):
         the message names the new field too."""
         message = self.message if self._problem is None else f"{field}: {self._problem}"
         return _restore(type(self), message, {**self._details(), "field": field})
+
+
+    def with_num_deleted(self, num_deleted: int) -> MaxsimError:
+        """Returns a copy of the error of a call that had deleted documents before it failed."""
+        details = {**self._details(), "reason": PARTLY_DELETED, "num_deleted": num_deleted}
+        return _restore(type(self), self.message, details)
 
 
 def _restore(kind: type[MaxsimError], message: str, details: dict[str, Any]) -> MaxsimError:

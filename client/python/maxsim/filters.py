@@ -135,7 +135,8 @@ def fill_filter(
     request: pb.RerankRequest
     | documents_pb2.CountRequest
     | documents_pb2.FacetsRequest
-    | documents_pb2.ScrollRequest,
+    | documents_pb2.ScrollRequest
+    | documents_pb2.DeleteRequest,
     given: FilterLike | None,
 ) -> None:
     """Sets the request's filter, unless it is None. ValueError names the wrong part of the filter."""

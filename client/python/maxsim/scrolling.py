@@ -18,9 +18,9 @@ DEFAULT_PAGE_SIZE = 100
 
 
 def waiting(retry: Retry) -> Retry:
-    """Returns the retries for the calls that read pages. The server lists documents for only a few clients at a time,
-    and tells others when to try again. These calls are therefore retried, because the caller cannot continue an
-    iterator that has raised."""
+    """Returns the retries for the calls that read pages, and for those of delete_matching. The server runs such calls
+    for only a few clients at a time, and tells others when to try again. They are therefore retried: the caller cannot
+    continue an iterator that has raised, nor a delete that was refused halfway."""
     return dataclasses.replace(retry, resource_exhausted=True)
 
 

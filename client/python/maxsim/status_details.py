@@ -14,7 +14,7 @@ RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _DOMAIN = "maxsim"
-# The number of digits of the largest 64-bit integer. A limit is one.
+# The number of digits of the largest 64-bit integer. The numbers in ErrorInfo's metadata are such integers.
 _MOST_DIGITS = 20
 _MAX_RETRY_S = 365 * 24 * 3600
 
@@ -23,8 +23,8 @@ _MAX_RETRY_S = 365 * 24 * 3600
 class StatusDetails:
     """`retry_after` is RetryInfo's delay in seconds. `field` is the first field that BadRequest names, and `problem`
     says what is wrong with it. `reason` is ErrorInfo's. `limit` is the largest accepted value, and `limit_key` the
-    key of the server's configuration that sets it. `pushback_ms` is the text of gRPC's own trailer, which replaces
-    every other delay."""
+    key of the server's configuration that sets it. `num_deleted` is the number of documents that a failed delete has
+    deleted. `pushback_ms` is the text of gRPC's own trailer, which replaces every other delay."""
 
     retry_after: float | None = None
     field: str | None = None
@@ -33,6 +33,7 @@ class StatusDetails:
     reason: str | None = None
     limit: int | None = None
     limit_key: str | None = None
+    num_deleted: int | None = None
 
 
 def read_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> StatusDetails:
@@ -51,12 +52,12 @@ def read_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> StatusD
                     found = dataclasses.replace(found, field=field, problem=problem)
                 elif url == ERROR_INFO and _text(_last(detail, 2)) == _DOMAIN:
                     known = dict(_entry(entry) for entry in _all(detail, 3))
-                    limit = known.get("limit", "")
                     found = dataclasses.replace(
                         found,
                         reason=_text(_last(detail, 1)),
-                        limit=int(limit) if limit.isdecimal() and len(limit) <= _MOST_DIGITS else None,
+                        limit=_number(known.get("limit", "")),
                         limit_key=known.get("limit_key"),
+                        num_deleted=_number(known.get("num_deleted", "")),
                     )
     return found
 
@@ -85,6 +86,10 @@ def _first_violation(bad_request: bytes) -> tuple[str | None, str | None]:
         if name is not None:
             return name, _text(_last(violation, 2))
     return None, None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _entry(entry: bytes) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import arguments, errors
 from .connection import MAX_MESSAGE_BYTES
-from .documents import DocumentLike, NewDocument, WriteResult, WriteResults, write_result
+from .documents import DeleteSummary, DocumentLike, NewDocument, WriteResult, WriteResults, write_result
 from .filters import FilterLike, fill_filter
 from .requests import Ids, fill_ids, fill_matrix
 from .v1 import documents_pb2
@@ -147,6 +147,47 @@ class DeleteAnswers:
 
     def results(self) -> WriteResults:
         return WriteResults(self._results, self._sequence)
+
+
+class MatchingDeletes:
+    """Repeats the request of delete_matching until no more documents match, and adds up the answers."""
+
+    def __init__(self, collection: str, filter: FilterLike, version: int | None, min_sequence: int | None) -> None:
+        if filter is None:
+            raise ValueError("filter is None; it is a text, a dict, or made with F")
+        self._request = documents_pb2.DeleteRequest(
+            collection=required_collection(collection),
+            version=_version(version, "version"),
+            min_sequence=arguments.sequence(min_sequence, "min_sequence"),
+        )
+        fill_filter(self._request, filter)
+        self._has_more = True
+        self._num_deleted = self._num_missing = self._num_stale = 0
+        self._sequence = 0
+
+    def next_request(self) -> documents_pb2.DeleteRequest | None:
+        """Returns the next request, or None after the last one. It asks for a state that has the deletes so far:
+        otherwise a replica that lags behind would find deleted documents again."""
+        return self._request if self._has_more else None
+
+    def add(self, response: documents_pb2.DeleteResponse) -> None:
+        if response.has_more and not response.num_deleted + response.num_missing + response.num_stale:
+            raise errors.Internal("the server's answer is wrong: has_more is set, and no document was found")
+        self._num_deleted += response.num_deleted
+        self._num_missing += response.num_missing
+        self._num_stale += response.num_stale
+        self._sequence = max(self._sequence, response.sequence)
+        self._request.min_sequence = max(self._request.min_sequence, response.sequence)
+        self._has_more = response.has_more
+
+    def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
+        """Returns a request's error, with the number of documents that were deleted before it."""
+        if not self._num_deleted:
+            return error
+        return error.with_num_deleted(self._num_deleted + (error.num_deleted or 0))
+
+    def summary(self) -> DeleteSummary:
+        return DeleteSummary(self._num_deleted, self._num_missing, self._num_stale, self._sequence)
 
 
 def make_get_request(

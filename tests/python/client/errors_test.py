@@ -34,7 +34,9 @@ class DetailsTest(unittest.TestCase):
         return read_metadata([("other", "x"), ("grpc-status-details-bin", status(*details))])
 
     def test_what_is_known_is_found_among_others(self):
-        limit = error_info("LIMIT_EXCEEDED", limit="64", limit_key="limits.max_top_k", value="65", more="x")
+        limit = error_info(
+            "LIMIT_EXCEEDED", limit="64", limit_key="limits.max_top_k", num_deleted="7", value="65", more="x"
+        )
         found = self.read(("DebugInfo", field(1, b"x")), retry_info(2, 500_000_000), BAD_REQUEST, limit)
         self.assertEqual(
             found,
@@ -45,6 +47,7 @@ class DetailsTest(unittest.TestCase):
                 reason="LIMIT_EXCEEDED",
                 limit=64,
                 limit_key="limits.max_top_k",
+                num_deleted=7,
             ),
         )
         self.assertEqual(read_metadata([("grpc-retry-pushback-ms", "70")]), StatusDetails(pushback_ms="70"))
@@ -333,7 +336,7 @@ class CallTest(unittest.TestCase):
         self.assertEqual(errors.shift_indices(plain, "queries", 64).message, "queries[3]: no field")
 
     def test_every_code_has_an_error_and_errors_can_be_pickled(self):
-        details = {"field": "top_k", "problem": "is 0", "reason": "R", "limit": 3, "limit_key": "k"}
+        details = {"field": "top_k", "problem": "is 0", "reason": "R", "limit": 3, "limit_key": "k", "num_deleted": 7}
         for code in grpc.StatusCode:
             error = errors.MaxsimError("m", status_code=code, retry_after=1.5, **details)
             self.assertIs(errors.make_error(code, "m").code(), code)
@@ -341,6 +344,7 @@ class CallTest(unittest.TestCase):
             self.assertIs(type(again), type(error))
             self.assertEqual((str(again), again.retry_after, again.code()), (f"{code.name}: m", 1.5, code))
             self.assertEqual((again.field, again.reason, again.limit, again.limit_key), ("top_k", "R", 3, "k"))
+            self.assertEqual(again.num_deleted, 7)
             self.assertEqual(again.with_field("x").message, "x: is 0")
 
 

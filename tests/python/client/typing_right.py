@@ -83,6 +83,8 @@ def writing(client: maxsim.Client) -> None:
     assert_type(found, maxsim.StoredDocuments)
     assert_type(found[0].tokens, npt.NDArray[np.float32] | None)
     assert_type(client.rerank("docs", query, min_sequence=written.sequence).sequence, int)
+    assert_type(client.delete_matching("docs", maxsim.F.lang == "en"), maxsim.DeleteSummary)
+    assert_type(client.delete_matching("docs", "year < 2000", version=3, min_sequence=2).num_deleted, int)
     assert_type(client.scroll("docs", filter=maxsim.F.lang == "en"), Iterator[maxsim.StoredDocument])
     assert_type(client.count("docs", filter=maxsim.F.lang == "en"), int)
     facets = client.facets("docs", "lang", filter="year > 2000", limit=3)
@@ -135,6 +137,7 @@ async def asynchronous() -> None:
         assert_type(await client.upsert_stream("docs", texts()), maxsim.UpsertSummary)
         assert_type(await client.delete("docs", [1]), maxsim.WriteResults)
         assert_type(await client.get("docs", ["a"]), maxsim.StoredDocuments)
+        assert_type(await client.delete_matching("docs", "year < 2000"), maxsim.DeleteSummary)
         async for stored in client.scroll("docs", page_size=10):
             assert_type(stored, maxsim.StoredDocument)
         assert_type(await client.count("docs"), int)
