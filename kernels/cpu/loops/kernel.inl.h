@@ -1,6 +1,6 @@
 // The loops of the CPU backend, written once and compiled for each instruction set.
 //
-// `V` describes the instruction set and the kind of columns:
+// `V` describes the instruction set and the type in which it multiplies columns (FP32, BF16 or INT8):
 //   Element                   float, or int32_t
 //   Sum, Step, Total          vector of sums of a column block; vector of steps; vector of similarities, which Finish
 //                             makes of sums (Sum itself wherever a column block's sums are similarities)

@@ -12,9 +12,11 @@ namespace maxsim::library {
 // least the lowest one that the code was compiled for.
 bool CudaAvailable();
 
-// These do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say, on the stream of the call. They launch
-// kernels on the current device, and neither wait nor allocate. A backward pass takes at most 2^31 - 1 matches, and a
-// forward pass takes at most as many pairs.
+// These functions do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say. They launch kernels on the
+// current device, on the stream of the call. They allocate no memory, and do not wait for the kernels. A forward pass
+// takes at most 2^31 - 1 pairs of a query and a document. A backward pass that sorts its matches (SortsDocumentMatches)
+// takes at most 2^31 - 1 of them, where each pair has a match for every query token; other backward passes take at most
+// 2^31 - 1 pairs.
 Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes);
 Status CudaForward(const Problem& problem, float* scores, int32_t* argmax);
 Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients);

@@ -28,7 +28,9 @@ constexpr Duration kLeastSleep = microseconds(30);
 constexpr Duration kMaxSleep = microseconds(2000);
 // Waiting for an event takes this much longer than the call.
 constexpr Duration kWakeUp = microseconds(25);
-// If a sleep was too long or too short, it changes by this much, unless the call's device time says more.
+// Minimum change of the sleep for the next call of similar work: it becomes shorter by at least this much if the
+// results were there when the thread woke up, and longer by at least this much if they had not arrived when polling
+// ended.
 constexpr Duration kStep = microseconds(4);
 
 void Pause() {

@@ -1,5 +1,7 @@
-// Hands a work unit (up to 32 candidates of one row tile) from the scheduler warp, which claims candidates and looks
-// them up, to the warp that describes token tiles: by a slot in shared memory.
+// A slot in shared memory, through which the scheduler warp hands work units to the loading warp, one at a time. A work
+// unit is up to 32 candidates of one row tile (the query rows that a thread block keeps). The scheduler warp claims the
+// candidates and looks up where their tokens are. The loading warp decides which of these tokens each token tile holds,
+// and describes the tile to the other warps (token_tile.cuh).
 #pragma once
 
 #include <cstdint>
@@ -65,7 +67,7 @@ class WorkUnitSlot {
     float scale = 1;
   };
 
-  // The warp that describes tiles reads work units.
+  // The loading warp, which describes token tiles, reads work units.
   class Reader {
    public:
     __device__ __forceinline__ Reader(const WorkUnitSlot& slot, int lane) : slot_(slot), lane_(lane) {}

@@ -1,9 +1,11 @@
-// The multiplying warps of the deep kernels run wgmma over the chunks of token tiles, keep running maxima, and sum
-// documents.
+// The multiplying warps of the deep kernels, which are for token vectors of 257 to 2,048 bytes. They multiply query
+// rows by the document tokens of a tile with wgmma, one chunk of columns (kDeepChunkBytes of each row) after another.
+// They keep the maximum of each query row over a document's tokens and, at the document's end, add up these maxima.
 //
-// A warp has one query tile of 32 rows, as two sets of 16 (its part of two m64 operands). It starts the products of a
-// chunk before it waits for those of the previous chunk, and then releases the previous chunk's stage. It releases the
-// last chunk's stage, and the tile's description, once it has summed the documents that end in the tile.
+// A warp has one query tile of 32 rows: 16 rows in each of the two m64 operands of its warpgroup. It starts the
+// products of a chunk, waits for those of the previous chunk, and then releases the previous chunk's pipeline stage.
+// After a tile's last chunk it takes the maxima and adds up those of the documents that end in the tile. Only then does
+// it release the last chunk's stage, and the tile's description (TileHeader: where documents end in the tile).
 #pragma once
 
 #include <cstdint>

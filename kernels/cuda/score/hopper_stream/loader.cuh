@@ -93,8 +93,9 @@ class StreamLoader {
     }
   }
 
-  // Waits for the ring while the ordinals are being read. Also prefetches the first offset, because translating the
-  // address of its page may take as long as a read.
+  // Waits until the other warps have initialised the ring. The caller has already started to read the ordinals, so that
+  // these reads run during the wait. If documents differ in length, also prefetches the first offset, because
+  // translating the address of its page may take as long as a read.
   __device__ __forceinline__ void WaitForRing() const {
     if (lane_ == 0 && p_.pattern.document_tokens == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(p_.offsets));
     asm volatile("barrier.cta.sync %0, %1;" ::"n"(kRingMade), "r"(blockDim.x) : "memory");

@@ -11,8 +11,9 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Consecutive candidates of one row tile. One warp uses it. `ordinal`, `begin`, `end` and `scale` belong to the lane's
-// own candidate.
+// Consecutive candidates of one row tile (the query rows that are scored together). One warp uses it. `ordinal`,
+// `begin`, `end` and `scale` belong to the lane's own candidate; StreamShare::ReadOrdinals and ReadLocations fill them
+// in.
 struct StreamWorkUnit {
   int32_t row_tile = 0;
   int32_t count = 0;            // 1 .. 32; 0: there is no more work
@@ -60,23 +61,27 @@ class StreamShare {
     Ask();
   }
 
-  // Returns the thread block's first work unit, without locations, if it can be found by little code and without a
-  // read. Otherwise returns a work unit without candidates; this does not mean that there are none.
+  // Returns the thread block's first work unit if little code can find it without reading memory. Otherwise returns a
+  // work unit without candidates, which does not mean that there are none: call Next. The caller looks up where the
+  // candidates' tokens are by ReadOrdinals and then ReadLocations.
   __device__ __forceinline__ StreamWorkUnit First() {
     if (p_.pattern.regular == 0 || next_ >= end_) return {};
     SeekRegular();
     return Take();
   }
 
-  // Returns the next assigned work unit, without locations. All row tiles must have the same number of candidates. The
-  // work unit has no candidates if there are no more. A caller uses this instead of First and Next.
+  // Returns the next work unit of the share that was assigned in advance, and never claims more. The work unit has no
+  // candidates if the share is used up. The caller looks up where the candidates' tokens are by ReadOrdinals and then
+  // ReadLocations. All row tiles must have the same number of candidates. A caller uses either this or First and Next,
+  // not both.
   __device__ __forceinline__ StreamWorkUnit NextAssigned() {
     if (next_ >= end_) return {};
     if (next_ >= tile_end_) SeekRegular();
     return Take();
   }
 
-  // Returns the next work unit, without locations. It has no candidates if there are no more.
+  // Returns the next work unit: first those of the assigned share, then claimed ones. It has no candidates if there are
+  // no more. The caller looks up where the candidates' tokens are by ReadOrdinals and then ReadLocations.
   __device__ __forceinline__ StreamWorkUnit Next() {
     if (next_ >= end_ && !Claim()) return {};
     if (next_ >= tile_end_) {

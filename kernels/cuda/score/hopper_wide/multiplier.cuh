@@ -1,10 +1,12 @@
-// The multiplying warps of the wide kernels run wgmma over token tiles, keep running maxima, and sum documents.
+// The multiplying warps of the wide kernels, which are for token vectors of up to 256 bytes. They multiply query rows
+// by the document tokens of a tile with wgmma. They keep the maximum of each query row over a document's tokens and, at
+// the document's end, add up these maxima.
 //
-// A warp holds one query tile of 32 rows, as two sets of 16 (its part of two m64 operands), in registers. It starts
-// both sets' products of a tile. While they run, it sums the documents that ended in the previous tile, and waits for
-// the next tile. (If many documents ended, it sums them before it starts the products.) It takes the maxima of the
-// first set while the products of the second set run, and those of the second set while the other warpgroup's products
-// run.
+// A warp holds one query tile of 32 rows in registers: two sets of 16 rows, one in each of the two m64 operands of its
+// warpgroup. It starts both sets' products of a tile. While they run, it adds up the maxima of the documents that ended
+// in the previous tile, and waits for the next tile. (If many documents ended, it adds these up before it starts the
+// products.) It takes the maxima of the first set while the products of the second set run, and those of the second set
+// while the other warpgroup's products run.
 //
 // ptxas serialises products if one is in flight across a loop's back edge, or if sums are read after a branch while
 // others are in flight. So one piece of code multiplies a tile from beginning to end. There is such a piece for every

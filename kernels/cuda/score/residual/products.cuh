@@ -133,7 +133,7 @@ class CodedProducts<ScalarType::kF32> {
     for (int i = 0; i < 8; ++i) values_[group][i] = __uint_as_float(values[i]);
   }
 
-  // Every row is read once for all groups of tokens.
+  // Reads each query row once, and multiplies it by all groups of eight document tokens.
   template <class ReadRow>
   __device__ __forceinline__ void EndStep(ReadRow read) {
 #pragma unroll
