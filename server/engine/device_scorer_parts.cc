@@ -35,7 +35,9 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
   } else if (collection.num_tombstones(part_idx) != 0) {
     int32_t top_k = 1;
     for (const BatchQuery& query : queries_->QueriesOf(group)) top_k = std::max(top_k, query.job_query->top_k);
-    // The call asks for one extra result per tombstone. Together with top_k these must not exceed kMaxTopK.
+    // The call asks for one extra result for each tombstone in filter->tombstones, and drops the documents of these
+    // tombstones from its results. A call may have at most kMaxTopK results, so the list has at most kMaxTopK - top_k
+    // tombstones. The documents of all other tombstones are not scored at all.
     filter = &filters_.emplace_back(collection.scan_filter(part_idx, static_cast<size_t>(kMaxTopK - top_k)));
   }
   if (filter != nullptr) {

@@ -57,7 +57,9 @@ class Lane::RefinedBatch {
   bool DropLostDevices();
   void FailIncompleteJobs();
   void Choose();
-  // Sets num_refined and orders `best` as Choice says. The first `num_ordered` must already be the best.
+  // Sets choice->num_refined. Moves the best `num_refined` candidates of choice->best to its front, in any order, and
+  // the best of the rest to the index after them; does not sort. The first `num_ordered` candidates must already be the
+  // best ones, in any order (0 if nothing is known), and stay where they are.
   static void Refine(size_t num_refined, size_t num_ordered, Choice* choice);
   void Scan();
 

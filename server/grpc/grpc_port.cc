@@ -48,7 +48,8 @@ void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
-  // gRPC itself performs TLS handshakes, after the gate has handed over the connection.
+  // The gate (server/gate) accepts connections, and hands over a TLS connection to gRPC before the handshake. So gRPC
+  // performs the handshake, and must limit its time.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ToMilliseconds(config.grpc.first_call_timeout));
   if (config.grpc.max_connection_idle > absl::ZeroDuration()) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, ToMilliseconds(config.grpc.max_connection_idle));

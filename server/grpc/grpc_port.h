@@ -1,4 +1,5 @@
-// The gRPC port: a gate that accepts connections, credentials, limits on connections and messages, and health.
+// The gRPC port: a gate that accepts connections and hands each to gRPC once that is safe (server/gate), credentials,
+// limits on connections and messages, and health.
 #pragma once
 
 #include <memory>

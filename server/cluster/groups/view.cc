@@ -139,9 +139,10 @@ absl::Status Contradiction(const CollectionView& before, const Group& group, con
   return absl::OkStatus();
 }
 
-// Removes the servers that contradict the known state, but only if another server of their group has the same
-// generation and does not contradict it. So a single server that is configured wrongly does not make the collection
-// unavailable. Returns the contradiction of the last removed server, or OK.
+// Removes the servers that contradict the known state (`before`), but only from groups in which another server agrees
+// with that state. So a single server that is configured wrongly does not make the collection unavailable. Considers
+// only servers that report the generation `generation` or a live collection. Returns the contradiction of the last
+// removed server, or OK.
 absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups) {
   absl::Status left_out;
   if (before == nullptr || !before->status.ok()) return left_out;

@@ -18,7 +18,7 @@ class DistinctKeys {
   // Holds up to `max_keys` keys, fewer than 2^31. It keeps views of strings, which must outlive the table.
   explicit DistinctKeys(size_t max_keys) : slots_(std::bit_ceil(2 * max_keys + 1)) { keys_.reserve(max_keys); }
 
-  // Returns false if the table already has the key.
+  // Adds the key, which may have any value (0, too). Returns false, and changes nothing, if the table already has it.
   bool Insert(Key key) {
     size_t slot = absl::Hash<Key>()(key) & (slots_.size() - 1);
     while (slots_[slot] != 0) {

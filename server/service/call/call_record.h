@@ -1,6 +1,7 @@
 // Records a finished call: a count in the metrics, the end of its span, and a log line if it was slow. All three show
-// the status that the client got. That is why the port writes the record: it may have to answer with an error after the
-// service has succeeded, for example when there is no memory to format the answer.
+// the status that the client got. So the port (the code in server/grpc or server/http that answers the client) writes
+// the record, and not the service: the port may have to answer with an error after the service has succeeded, for
+// example when there is no memory to format the answer.
 #pragma once
 
 #include <atomic>

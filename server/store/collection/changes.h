@@ -68,10 +68,10 @@ class Changes : public std::enable_shared_from_this<Changes> {
   // Returns the part's documents that have a tombstone as of that sequence, as ordinals in the part, ordered by the age
   // of their tombstones (oldest first). Leaves out the `begin` oldest.
   std::vector<uint32_t> Tombstones(size_t part_idx, uint64_t sequence, size_t begin) const;
-  // Returns what a scan of the part needs to leave out the documents that have a tombstone. `part` must be the part
-  // as of that sequence. The scan itself drops the documents of up to `max_extra` tombstones (and up to
-  // ScanFilter::kMaxExtraResults) from its results. If there are more tombstones, the result has a list of ordinals
-  // that leaves out the documents of the rest.
+  // Returns a filter with which a scan of the part leaves out the documents that have a tombstone. `part` must be the
+  // part as of that sequence. The scan drops the documents in filter.tombstones from its results; the list has at most
+  // min(max_extra, ScanFilter::kMaxExtraResults) entries. If the part has more tombstones, the scan scores only the
+  // documents in filter.ordinals, which lists all documents of the part except those of the other tombstones.
   ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;
   // Returns how a scan of the part's codes leaves out the documents that have a tombstone.
   ScanMask Mask(size_t part_idx, const Part& part, uint64_t sequence) const;

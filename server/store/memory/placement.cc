@@ -72,7 +72,8 @@ std::vector<size_t> LargestFirst(absl::Span<const ShardToPlace> shards) {
   return order;
 }
 
-// Places each shard on one device, in the last tier of its choices.
+// Places each shard on one device, larger shards first, in the last of its choices of memory tiers (the least preferred
+// one). The device is the one that has space and the fewest bytes of this collection so far.
 std::vector<ShardPlacement> PlaceOnLeastLoaded(absl::Span<const ShardToPlace> shards, Occupancy& occupancy) {
   std::vector<ShardPlacement> placements(shards.size());
   for (const size_t idx : LargestFirst(shards)) {
