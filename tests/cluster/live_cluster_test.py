@@ -301,8 +301,8 @@ def main():
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
     chooser = random.Random(arguments.seed)
-    # Each group here has one server with its own log. In live_chaos_test.py, the servers of a group share the log of a
-    # stream.
+    # In this test, each group has one server, which keeps a log of its writes in its own folder. In live_chaos_test.py,
+    # each group has several servers, which get their writes from a common NATS JetStream stream.
     with nodes.workspace("live-cluster") as folder:
         cluster = nodes.Cluster(arguments.programs, folder, {}, [{}] * PARTS, replicas=1, flags=client.COMPACTS_OFTEN)
         for node in [cluster.single, *cluster.replicas()]:

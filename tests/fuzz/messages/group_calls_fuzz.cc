@@ -146,7 +146,8 @@ bool IsFault(const std::optional<cluster::AnswerFault>& fault) {
   return true;
 }
 
-// Returns the answers to the sent requests. Returns nothing if one of them is refused, because the call fails then.
+// Returns the input's answers to the sent requests, one for each. Returns no answers if `check` finds a fault in one of
+// them, because the router would then fail the whole call.
 template <typename Request, typename Response, typename Check>
 std::vector<absl::StatusOr<Response>> CheckedAnswers(Reader& input, bool is_raw,
                                                      const cluster::DealtCall<Request>& sent, Check check) {

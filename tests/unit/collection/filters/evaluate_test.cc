@@ -104,8 +104,9 @@ TEST(EvaluateTest, FrequentAndRareKeywordsAreFound) {
   EXPECT_THAT(shard.Matches("n > 3 and n < 3"), ElementsAre());
 }
 
-// The index keeps a prefix mask (the documents of the smallest values) for every 1,024 values or more. For a long
-// range it subtracts two of these masks, and an error there would give wrong matches.
+// Besides the sorted values, the index has masks of documents (one bit each): after every 1,024 values, or
+// num_documents / 16 if that is more, a mask of the documents with the values up to there. For a long range of values
+// it takes the difference of two masks. An error there would make a filter match wrong documents.
 TEST(EvaluateTest, RangesOfEveryLengthAreFound) {
   for (const int num_documents : {1'000, 1'024, 2'047, 20'011}) {
     std::vector<std::string> payloads;

@@ -104,7 +104,8 @@ TEST_F(CodeEncodeTest, PaddingBitsAreZero) {
   }
 }
 
-// Encodes a vector alone, four times as long among other tokens, and in another document. The codes must be equal.
+// Encodes the same vector in three documents: as the only token; multiplied by 4, as one of seven tokens; and as one of
+// four tokens. The three codes must be equal.
 TEST_F(CodeEncodeTest, ATokensBitsDependOnItsDirectionOnly) {
   test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, 100, {1, 7, 4});
   const std::vector<float> row = documents.tokens.Row(0);

@@ -1,5 +1,5 @@
-// Tests the calls that lanes make to an executor: their sizes, which queries share them, their failures, and
-// statistics.
+// Tests the calls that a lane (the thread that scores a batch) makes to its executor: the sizes of the calls, which
+// queries share a call, failures of calls, and statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Tests lanes on live collections: answers must have the same bits as those of a collection built from the live
-// documents.
+// Tests the engine's lanes (a lane is the thread and the executors that score one batch) on live collections: answers
+// must have the same bits as those of a collection built from the live documents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,7 +97,9 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
 
 TEST_P(LaneChangesTest, ScansAndListsGiveTheBitsOfTheDocumentsThatAreLeft) {
   std::mt19937_64 random(seed_);
-  // Few tombstones, some, and more than the number of results for which a scan asks.
+  // The changes of all rounds add up. In the first round no document has a tombstone. In the later ones, a scan with
+  // top_k near kMaxTopK cannot ask for an extra result per tombstone, so it must be given a list of the other
+  // documents.
   for (const int changes : {0, 5, 100, 1500}) {
     SCOPED_TRACE(changes);
     Change(random, changes);

@@ -1,5 +1,6 @@
-// Tests lanes on live collections with codes: no search finds a replaced or deleted document, proven answers are exact,
-// and answers name the scanned snapshot.
+// Tests the engine's lanes (a lane is the thread and the executors that score one batch) on live collections with
+// codes: no search finds a replaced or deleted document, proven answers are exact, and answers name the scanned
+// snapshot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Tests lanes over collections with codes: which documents are scanned, which are scored exactly, and which answers
-// are proven to be exact.
+// Tests the engine's lanes (a lane is the thread and the executors that score one batch) on collections with codes:
+// which documents are scanned, which are scored exactly, and which answers are proven to be exact.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

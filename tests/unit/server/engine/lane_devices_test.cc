@@ -1,5 +1,6 @@
-// Tests lanes with several devices: which device scores which documents, which devices work at the same time, and that
-// the number of devices does not change the bits.
+// Tests the engine's lanes (a lane is the thread and the executors that score one batch) with several devices: which
+// device scores which documents, which devices work at the same time, and that the number of devices does not change
+// the bits of scores.
 #include <algorithm>
 #include <atomic>
 #include <future>

@@ -1,4 +1,5 @@
-// Tests how a lane divides the documents that requests carry among calls of an executor.
+// Tests how a lane (the thread that scores a batch) divides the documents that requests carry among calls of its
+// executor.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Tests lanes on the CPU backend: answers must agree with FP64, and have the same bits however the work is divided.
+// Tests the engine's lanes (a lane is the thread and the executors that score one batch) on the CPU backend: answers
+// must agree with FP64, and have the same bits however the work is divided.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
