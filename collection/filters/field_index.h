@@ -16,9 +16,10 @@
 
 namespace maxsim::collection {
 
-// Values in ascending order, each with the document that has it. In addition there is a mask after every num_documents
-// / 16 values, with the documents of all values up to there. So the documents of a long range are the difference of two
-// masks, plus a few single bits.
+// Values in ascending order, each with the document that has it. A value's place is its index in this order. In
+// addition there is a mask (one bit per document) after every 1,024 values, or num_documents / 16 if that is more. It
+// has the documents of all values up to there. So the documents of a long range are the difference of two masks, plus a
+// few single bits.
 template <typename T>
 class SortedValues {
  public:
@@ -26,16 +27,18 @@ class SortedValues {
   SortedValues(std::vector<std::pair<T, uint32_t>> values, int64_t num_documents);
   SortedValues() = default;
 
-  // Returns where the values in a range are. nullopt means no bound on that side.
+  // One end of a range of values.
   struct Bound {
     T value;
     bool inclusive = true;
   };
+  // The places begin .. end - 1.
   struct Places {
     size_t begin = 0;
     size_t end = 0;
     size_t size() const { return end - begin; }
   };
+  // Returns the places of the values in a range. nullopt means no bound on that side.
   Places InRange(const std::optional<Bound>& low, const std::optional<Bound>& high) const;
 
   // Returns the documents at these places, in the order of their values.
@@ -46,7 +49,8 @@ class SortedValues {
   int64_t memory_bytes() const;
 
  private:
-  // Flips the bits of the documents at the places before `place`.
+  // Flips, in the mask, the bits of the documents that have the first `place` values in ascending order. AddTo calls it
+  // for both ends of a range, so only the bits of the range's documents change.
   void FlipBefore(size_t place, absl::Span<uint64_t> mask) const;
 
   std::vector<T> values_;

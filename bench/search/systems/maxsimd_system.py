@@ -38,7 +38,8 @@ class Maxsimd(System):
     def searches(cls, build: Options, k: int) -> List[Options]:
         if not build["codes"]:
             return [{}]
-        # 0 is the server's default, 1,000 + 20 k.
+        # `documents` is how many documents per query the server scores exactly. With 0 it takes its default of 1,000 +
+        # 20 * k, where k is the number of results.
         settings: List[Options] = [{"documents": documents} for documents in (0, 100, 300, 1000, 10_000)]
         if build["codes"] == 4:
             settings.append({"documents": 0, "require_proof": True, "budget": PROOF_BUDGET})

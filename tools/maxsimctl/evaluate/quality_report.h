@@ -1,5 +1,5 @@
-// The quality measures of rankings, as maxsimctl prints them: one column for each system, with its means and the values
-// of each query.
+// The quality measures of rankings, as maxsimctl prints them: one column for each system that was evaluated (such as a
+// first stage alone, or with reranking), with its means and the values of each query.
 #pragma once
 
 #include <string>
@@ -51,7 +51,8 @@ struct QualityReport {
   bool has_difference = false;  // show the difference of the second column from the first
 
   Json MeansJson() const;
-  // Returns an object for each query, with its id and its measures in each column.
+  // Returns an object for each query: its id and, for each evaluated system (a column of the report), the measures of
+  // that system's ranking.
   Json QueriesJson() const;
 
   void PrintMeans(const Context& context) const;
