@@ -54,7 +54,8 @@ class WorkQueue {
     is_asked_ = true;
   }
 
-  // Returns the next work unit, without locations. It has no candidates if all candidates are claimed.
+  // Returns the next work unit; Locate then looks up where its documents lie. It has no candidates if all candidates
+  // are claimed.
   __device__ __forceinline__ WorkUnit Next() {
     if (next_assigned_ < assigned_end_) {
       const uint32_t first = next_assigned_;

@@ -1,5 +1,5 @@
-// The loading warp of the wide kernels. It goes through the thread block's documents, cuts them into token tiles, and
-// describes the tiles.
+// The loading warp of the wide kernels (for token vectors of up to 256 bytes). It goes through the thread block's
+// documents, cuts them into token tiles, and writes for the other warps which documents each tile holds.
 #pragma once
 
 #include <cstdint>
