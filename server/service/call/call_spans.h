@@ -1,4 +1,4 @@
-// Describes calls in their spans, whatever port they came to. For a call that is not traced, it does nothing.
+// Describes calls in their spans, for calls over gRPC and over HTTP. For a call that is not traced, it does nothing.
 #pragma once
 
 #include <string_view>
