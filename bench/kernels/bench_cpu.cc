@@ -278,7 +278,7 @@ void BenchScores(const Options& options, Report& report) {
 }
 
 void BenchElements(const Options& options, Report& report) {
-  // So few values that they stay in the second-level cache, because the values of a request stay there, too.
+  // The values are few enough to stay in the second-level cache, as the values of a request do.
   const std::vector<float> values = Values(size_t{1} << 16);
   std::vector<float> target(values.size());
   constexpr ScalarType kTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16};

@@ -63,7 +63,8 @@ Collection MakeCollection(ScalarType type, int64_t tokens, double bytes) {
     ConvertElements(ScalarType::kF32, values.data(), type, pattern.data(), values.size());
   }
   made.rows.resize(static_cast<size_t>(count * tokens) * row_bytes);
-  // Each copy of the pattern is rotated by seventeen more elements, so that no two documents are the same.
+  // Each copy of the pattern is rotated by seventeen elements more than the copy before it, so that no two documents
+  // are equal.
   const size_t period = pattern.size() - 16;
   for (size_t at = 0; at < made.rows.size(); at += period) {
     std::memcpy(made.rows.data() + at, pattern.data(), std::min(period, made.rows.size() - at));

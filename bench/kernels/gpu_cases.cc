@@ -146,8 +146,8 @@ Work WorkOf(const GpuData& data) {
   return work;
 }
 
-// Returns options with room for this case. The room for candidates is at least that of a server, because it decides
-// how calls are divided.
+// Returns options with room for this case. max_candidates is never below its default, which servers have: it decides
+// how a call is divided, and the benchmark must divide calls as a server does.
 ExecutorOptions OptionsFor(const GpuCase& shape) {
   ExecutorOptions options;
   options.max_queries = std::max(shape.num_queries, 1);

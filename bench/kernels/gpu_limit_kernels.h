@@ -17,7 +17,7 @@ cudaError_t LaunchRead(const void* memory, size_t bytes, float* sink, cudaStream
 // two.
 cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double* operations, cudaStream_t stream);
 
-// Does the same as LaunchMultiply with wgmma, for F16, BF16 or I8. Needs compute capability 9.0.
+// Like LaunchMultiply, but multiplies with wgmma, in F16, BF16 or I8. Needs compute capability 9.0.
 cudaError_t LaunchWgmma(ScalarType type, int iterations, int num_sms, float* sink, double* operations,
                         cudaStream_t stream);
 

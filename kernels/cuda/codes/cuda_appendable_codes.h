@@ -15,8 +15,8 @@
 
 namespace maxsim::cuda {
 
-// The arrays are those of CudaCodes. They never move, and no byte is written again once it was appended, so that
-// snapshots are CudaCodes in borrowed memory. An append (AppendCopier) never delays a scan.
+// Holds the same arrays as CudaCodes. The arrays never move, and no byte is written again once it was appended. So a
+// snapshot is a CudaCodes that borrows their memory. An append (AppendCopier) never delays a scan.
 class CudaAppendableCodes final : public AppendableCodes {
  public:
   // Makes room for `shape`, which is valid, on `device`, which must outlive the result and its snapshots.

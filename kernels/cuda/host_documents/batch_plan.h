@@ -22,7 +22,7 @@ struct BatchCapacity {
 // document alone must fit. `offsets` is [num_documents + 1], in rows.
 int64_t EndOfBatch(const int64_t* offsets, int64_t begin, int64_t num_documents, const BatchCapacity& capacity);
 
-// A document in a batch of a list.
+// A document of a batch, and where its rows are in it.
 struct BatchSlot {
   uint32_t document = 0;
   int64_t first_row = 0;  // counted from the begin of the pass's rows
@@ -41,10 +41,10 @@ struct ListPass {
 // the pass's batch. Keeps its memory from call to call. Not thread-safe.
 class ListPasses {
  public:
-  // Plans `queries`, which all have lists of the same documents. `offsets`, [num_documents + 1], are those of the
-  // documents. Candidate p of a list is in the pass with first <= p < end. Returns false if the candidates at one
-  // position do not fit one batch together; the caller may then try fewer queries. Borrows the lists until the next
-  // Plan.
+  // Plans `queries`. Each has a candidate list; the lists may differ, but all their ordinals must refer to one set of
+  // documents, with the offsets `offsets`, [num_documents + 1]. The candidate at position p of a list is in the pass
+  // with first <= p < end. Returns false if the candidates at one position do not fit one batch together; the caller
+  // may then try fewer queries. Borrows the lists until the next Plan.
   bool Plan(absl::Span<const Query> queries, const int64_t* offsets, const BatchCapacity& capacity);
 
   absl::Span<const ListPass> passes() const { return absl::MakeConstSpan(passes_).first(num_passes_); }

@@ -78,7 +78,8 @@ class DocumentCache {
   int64_t end_ = 0;                // bytes written of it
   uint64_t pass_ = 1;              // number of the current pass
   uint64_t overwriting_pass_ = 0;  // number of the last pass whose admissions overwrote documents
-  // Fingerprints of documents that were missed, or hit and gone, indexed by hash. A newer one replaces an older one.
+  // Fingerprints, indexed by hash, of documents that were missed, and of documents that were overwritten after hits. A
+  // newer fingerprint replaces an older one with the same index.
   std::vector<uint32_t> missed_;
 };
 

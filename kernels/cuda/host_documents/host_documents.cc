@@ -67,8 +67,9 @@ absl::Status HostDocuments::ReadPart(const RowRange& rows, uint8_t* to) const {
     return absl::OkStatus();
   };
   if (source_bytes == target_bytes) return read(count * source_bytes, to);
-  // Packed rows are read to the end of the target. From there each row is moved to its own location, from the first row
-  // to the last. A row's location never extends into the rows that are still packed.
+  // The target's rows are longer than the source's. So this reads all rows, packed, into the last bytes of the target,
+  // and then moves each row to its own location, from the first row to the last. That is safe because a row's location
+  // never overlaps packed rows that come after it.
   uint8_t* packed = to + count * (target_bytes - source_bytes);
   MAXSIM_RETURN_IF_ERROR(read(count * source_bytes, packed));
   for (size_t i = 0; i < count; ++i, to += target_bytes, packed += source_bytes) {

@@ -51,7 +51,7 @@ class AppendCopier {
   absl::Status Copy(absl::Span<const Piece> pieces);
 
  private:
-  // Start the copies: of pieces that fit in small_staging_ together, and of any others.
+  // Start the copies. CopySmall is for pieces that together fit in small_staging_, CopyLarge for all others.
   absl::Status CopySmall(absl::Span<const Piece> pieces);
   absl::Status CopyLarge(absl::Span<const Piece> pieces);
 

@@ -14,7 +14,8 @@ struct LinkProfile {
   double gather_bytes = 0;                         // bytes per second of gathers
   double copy_bytes = 0;                           // bytes per second of copies in large pieces
 
-  // Returns a text such as "copies 55.4 GB/s; gathers 48.0 GB/s by 16 thread blocks, documents below 1024 KiB"
+  // Returns a text such as "copies 55.4 GB/s; gathers 48.0 GB/s by 16 thread blocks, documents below 1024 KiB". The
+  // last number is copy_document_bytes: smaller documents are gathered, not copied.
   std::string ToString() const;
 };
 

@@ -18,8 +18,9 @@ struct alignas(8) DeviceScored {
 // memory.
 struct CallTimes {
   uint64_t input_begin;  // the call's first kernel starts
-  // The input is on the device. In a single-launch call: the query's rows are there, or, if they are rounded, the
-  // first row.
+  // The call's input is on the device. Single-launch calls differ: for I8 documents, the time at which the kernel that
+  // quantises the query has read its first row; for other types, the time at which the rows of the query are on the
+  // device.
   uint64_t input_end;
   uint64_t scores_end;   // the selection begins
   uint64_t results_end;  // the selection is done, as one of its thread blocks sees it

@@ -63,7 +63,8 @@ cudaError_t PrepareSelect(bool& overlap);
 // of it.
 cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 
-// The functions above call these for each of the two kernels: that of large selections, and that of small ones.
+// The functions above call these: PrepareLargeSelect and LaunchLargeSelect for large selections, PrepareRank and
+// LaunchRank for small ones.
 cudaError_t PrepareLargeSelect(bool& overlap);
 cudaError_t LaunchLargeSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 cudaError_t PrepareRank(bool& overlap);

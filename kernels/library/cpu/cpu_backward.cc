@@ -129,7 +129,7 @@ class BackwardPass {
 
   // Each query row's gradient is computed by one thread, which gathers the document rows that the token matched.
   Status QueryGradients() {
-    // Rows that belong to no query have no gradient.
+    // Rows that belong to no query (-1) get a gradient of zero.
     std::vector<int64_t> query_of_row(static_cast<size_t>(problem_.queries.num_rows), -1);
     for (int64_t query = 0; query < problem_.queries.num_sequences; ++query) {
       std::fill_n(query_of_row.begin() + queries_.Begin(query), queries_.Length(query), query);

@@ -13,8 +13,8 @@ constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + di
 // The time that a thread block takes to read its query rows and to fill its ring, as a number of tiles that it could
 // multiply in this time.
 constexpr int64_t kTilesOfStart = 6;
-// Maximum number of thread blocks that one place on a multiprocessor runs one after another, if the call can be cut
-// that way.
+// A multiprocessor has places for several thread blocks at a time, and each place runs one thread block after another.
+// This is the maximum number of thread blocks for each place, if lists are split to get more thread blocks.
 constexpr int64_t kMaxRounds = 24;
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
@@ -75,7 +75,8 @@ int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t uni
   const auto documents_of = [&](int64_t rounds) {
     return CeilingOf(list_length, std::clamp<int64_t>(rounds * places / units, 1, list_length));
   };
-  // Returns the tiles that one place processes in sequence, including the time of starts.
+  // Returns how long one place is busy, as a number of tiles: the tiles of its thread blocks, and kTilesOfStart for
+  // each of these.
   const auto tiles_of = [&](int64_t documents) {
     const int64_t num_blocks = units * CeilingOf(list_length, documents);
     return CeilingOf(num_blocks, places) * (documents * document_tiles + kTilesOfStart);

@@ -61,7 +61,7 @@ struct TriadicMaxGradientParams {
   SortedMatches second_matches;    // query tokens by the row of second
 };
 
-// Fills in num_splits. It depends only on the shape, and results do not depend on it.
+// Sets num_splits, which depends only on the shape of the call. The call has the same results with any num_splits.
 void PlanTriadicMax(TriadicMaxParams* params);
 
 cudaError_t LaunchTriadicMax(const TriadicMaxParams& params, cudaStream_t stream);

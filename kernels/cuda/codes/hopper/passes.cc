@@ -5,7 +5,8 @@
 namespace maxsim::cuda::sm90 {
 namespace {
 
-// Fills passes of up to `most_tiles` row tiles, one after another.
+// Divides the queries into passes, in their order. A pass ends when the next query would give it more than `most_tiles`
+// row tiles. No query is split.
 std::vector<ManyPass> Fill(absl::Span<const int32_t> query_tiles, int32_t most_tiles) {
   std::vector<ManyPass> passes;
   ManyPass pass{};

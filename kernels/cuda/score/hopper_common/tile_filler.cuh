@@ -168,7 +168,8 @@ class TileFiller {
     const int count = __popc(lanes);
     header.pieces += count;
     taken_ += count;
-    // The last document may go on in the next tile.
+    // The last document may end past the tile's end. Then its remaining rows become the open document, with which the
+    // next tile begins.
     const int32_t filled = __shfl_sync(0xffffffffu, stop, taken_ - 1);
     passed_ = __shfl_sync(0xffffffffu, stop_, taken_ - 1);
     header.octets = min(filled, kOctets);

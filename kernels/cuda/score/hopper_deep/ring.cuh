@@ -38,7 +38,8 @@ class DeepRing {
   __device__ __forceinline__ uint32_t Empty(int stage) const {
     return At<sizeof(uint64_t)>(offsetof(DeepHead, empty), stage);
   }
-  // Returns the address of a description. There is one per tile and side; they do not belong to a stage.
+  // Returns the address of an entry: the description of the token tile of one side (one multiplying warpgroup). A stage
+  // holds only a chunk of a token tile, so entries have their own numbers, not those of stages.
   __device__ __forceinline__ uint32_t Entry(int entry, int side) const {
     return At<sizeof(DeepHead::entries[0][0])>(offsetof(DeepHead, entries), entry * 2 + side);
   }

@@ -18,7 +18,8 @@ struct StreamEntry {
   uint32_t place;     // row tile * kStreamSlots + slot of the document's maxima
   uint32_t scale;     // of a quantised document: the bits of an FP32
 
-  // Other thread blocks have tiles of the document, too. The ring's Cut says where their maxima are combined.
+  // A bit of `counts`: other thread blocks have tiles of this document, too. The ring's Cut then says where the maxima
+  // of all thread blocks are combined.
   static constexpr uint32_t kCut = 1u << 14;
   // The parity of the phase of the barrier QueryFull in which the row tile's rows arrive.
   static constexpr uint32_t kQueryPhase = 1u << 15;
