@@ -74,8 +74,8 @@ void GiveMemoryBack() {
 }
 
 // Lowers grpc.max_connections, http.max_concurrent_requests and http.max_idle_connections to the numbers that the limit
-// of descriptors allows, and logs that. Otherwise connections could take the descriptors that loading a collection
-// needs, or those of one port the descriptors of the other.
+// of descriptors allows, and logs that. Otherwise connections could use up the descriptors that loading a collection
+// needs, and the connections of one port could use up the descriptors of the other port.
 void FitDescriptors(config::Config& config) {
   const uint64_t limit = DescriptorLimit();
   const DescriptorPlan plan = PlanDescriptors(config, static_cast<uint64_t>(CountOpenDescriptors().value_or(0)), limit);

@@ -28,8 +28,8 @@ class RouterDocuments : public service::DocumentApiBase {
   explicit RouterDocuments(const RouterDependencies& dependencies)
       : DocumentApiBase(dependencies.metrics, dependencies.limits), deps_(dependencies) {}
 
-  // Calls `submitted` when the documents are written, because only then is it certain that a later call is written
-  // after this one.
+  // Calls `submitted` only when all documents are written. Before that it is not certain that the writes of a later
+  // call come after the writes of this call.
   void Upsert(v1::UpsertRequest request, service::CallContext context, service::Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
   void Delete(const v1::DeleteRequest& request, service::CallContext context,
@@ -68,7 +68,8 @@ class RouterDocuments : public service::DocumentApiBase {
 
   const RouterDependencies deps_;
   service::ConcurrencyLimit passes_{kMaxRouterPasses};
-  // As many as each server takes, so that one group does not refuse a call that another group carries out.
+  // Limits deletes with a filter. The router runs as many at a time as each server does. If it ran more, one group
+  // could refuse its part of a delete that another group has carried out.
   service::ConcurrencyLimit matching_deletes_{service::kMaxMatchingDeletes};
 };
 

@@ -43,13 +43,15 @@ class RouterScorer : public service::Scorer {
  private:
   struct Scoring;
   void Ask(std::shared_ptr<Scoring> scoring);
-  // Returns whether a retry with a fresh view may succeed: a lost group has replicas of the previous generation, or was
-  // asked about inline documents, which any other group can score too.
+  // Returns whether a retry with a fresh view may succeed although a group is lost (none of the replicas that were
+  // asked answers). It may if the group has other replicas, with another generation, which the fresh view may choose
+  // for all groups. It also may if the group was asked to score inline documents, because any other group can score
+  // them.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   // Returns whether a server does not have the generation that it was asked for.
   static bool NameOtherGeneration(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
-  // Refreshes the view and asks all groups again. Returns false, and does nothing, after the last attempt, after the
-  // deadline, and if the client named a generation.
+  // Refreshes the view and asks all groups again. Returns false, and does nothing, if this was the last attempt, if the
+  // deadline has passed, or if the client named a generation.
   bool AskAgain(const std::shared_ptr<Scoring>& scoring);
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   // If results are grouped by a field, asks the servers again for members of result groups that their first answers

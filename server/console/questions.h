@@ -17,7 +17,7 @@ namespace maxsim::console {
 inline constexpr int64_t kMaxQuestionsBytes = int64_t{16} << 20;
 
 // Returns {"questions": [...]}. Skips blank lines. Returns INVALID_ARGUMENT, naming the line and the member, if a line
-// is not such a question.
+// does not have the form above.
 absl::StatusOr<std::string> QuestionsJson(std::string_view lines);
 
 // Reads the file at `path` and converts it. Returns INVALID_ARGUMENT if it is larger than kMaxQuestionsBytes. Errors

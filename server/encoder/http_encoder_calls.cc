@@ -133,7 +133,8 @@ void HttpEncoder::Impl::OnOutcome(const CallPtr& call, HttpOutcome outcome) {
     try {
       *answer = Parse(*call, body);
     } catch (const std::exception&) {
-      // `answer` still holds its first error, so the call fails like one whose answer cannot be read.
+      // Parse ran out of memory. `answer` still holds the error with which it was made, so the call fails with that
+      // error.
     }
     body = {};
     asio::post(loop_, [this, call, answer] { OnAnswer(call, std::move(*answer)); });

@@ -162,8 +162,8 @@ void DeviceScanner::ScanPending() {
   if (absl::IsUnavailable(status)) {
     lost_ = std::move(status);
   } else if (!status.ok()) {
-    // The backend refused one of several queries, and the others must not fail with it. So call it for each query
-    // separately.
+    // One query made the backend refuse the whole call. The other queries must not fail, so each query gets a call of
+    // its own.
     for (const size_t task : members_) {
       if (!Alive(tasks_[task])) continue;
       const absl::Status alone = members_.size() > 1 ? Call(absl::MakeConstSpan(&task, 1)) : status;

@@ -207,8 +207,8 @@ void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> ta
       FailCall(tasks.front().query->job_idx, status);
       return;
     }
-    // The backend refused one of several queries, and the others must not fail with it. So call it for each query
-    // separately.
+    // One query made the backend refuse the whole call. The other queries must not fail, so each query gets a call of
+    // its own.
     for (const Task& task : tasks) {
       if (Alive(*task.query)) RunCall(documents, absl::MakeConstSpan(&task, 1));
     }

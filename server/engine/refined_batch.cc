@@ -68,7 +68,7 @@ Lane::RefinedBatch::RefinedBatch(Lane* lane, absl::Span<Job* const> jobs, BatchS
 std::vector<absl::StatusOr<JobResult>> Lane::RefinedBatch::Run() {
   AddTasks();
   std::vector<absl::StatusOr<JobResult>> results;
-  // Each further round has at least one device fewer.
+  // A further round follows only if a device was lost meanwhile, so there are at most as many as there are devices.
   for (size_t round = 0; round <= devices_.size(); ++round) {
     const absl::Time start = MonotonicNow();
     Scan();
@@ -107,8 +107,8 @@ void Lane::RefinedBatch::AddTasks() {
     tasks_.push_back({.query = &query,
                       .codes = *std::move(codes),
                       .order = by_bound ? ScanOrder::kUpperBound : ScanOrder::kEstimate,
-                      // Asks for one more candidate than is wanted: its score is that of the best candidate that is
-                      // left out.
+                      // Asks for one candidate more than are refined. The score of this one is the highest among the
+                      // candidates that are left out.
                       .num_results = std::min(wanted + 1, kMaxScanResults)});
   }
   choices_.resize(tasks_.size());

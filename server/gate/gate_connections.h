@@ -43,7 +43,7 @@ struct GateConnections {
   // Relayed connections: those that have made no call with a known token, and those that have.
   std::list<std::shared_ptr<RelayedConnection>> unauthenticated{};
   std::list<std::shared_ptr<RelayedConnection>> authenticated{};
-  // Hands a connection over to gRPC, and from then on counts it as one of gRPC's.
+  // Hands a connection over to gRPC. From then on the gate counts it among gRPC's connections, not among its own.
   std::function<void(OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
   std::array<char, 32 * 1024> scratch{};  // shared read buffer; its bytes are processed before the next read
 };

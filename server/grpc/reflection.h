@@ -55,7 +55,8 @@ class Reflection {
  private:
   friend class ReflectionStream;
 
-  // Both versions have the same messages under different names.
+  // The service for one version of the reflection API, v1 or v1alpha. Both versions have the same messages, under
+  // different names.
   template <typename RawService>
   class Version : public RawService {
    public:

@@ -203,7 +203,7 @@ class HttpServer::Impl final : private Application {
   }
 
   Response AnswerModel(const Request& request, const ModelPath& path) {
-    // Clients call the path kAuth without a token, to find out whether they need one. So only the others are checked.
+    // Clients call kAuth without a token, to find out whether they need one. Only the other paths require it.
     if (path.kind != ModelPath::Kind::kAuth) {
       if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
         return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());

@@ -54,7 +54,7 @@ class GroupedRounds {
   // Takes the result of the last job.
   absl::Status Take(engine::JobResult result);
 
-  // Returns the memory that is held between the rounds for the next ones.
+  // Returns the bytes of memory that this object keeps from one round to the next.
   uint64_t held_bytes() const { return engine::JobBytes(*first_); }
 
   // Parts of the answer. Once Next has returned null, the result is complete: it has the results of the page, group by
@@ -96,7 +96,7 @@ class GroupedRounds {
   absl::Status TakeGroups(Ranking& ranking, absl::Span<const engine::Hit> hits, int32_t num_ranked);
   bool IsLeftOut(const Ranking& ranking, const engine::Hit& hit) const;
   void AddRefinement(const engine::JobQueryResult& result, Ranking& ranking) const;
-  // Orders the groups, and puts those of the page into the result.
+  // Orders the groups, and puts the groups of the requested page into the result.
   void Arrange();
 
   const GroupedRoundsOptions options_;

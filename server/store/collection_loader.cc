@@ -288,7 +288,8 @@ absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadReque
     const size_t num_alive = devices->num_alive();
     absl::StatusOr<std::shared_ptr<const Generation>> loaded =
         LoadOnce(request, manifest, devices, options, ledger, files);
-    // This loop ends, because each attempt has fewer devices than the one before it.
+    // Tries again only if a device was lost during this attempt. So the loop ends, at the latest when no device is
+    // left.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||
         Stopped(request.stop)) {
       return loaded;

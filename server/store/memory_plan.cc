@@ -165,7 +165,8 @@ std::optional<double> ScanSeconds(const DeviceSet& devices, const collection::Ma
   if (plan.code_planes == 0) return std::nullopt;
   std::vector<ScanSize> sizes(devices.size(), {.num_parts = 0});
   for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
-    // If the collection is replicated, only one device scans it.
+    // If a shard is copied to several devices, only one of them scans it. So the shard counts for the first device
+    // only.
     ScanSize& size = sizes[plan.placement.shards[idx].devices.front()];
     ++size.num_parts;
     size.num_documents += manifest.shards[idx].num_documents;

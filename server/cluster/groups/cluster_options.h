@@ -15,7 +15,8 @@ namespace maxsim::cluster {
 // A group of servers that hold the same partitions.
 struct GroupOptions {
   std::string name;  // 1 to 64 of A-Z a-z 0-9 . _ -
-  // Each is "host:port", which is one replica, or "dns:///host:port", where every address of the name is a replica.
+  // Each target is "host:port", which is one replica, or "dns:///host:port", where every address of the name is a
+  // replica.
   std::vector<std::string> targets;
 
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;

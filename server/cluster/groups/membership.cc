@@ -216,7 +216,7 @@ void Membership::TakeGroups() {
     groups_error_.clear();
     return ApplyGroups(**groups);
   }
-  // The list cannot be read: the last good one stays in force.
+  // The list of groups could not be read. The router keeps the groups of the last list that it could read.
   std::string error = groups->status().ToString();
   if (error != groups_error_) log::Write(spdlog::level::err, "groups_not_reloaded", {{"error", error}});
   groups_error_ = std::move(error);

@@ -17,8 +17,8 @@ namespace maxsim::cluster {
 std::optional<AnswerFault> CheckCountAnswer(const v1::CountRequest& request, const v1::CountResponse& answer);
 std::optional<AnswerFault> CheckCountAnswer(const v1::FacetsRequest& request, const v1::FacetsResponse& answer);
 
-// The functions below take one answer for each part of the collection, each OK and accepted by its check. Sequence and
-// generation are those of MergeSnapshot.
+// The functions below take one answer for each part of the collection. Each must be OK and have passed
+// CheckCountAnswer. MergeSnapshot sets the merged answer's sequence and generation.
 
 v1::CountResponse MergeCounts(const CollectionView& collection,
                               const std::vector<absl::StatusOr<v1::CountResponse>>& answers);

@@ -10,9 +10,9 @@
 
 namespace maxsim::cluster {
 
-// The functions below take one answer per part, each OK and accepted by its check (check_documents.h), and for each
-// part the positions of its items in the client's call. `one_log` says that the parts' sequences are those of one log
-// (CollectionView::has_one_log); otherwise the merged answer has no sequence.
+// The functions below take one answer per part, and for each part the positions of its items in the client's call. Each
+// answer must be OK and have passed the check of its method (check_documents.h). `one_log` says that the parts'
+// sequences are those of one log (CollectionView::has_one_log); otherwise the merged answer has no sequence.
 
 // Each result gets the position of its document or id in the client's call. The sequence is the highest of all answers.
 // For a delete with a filter, adds up the numbers; there is more to delete if a part has more.

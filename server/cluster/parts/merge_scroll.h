@@ -19,11 +19,11 @@ namespace maxsim::cluster {
 std::optional<AnswerFault> CheckScrollAnswer(const v1::ScrollRequest& request, bool has_int_ids,
                                              const StoredShape& shape, const v1::ScrollResponse& answer);
 
-// Merges the groups' pages by id. `answers` has one answer for each part of the collection, each OK and accepted by
-// its check. If a group has documents after the end of its page, the merged page ends where that group's page ends,
-// because the group's next ids are unknown. The merged page also ends before it would exceed the limit or
-// `max_bytes`, but it has at least one document if a group has one. Sequence and generation are those of
-// MergeSnapshot.
+// Merges the groups' pages by id. `answers` has one answer for each part of the collection, that is, one page per
+// group. Each must be OK and have passed CheckScrollAnswer. If a group has documents after the end of its page, the
+// merged page ends where that group's page ends, because the group's next ids are unknown. The merged page also ends
+// before it would exceed the limit or `max_bytes`, but it has at least one document if a group has one. MergeSnapshot
+// sets the merged page's sequence and generation.
 v1::ScrollResponse MergeScrolls(const v1::ScrollRequest& request, const CollectionView& collection,
                                 std::vector<absl::StatusOr<v1::ScrollResponse>> answers, uint64_t max_bytes);
 

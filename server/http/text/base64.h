@@ -1,4 +1,4 @@
-// Decodes base64 of any length, and can be stopped meanwhile.
+// Decodes base64 of any length. A StopSignal can end the decoding early.
 #pragma once
 
 #include <string>

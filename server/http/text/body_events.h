@@ -57,7 +57,7 @@ class BodyEvents : public JsonEvents {
   virtual bool EndIgnored() { return true; }
 
   // Reads the container that has just begun, and all in it, as a matrix: [[...], ...] as F32, or an object with dtype,
-  // shape and data. It has at most `max_rows` rows, which `limit_name` bounds.
+  // shape and data. Refuses a matrix of more than `max_rows` rows with an error that names the limit `limit_name`.
   bool ReadRows(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
   bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
   // Reads a matrix that is an object whose first member `key` has already been passed to Key.

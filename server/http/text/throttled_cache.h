@@ -1,5 +1,5 @@
-// Keeps a text that costs time to make, so that the thread that makes it has time for its other work. It is internal
-// to server/http.
+// Keeps a text that takes long to make, and makes it again so rarely that this takes at most a tenth of the thread's
+// time. Internal to server/http.
 #pragma once
 
 #include <chrono>

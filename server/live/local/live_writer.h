@@ -67,7 +67,7 @@ class LiveWriter {
   // After a failure, reads the log and applies all records that it holds, whether or not their calls were answered with
   // OK.
   void TryToRecover(const StopSignal* stop);
-  // Returns when TryToRecover is due; InfiniteFuture while nothing has failed.
+  // Returns the time at which the caller must call TryToRecover; InfiniteFuture if no write has failed.
   absl::Time retry_at() const { return retry_at_; }
   bool has_failed() const { return !failure_.ok(); }
 

@@ -10,11 +10,11 @@
 
 namespace maxsim::live {
 
-// Returns the name of a collection's stream: PREFIX-NAME, with each dot replaced by +, because a stream's name must not
-// have dots.
+// Returns the name of a collection's stream: PREFIX-NAME, where each dot in NAME is replaced by +, because a stream's
+// name must not have dots.
 std::string StreamNameOf(std::string_view prefix, std::string_view collection);
-// Returns the subjects of the stream's messages: PREFIX.NAME.*, with dots replaced in the same way. The last token is
-// the slot.
+// Returns the pattern that the subjects of the stream's messages match: PREFIX.NAME.*, where each dot in NAME is
+// replaced by +. In a message's subject, the slot of the document's id stands in place of the *.
 std::string SubjectsOf(std::string_view prefix, std::string_view collection);
 
 // Returns the urls without their passwords, for messages.

@@ -49,7 +49,8 @@ class PendingCalls {
   // Ids are NONCE-NUMBER. `nonce` consists of hexadecimal digits, and must be unique to the process.
   explicit PendingCalls(std::string nonce);
 
-  // Adds a call after the existing ones. Its messages must have been encoded. Its writes get the next numbers.
+  // Adds a call after the existing ones. The messages of its writes must have been encoded. Numbers its writes,
+  // beginning with the number after the last write of the previous call.
   PendingCall* Add(std::unique_ptr<PendingCall> call);
   // Removes the call, and returns it.
   std::unique_ptr<PendingCall> Take(const PendingCall& call);

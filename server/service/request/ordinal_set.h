@@ -26,7 +26,7 @@ class OrdinalSet {
       return is_new;
     }
     const uint64_t entry = list_ << kOrdinalBits | ordinal;
-    // The high bits of the product are the well-mixed ones.
+    // Takes the slot from the high bits of the product, because these depend on all bits of the ordinal.
     auto slot = static_cast<size_t>(ordinal * 0x9e3779b97f4a7c15u >> shift_);
     while (slots_[slot] >> kOrdinalBits == list_) {
       if (slots_[slot] == entry) return false;

@@ -62,7 +62,7 @@ struct TextEncoding::Pending {
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
-  // Each of these two is written by one thread. Both are read only after num_parts has become 0.
+  // `queries` and `documents` are each written by one thread. Both are read only after num_parts has become 0.
   absl::StatusOr<std::vector<EncodedText>> queries = NoMemory();
   absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
 };

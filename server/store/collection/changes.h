@@ -48,9 +48,9 @@ class Changes : public std::enable_shared_from_this<Changes> {
   // Records that the segment's document `ordinal` is now the document with the record's id. If the collection had a
   // document with this id, that document gets a tombstone.
   void Upsert(const collection::LogRecord& record, size_t segment_idx, uint32_t ordinal);
-  // Gives the document with this id a tombstone, if there is one.
+  // Gives the document with the record's id a tombstone, if the collection has a document with this id.
   void Delete(const collection::LogRecord& record);
-  // Returns a snapshot of the collection with all changes so far. `sequence` is the sequence of the last one.
+  // Returns a snapshot of the collection with all changes so far. `sequence` is the sequence of the last change.
   std::shared_ptr<const Collection> Snapshot(uint64_t sequence);
   uint64_t num_documents() const { return num_documents_; }    // that are alive
   uint64_t num_tombstones() const { return num_tombstones_; }  // of shards and segments

@@ -67,7 +67,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
   int64_t text_bytes() const { return text_bytes_; }  // of ids and payloads
-  // Returns a part with the documents appended so far. `first_ordinal` is the first one's ordinal in the collection.
+  // Returns a part with the documents appended so far. `first_ordinal` is the ordinal in the collection of the part's
+  // first document.
   Part MakePart(uint64_t first_ordinal) const;
 
   // For any thread:

@@ -15,7 +15,7 @@
 
 namespace maxsim::store {
 
-// The bytes that reservations hold of one memory (a device's or the host's).
+// What all reservations together hold of one memory: a device's, or the host's.
 struct Account {
   uint64_t held_bytes = 0;
   uint64_t pending_bytes = 0;
