@@ -65,7 +65,8 @@ void SetReason(std::string_view reason, absl::Status& status);
 // Sets the reason PARTLY_DELETED and the number of documents that a failed delete has deleted, on a status that is not
 // OK. Replaces the reason and the limit that it had.
 void SetPartlyDeleted(uint64_t num_deleted, absl::Status& status);
-// Returns that number, or nullopt if the status does not have it or it is malformed.
+// Returns the number of documents that SetPartlyDeleted has set, or nullopt if the status has no such number or a
+// malformed one.
 std::optional<uint64_t> NumDeletedOf(const absl::Status& status);
 
 // Return the path of the field, the reason, the largest accepted value, and the configuration key that sets that limit.

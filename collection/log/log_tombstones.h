@@ -1,4 +1,5 @@
-// The tombstones in a log's database: a key and a value for each shard of a generation that has tombstones.
+// The tombstones in a log's database. Each shard that has tombstones has one key, made of the generation's number and
+// the shard's index. Its value lists the tombstones. A shard without tombstones has no key.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ absl::Status OpenSource(const std::string& folder, Sources& sources) {
       return Prefix("a live collection is split or merged while no server has it loaded: ", log.status());
     }
     if (!log.ok()) return log.status();
-    // A server may have opened the log, written to it and closed it since the manifest was read.
+    // The log is newer than the manifest if a server opened it, wrote to it and closed it after the manifest was read.
     if ((*log)->last_sequence() > manifest->log_sequence.value_or(0)) {
       return absl::FailedPreconditionError(Cat(folder, ": was written to just now"));
     }

@@ -134,7 +134,8 @@ class Passes:
     ):
         self.gradients = gradients
         taken = [ctypes.POINTER(structure) for structure in (call, codes) if structure is not None]
-        # If there are codes, both passes need the same size.
+        # With codes, both passes need a workspace of the same size, so the function that returns the size is not told
+        # which pass.
         which = [ctypes.c_int32] if codes is None else []
         self._size = _loaded(f"{name}_workspace_bytes", [*taken, *which, ctypes.POINTER(ctypes.c_size_t)])
         self.forward = _loaded(forward or name, [*taken, ctypes.c_void_p, ctypes.c_void_p])

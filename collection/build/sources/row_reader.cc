@@ -192,7 +192,7 @@ absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
                                : LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
   std::string problem = is_int8 ? "is not in -127 .. 127" : "is not finite";
   if (!is_int8 && std::isfinite(value)) {
-    // A value within kMaxAbsValue is only too large for f16.
+    // A finite value up to kMaxAbsValue can only be refused because it is too large for f16.
     problem = std::fabs(value) <= kMaxAbsValue && encoding_.storage == ScalarType::kF16
                   ? std::string("is too large for f16 (largest: 65504)")
                   : Cat("is beyond the limit of ", kMaxAbsValue);

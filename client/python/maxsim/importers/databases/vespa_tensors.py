@@ -81,7 +81,7 @@ class TensorReader:
     def __init__(self, dim: Optional[int], unpack_bits: bool) -> None:
         self.dim = dim
         self._unpack_bits = unpack_bits
-        # The cell type in the last tensor that named one, for notes.
+        # The cell type of the last tensor that named its type. The notes of the import show it.
         self.cell: Optional[str] = None
 
     def read(self, value: Any, where: str) -> np.ndarray:
