@@ -89,7 +89,7 @@ def http_difference(wanted, got):
         for one in (a, b):
             if isinstance(one, dict):
                 one.pop("timings", None)
-                # A server makes up the id of an answer to a request without one.
+                # If a request has no id, the server makes one up for its answer, so such ids are not compared.
                 if str(one.get("id", "")).startswith("rerank-"):
                     one["id"] = "rerank-"
     return "" if a == b else f"{str(b)[:2000]} instead of {str(a)[:2000]}"

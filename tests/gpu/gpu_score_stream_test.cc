@@ -230,7 +230,8 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
                                                {1300},
                                                std::vector<int64_t>(7, 97),
                                                std::vector<int64_t>(3, 300)}) {
-      // The second call overwrites the scores and maxima of the first, so that the third cannot reuse those by mistake.
+      // The second call overwrites the scores and maxima of the first call. So the third call, which equals the first,
+      // cannot reuse them by mistake.
       for (size_t call : {0, 1, 0}) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", call " << call << " of " << counts.size()
                                         << " queries of " << counts[0]);

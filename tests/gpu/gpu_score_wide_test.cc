@@ -128,7 +128,8 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
           storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, num_tokens));
           if (i % 2 == 1) storage.back().weights = MixedWeights(TestSeed() + i, num_tokens);
         }
-        // With three copies of each query, every third query has a list.
+        // With three copies of each query, every third query of the call scores a list, and the others score all
+        // documents.
         for (size_t i = 0; i < count; ++i)
           queries.push_back(storage[i].view(500, copies > 1 && i % 3 == 2 ? &list : nullptr));
         const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
@@ -219,7 +220,8 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
 }
 
 // A call has row tiles of five or more query tiles, and half row tiles (up to four query tiles), whose documents two
-// warpgroups share. The bits are those of the portable kernels, and of calls that have only half row tiles.
+// warpgroups share. The scores must have the same bits as scores of the portable kernels, and as scores of calls that
+// have only half row tiles.
 TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 700;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 200);
@@ -308,7 +310,7 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
       for (int i = 0; i < num_queries; ++i) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim,
                                     num_queries == 64 ? 513 : std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
-        // With five queries, all scores are compared, and the sizes of lists are on both sides of 4,096 candidates.
+        // The call of five queries has lists on both sides of 4,096 candidates, and all its scores are compared.
         const std::vector<size_t> sizes = num_queries == 5 ? std::vector<size_t>{1, 4096, 4097, 400, 9000}
                                                            : std::vector<size_t>{2000, 1, 31, 400, 132};
         std::vector<uint32_t>& list = lists.emplace_back(sizes[i % 5]);

@@ -31,8 +31,8 @@ class GpuSingleLaunchTest : public GpuTest {
     return list;
   }
 
-  // Runs a call several times by one launch and compares it with several launches. `expect_single_launch` says whether
-  // one launch can do it.
+  // Runs the call three times on `one_`, which may make it a single-launch call, and compares the results with those of
+  // `several_`, which may not. `expect_single_launch` says whether `one_` must make it a single-launch call.
   void Check(const Documents& documents, const Query& query, bool expect_single_launch) {
     SCOPED_TRACE(testing::Message() << Name(documents.type()) << ", dim " << documents.dim() << ", " << query.num_tokens
                                     << " query tokens, " << query.num_candidates << " listed candidates, k "

@@ -96,14 +96,16 @@ TEST_F(GpuTopKTest, AdversarialScores) {
         if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_split[i] += 100.0f;
       }
     }
-    // The best scores are adjacent at the end, or are one in 4, in 128 or in 4,096.
+    // Four inputs: the best scores are adjacent at the end, or the best scores are every 4th, every 128th or every
+    // 4,096th score.
     std::vector<float>& block = kinds.emplace_back(normal);
     for (size_t i = count - count / 5; i < count; ++i) block[i] += 100.0f;
     for (size_t period : {4, 128, 4096}) {
       std::vector<float>& periodic = kinds.emplace_back(normal);
       for (size_t i = 0; i < count; i += period) periodic[i] += 100.0f;
     }
-    // One score is far above the others and one far below, or they reach both ends of the range of floats.
+    // Two inputs: one score is far above and one far below all others; or the scores are spread over the whole range of
+    // floats.
     std::vector<float>& outliers = kinds.emplace_back(normal);
     outliers[count / 3] = 1e30f;
     outliers[count / 2] = -1e30f;

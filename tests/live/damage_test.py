@@ -27,7 +27,7 @@ PROGRAMS = None
 SETUP = {"storage": "f16", "dim": 16, "id_type": "string", "num_base": 40, "seed": SEED, "flags": client.NEVER_COMPACTS}
 NAME = "snapshot"  # name of damaged copies: World checks versions in collections of this name
 REFUSALS = (grpc.StatusCode.DATA_LOSS, grpc.StatusCode.FAILED_PRECONDITION)
-# Kinds of files in the log, each by a part of its files' names.
+# The test requires that the log has at least one file of each kind. A kind is a part of its files' names.
 KINDS = [".log", ".sst", ".blob", "MANIFEST", "CURRENT", "IDENTITY", "OPTIONS", "LOCK", "acknowledged", "reserve"]
 
 

@@ -354,7 +354,7 @@ class FaultsTest(unittest.TestCase):
         world = self.world()
         rows = vectors(1, 16)
 
-        # While the write's sync does not end, a hundred reads are answered.
+        # One write waits for its sync, which does not end. Meanwhile the server must answer a hundred reads.
         self.faults.set(hold_syncs=1)
         made = [[2000, 1, 0, 0, "f32"]]
         write = world.server.documents.Upsert.future(client.upsert_request(NAME, world._documents(made)), timeout=60)

@@ -97,7 +97,7 @@ class Writer:
         return Call("upsert", 0, made)
 
     def id_of(self, k):
-        # Some ids are those of the generation that the collection began with.
+        # The first ids are those of documents that the collection had at the start; the others are new.
         return f"doc-{k * WRITERS + self.number}" if k < NUM_BASE // WRITERS else f"new-{self.number}-{k}"
 
     def run(self, server):

@@ -125,7 +125,8 @@ class Soak {
       const ReferenceScore& truth = scores[static_cast<size_t>(document)];
       const double tolerance = 1e-5 * truth.magnitude;
       if (!(std::abs(static_cast<double>(result.scores(rank)) - truth.score) <= tolerance)) return "wrong score";
-      // The answer has the best documents if, at each rank, its score is that of the sorted reference.
+      // At each rank, the document must have the score that the sorted reference has at this rank. If several documents
+      // have this score, any of them may be there.
       if (std::abs(best[static_cast<size_t>(rank)] - truth.score) > 2 * tolerance) return "wrong rank";
     }
     return "";

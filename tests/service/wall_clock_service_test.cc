@@ -68,7 +68,8 @@ class Callers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Waits until two more calls of each kind have been answered. The second one began after this function was called.
+  // Waits until eight more calls of each kind have been answered. At most three of them began before this function was
+  // called, because three threads make gRPC calls and one makes HTTP calls.
   void WaitForCalls() {
     for (const std::atomic<int>* count : {&num_grpc_, &num_http_}) {
       const int before = *count;

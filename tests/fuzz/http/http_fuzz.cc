@@ -141,7 +141,8 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   Require(connections.size() == 0, "a connection ends when its client has");
   exchange.notes = application.notes();
   exchange.num_answers = application.num_answers();
-  // If the body has already arrived, the server does not send this line. So the cuts decide whether it comes.
+  // The server sends "100 Continue" only if the body has not arrived yet, so this depends on where the input is cut.
+  // Removes the line, so that answers can be compared.
   exchange.answers = absl::StrReplaceAll(exchange.answers, {{"HTTP/1.1 100 Continue\r\n\r\n", ""}});
   return exchange;
 }

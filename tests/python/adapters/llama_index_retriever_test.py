@@ -61,8 +61,8 @@ class LlamaIndexRetrieverTest(unittest.TestCase):
             id: {**payload, "author": payload.get("about", {}).get("author")}
             for id, payload in self.world.payloads.items()
         }
-        # For an empty list, LlamaIndex and the collection differ: the collection treats the field as one without a
-        # value.
+        # LlamaIndex and the collection treat an empty list differently: for the collection, the field then has no
+        # value. So the test replaces empty lists by None.
         for values in self.metadata.values():
             values["tags"] = values.get("tags") or None
 

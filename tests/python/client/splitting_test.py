@@ -111,7 +111,8 @@ class RerankManyTest(BothTest):
         for client in self.clients(server := LimitedServer(self, max_request_bytes=10_000)):
             self.check(client, server, queries, range(10), ids=["a"])
             self.assertEqual(self.sizes(server), [3, 3, 3, 1])
-            # Every request repeats the candidates that its queries share.
+            # All queries share one candidate list, which every request of the split repeats. So with a longer list,
+            # fewer queries fit a request.
             self.check(client, server, queries, range(10), ids=["a" * 3000])
             self.assertEqual(self.sizes(server), [2, 2, 2, 2, 2])
 

@@ -39,8 +39,8 @@ class SameBytesTest(TemporaryFolderTest):
                 self.assertEqual(summary.has_payloads, payloads != "none")
 
     def test_every_type_of_values_and_shape_of_the_rotation(self):
-        # The rotation of dimensions 8 and 128 has one span, that of 96 and 130 has two overlapping spans. 4096 is the
-        # limit.
+        # Vectors of 8 or 128 dimensions are rotated in one span, vectors of 96 or 130 dimensions in two overlapping
+        # spans. 4096 is the largest dimension.
         for storage, dtype, dim in itertools.product(STORAGES, (np.float16, np.float32, np.float64), (8, 96, 128, 130)):
             with self.subTest(storage=storage, dtype=dtype, dim=dim):
                 self.check(documents(dim, 50, dim, dtype), storage, dim, seed=dim << 40)
@@ -107,7 +107,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000)
             self.assert_same_files(built, written)
         self.assert_whole(written)
-        # Each program continues the generations that the other has published.
+        # The build publishes the generation after one of the writer, and then the writer one after that of the build.
+        # Each must continue the numbers of the other.
         self.build(made, written)
         self.write(made, written, 16)
         manifest = json.loads((written / "collection.json").read_text())

@@ -129,7 +129,7 @@ class HostilePickleTest(ReadingTest):
         # getattr(__import__("os"), "system")("true")
         chain = b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."
         self.assert_pickle_refused(chain, "__builtin__.__import__")
-        # A pickle may name os.system. This one is refused because it also calls it.
+        # A pickle that only names os.system is not refused for that. This pickle is refused because it calls os.system.
         self.assert_pickle_refused(b"cos\nsystem\n(S'true'\ntR.", "calls os.system")
 
     def test_objects_are_not_made_and_get_no_state(self):

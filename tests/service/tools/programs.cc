@@ -95,7 +95,8 @@ TemporaryFolder::~TemporaryFolder() {
 ServerProcess::ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {"--grpc.address", "127.0.0.1:0", "--http.address",     "127.0.0.1:0",
                                         "--backend",      "cpu",         "--server.port_file", folder_ / "ports"};
-  // No load balancer stands in front of these servers, so no delay is needed in which one would notice the stop.
+  // server.shutdown_delay gives a load balancer time to notice that the server stops. These servers have no load
+  // balancer.
   arguments.insert(arguments.end(), {"--server.shutdown_delay", "0s"});
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   for (const std::string& collection : collections) {

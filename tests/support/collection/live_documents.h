@@ -1,4 +1,4 @@
-// Writes changes to a collection on the CPU backend, and keeps what its documents should be.
+// Writes changes to a collection on the CPU backend, and keeps the documents that the collection should then have.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ class ExpectedDocuments {
   std::map<std::string, std::pair<uint64_t, ExpectedDocument>> documents_;
 };
 
-// Makes the same writes twice: to a collection's changes, as a live collection does, and to the expected documents.
+// Makes each write twice: to a collection's changes, as a live collection does, and to the documents that the
+// collection is expected to have.
 class LiveCorpus {
  public:
   // `base` is loaded on `backend`. It holds `documents`, with the ids that `options` give.

@@ -189,7 +189,8 @@ std::vector<CodesShape> CodesEdgeShapes(int32_t type) {
 
 void ExpectQueryGradients(const CodesCase& codes_case, const std::vector<int32_t>& argmax,
                           LibraryGradientMemory gradients) {
-  // The call has no gradients of documents, so those of the reference stand in for them.
+  // The call computes only the gradients of queries. ExpectGradients compares those of documents too, so this copies
+  // the reference's gradients of documents into the result, where they are equal.
   const LibraryGradients expected = ReferenceGradientsOf(codes_case.library, argmax);
   std::vector<float> documents(expected.documents.begin(), expected.documents.end());
   ConvertElements(ScalarType::kF32, documents.data(), static_cast<ScalarType>(codes_case.library.shape.type),

@@ -208,7 +208,8 @@ void TriadicCase::Expect(double tolerance) {
   ExpectValues(results.output, expected.output, expected.output_magnitudes, tolerance, "output");
   constexpr const char* kNames[5] = {"queries", "first keys", "second keys", "first values", "second values"};
   for (size_t i = 0; i < 5; ++i) {
-    // The backward pass multiplies the gradient with the rounded output, not with the exact one.
+    // The gradients of queries and keys (the first three) depend on the forward pass's output. The backward pass uses
+    // that output as rounded to 16 bits, the reference uses the exact output.
     const double rounded = i < 3 ? 4 * RoundingOf(shape_.type) : 0;
     ExpectValues(results.gradients[i], expected.gradients[i], expected.magnitudes[i], tolerance + rounded, kNames[i]);
   }

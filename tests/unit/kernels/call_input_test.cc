@@ -271,8 +271,8 @@ TEST_F(CallInputTest, TailsShareQueryTiles) {
   };
   const std::vector<Part> parts[] = {{{0, 0, 32}}, {{1, 0, 32}}, {{2, 0, 32}},  {{2, 32, 32}},
                                      {{4, 0, 32}}, {{3, 0, 12}}, {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
-  // Each query with more than one query tile has an entry here. The partial sums of its query tiles lie one after the
-  // other.
+  // Each query with more than one query tile has an entry in `sums`. The partial sums of its query tiles follow one
+  // another.
   std::vector<PartialSums> sums(static_cast<size_t>(input_.num_partial_sums()));
   std::memcpy(sums.data(), memory.data() + input_.layout().partial_sums, sums.size() * sizeof(PartialSums));
   ASSERT_EQ(sums.size(), 4u);

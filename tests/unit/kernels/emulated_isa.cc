@@ -62,7 +62,7 @@ struct Emulated : cpu::Avx512Shape {
   static Total Add(const Total& a, const Total& b) {
     return Fill<Floats>([&](size_t idx) { return a.lane[idx] + b.lane[idx]; });
   }
-  // Returns the second operand where both are equal, as the instruction does.
+  // In lanes where `a` and `b` are equal (such as 0 and -0), returns that of `b`, as the instruction does.
   static Total Max(const Total& a, const Total& b) {
     return Fill<Floats>([&](size_t idx) { return a.lane[idx] > b.lane[idx] ? a.lane[idx] : b.lane[idx]; });
   }

@@ -78,7 +78,8 @@ TEST(ListJoinTest, ListsWithoutLikenessStayApart) {
   EXPECT_TRUE(FindJoins(ListsOf(lists, 1)).empty());
 }
 
-// The lists take their documents from two ranges in turn. Each list must be joined with lists of the same range.
+// Lists with an even index draw their documents from one range, lists with an odd index from another. Each list must be
+// joined only with lists of its own range.
 TEST(ListJoinTest, EachListFindsItsLike) {
   std::vector<std::vector<uint32_t>> lists;
   for (uint32_t i = 0; i < 8; ++i) lists.push_back(Draw(i, 800, i % 2 * 5000, i % 2 * 5000 + 1000));

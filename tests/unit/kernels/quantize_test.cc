@@ -257,7 +257,8 @@ TEST(QuantizeTest, ScoresStayClose) {
   }
 }
 
-// Without the rotation, this column, twenty times as large as the others, would take most of the INT8 range from them.
+// One column is twenty times as large as the others. Without the rotation it would take most of the INT8 range, and the
+// other columns would lose precision.
 TEST(QuantizeTest, ScoresStayCloseWithALargeColumn) {
   test::RandomDocuments documents = test::MakeDocuments(5, ScalarType::kF32, 128, test::RandomLengths(6, 30, 1, 60));
   for (int64_t token = 0; token < documents.tokens.num_tokens(); ++token) {

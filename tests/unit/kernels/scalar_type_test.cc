@@ -114,7 +114,7 @@ TEST(ScalarTypeTest, NarrowingOverflowsToInfinity) {
             (std::vector<uint16_t>{0x7f80, 0xff80}));
 }
 
-// Other code converts long runs than single elements. Both must give the same bits.
+// Long runs of elements and single elements are converted by different code. Both must give the same bits.
 TEST(ScalarTypeTest, LongRunsConvertLikeSingleElements) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

@@ -100,7 +100,7 @@ TEST_F(CliTest, CollectionsAreStoredAgainAndMerged) {
   collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":8})");
   arguments.insert(arguments.end(), {"--storage", "f32", "--encoder", folder_.Path("encoder.json")});
   ASSERT_EQ(RunShard(arguments).code, 0);
-  // Without --storage, the build must keep the storage of the inputs, and always their encoder.
+  // Without --storage, the build must keep the storage of the inputs. It must also keep their encoder.
   Outcome build = RunShard({"build", "--input", folder_.Path("out"), "--output", folder_.Path("copy")});
   ASSERT_EQ(build.code, 0) << build.err;
   EXPECT_THAT(build.out, HasSubstr("generation 1 of \"copy\": 2 documents, 3 tokens x 8 f32"));

@@ -25,7 +25,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The field file of one shard, and the index that is made from it, in memory.
+// The field file of one shard in memory, and the index that is made from it.
 struct IndexedPayloads {
   IndexedPayloads(const std::vector<Field>& declared, const std::vector<std::string>& payloads) : fields(declared) {
     FieldFileMaker maker(fields);

@@ -205,7 +205,7 @@ TEST_F(LogDamageTest, InventsNothingWhereTablesAreDamaged) {
         EXPECT_TRUE(absl::IsDataLoss(read.status())) << name << ": " << read.status();
         ++lost;
       }
-      // Opening it may have moved it on.
+      // A successful open may have changed the database, so that `whole` is no longer the contents of this file.
       if (read.ok()) break;
     }
     WriteBytes(DatabasePath() + "/" + name, whole);

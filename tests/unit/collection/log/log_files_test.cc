@@ -45,8 +45,8 @@ class LogFilesTest : public ::testing::Test {
     Keep(kDropped);
   }
 
-  // Makes a log that was opened twice. Its only tables are those that the second open made from the first one's
-  // write-ahead log.
+  // Makes a log that was opened twice. Its only tables are those that the second open made from the write-ahead log of
+  // the first.
   void MakeNew() {
     Append(30);
     Append(1);

@@ -1,4 +1,4 @@
-// Tests AppendableCodes on the CPU backend: codes to which those of further documents can be appended.
+// Tests AppendableCodes on the CPU backend: arrays of codes to which the codes of further documents can be appended.
 #include "kernels/codes/appendable_codes.h"
 
 #include <gmock/gmock.h>

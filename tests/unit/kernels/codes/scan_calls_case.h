@@ -46,7 +46,7 @@ class ScanCalls {
       }
     }
     for (size_t idx = 0; idx < parts_.size(); ++idx) AddQueries(*parts_[idx], idx);
-    // Both parts use the same memory for the steps of their selection.
+    // The two parts added here are scanned in one call, and must share the memory for the steps of their selection.
     for (const size_t num_queries : {size_t{1}, size_t{5}}) {
       AddPart(backend, 128, 1, kLargestPart, false);
       AddMaskedQueries(*parts_.back(), num_queries);

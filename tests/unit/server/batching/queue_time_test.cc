@@ -230,8 +230,8 @@ TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   for (int idx = 0; idx < 300; ++idx) ASSERT_TRUE(scheduler_->Submit(kGreedy, 2).ok());
   for (uint64_t work = 11; work <= 15; ++work) ASSERT_TRUE(scheduler_->Submit(kModest, work).ok());
   scheduler_->Run(absl::Seconds(2));
-  // With fair turns, the first client gets 65 token pairs while the second client's 65 are scored. Each may get one
-  // turn more.
+  // The second client asks for 65 token pairs. If turns are fair, at most 65 of the first client's token pairs are
+  // scored meanwhile. Each client may get one turn more.
   EXPECT_LT(QueueTimesOf(kModest).back(), absl::Milliseconds(2 + 65 + 65 + 2 * 15 + 10));
 }
 

@@ -224,7 +224,8 @@ TEST(DialectTest, SecretsAreCutOutOfWhatAnErrorSays) {
   EXPECT_EQ(SaidInError(R"({"error":"key S3CRET\/t+ken= is wrong"})", token), "key *** is wrong");
   EXPECT_EQ(SaidInError(R"(cut {"error":"Bearer S3CRET\/t+ken= is)", token), R"(cut {"error":"Bearer *** is)");
   EXPECT_EQ(SaidInError(R"(cut {"key":"S3CRET\/t+ken= is)", token), R"(cut {"key":"*** is)");
-  // However long the body is, it must not be cut within a token so that a part of the token remains.
+  // Only the first 64 KiB of a body are read. If they end within the secret access token, no part of the token may
+  // remain in the message.
   for (size_t size = (size_t{64} << 10) - 20; size < (size_t{64} << 10) + 5; ++size) {
     const std::string said = SaidInError(std::string(size, ' ') + token + " and more", token);
     EXPECT_EQ(said.find("S"), std::string::npos) << size << said;

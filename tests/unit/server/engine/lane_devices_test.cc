@@ -142,7 +142,7 @@ TEST_F(LaneDevicesTest, DevicesWorkSideBySide) {
   for (const auto& fake : backends_) fake->Close();
   std::future<absl::StatusOr<JobResult>> result =
       std::async(std::launch::async, [this] { return Run(OneQuery(spread_, WholeCollection())); });
-  // Each device gets its first call before any device has answered.
+  // All devices must get their first call before any of them answers, because they work in parallel.
   for (const auto& fake : backends_) EXPECT_TRUE(fake->WaitForCalls(1));
   for (size_t device = 0; device < 3; ++device) EXPECT_EQ(engine_->lanes_busy(device), 1);
   for (const auto& fake : backends_) fake->Open();

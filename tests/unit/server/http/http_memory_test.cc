@@ -1,4 +1,4 @@
-// Tests the HTTP transport when allocations fail: those of bodies that are too large, or random ones.
+// Tests the HTTP transport when allocations fail: either the large allocations for bodies, or random ones.
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -164,7 +164,8 @@ class HttpMemoryTest : public testing::Test {
 
   EchoApplication application_;
   const std::unique_ptr<TlsCertificates> certificates_ = LoadCertificates();
-  // If memory fails inside a library, its operation may never end. The time limit of its phase then ends it.
+  // If an allocation fails inside a library, the library's operation may never end. One of these time limits then ends
+  // the connection.
   Transport transport_{{.host = "127.0.0.1",
                         .max_requests = 4,
                         .certificates = certificates_.get(),

@@ -54,7 +54,7 @@ TEST_F(HttpTransportTest, BodiesMayComeInChunksAndAfterAContinue) {
   EXPECT_EQ(connection.ReadAnswers(1), "HTTP/1.1 100 Continue\r\n\r\n");
   connection.Send("xyz");
   EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nxyz"));
-  // If the server refuses the request anyway, it must not ask the client to send the body.
+  // If the server refuses the request because of its header, it must not ask the client to send the body.
   connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100001\r\n\r\n");
   EXPECT_THAT(connection.ReadAnswers(1), StartsWith("HTTP/1.1 413 "));
 }

@@ -333,8 +333,8 @@ TEST_F(CompactionTest, TakesOneSegmentHoweverOftenItFailsWhileSomebodyWrites) {
     EXPECT_LE(live().state().segment_bytes, 14'000u) << "the third is as large as what the first two hold";
   }
   EXPECT_EQ(Now(), expected_);
-  // This compaction succeeds. The new generation holds the writes before it, and the segments hold those made during
-  // it.
+  // This compaction succeeds. Afterwards the new generation holds the writes from before the compaction, and the
+  // segments hold the writes that were made during it.
   compact_while_writing(false);
   EXPECT_EQ(Now(), expected_);
   EXPECT_EQ(live().state().compacted_sequence, live().state().sequence - 1);

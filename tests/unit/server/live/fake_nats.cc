@@ -234,7 +234,7 @@ class FakeNats::Impl {
   Mutex mutex_;
   Part spoilt_ ABSL_GUARDED_BY(mutex_) = Part::kNone;
   Manner manner_ ABSL_GUARDED_BY(mutex_) = Manner::kStops;
-  // The acceptor thread uses it, and the destructor does after it has joined that thread.
+  // Needs no mutex: only the acceptor thread uses it, and the destructor after that thread has ended.
   std::list<std::thread> connections_;
   std::thread acceptor_;
 };

@@ -217,12 +217,13 @@ TEST_F(DocumentDeleteTest, APageHasOnlyDocumentsThatCanBeDeleted) {
   const auto after = [&](size_t begin, size_t end) {
     return std::vector<int64_t>(ids.begin() + static_cast<int64_t>(begin), ids.begin() + static_cast<int64_t>(end));
   };
-  // Without a version in the request, versions do not matter.
+  // A request without a version matches documents of any version.
   for (const size_t idx : {0, 1, 2}) live_of_ints().versions[std::to_string(ids[idx])] = 5;
   auto found = Find(live_of_ints(), 3);
   EXPECT_EQ(IntIds(found), after(0, 3));
   EXPECT_TRUE(found->has_more);
-  // The first three documents have the same version or a newer one, and a page has three documents.
+  // A delete with a version does not match the first three documents, because theirs is the same or newer. A page has
+  // three documents, so Find must go on to the next three.
   for (const uint64_t version : {4, 5}) {
     request_.set_version(version);
     found = Find(live_of_ints(), 3);

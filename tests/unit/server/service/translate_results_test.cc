@@ -93,7 +93,8 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   EXPECT_LE(BuildResponse(accepted.answer, result).results(0).ByteSizeLong(), bytes);
 }
 
-// Queries with the same candidates each list the unknown ids, so these count once per query.
+// The result of every query lists the unknown ids, even if all queries have the same candidates. So the size of the
+// answer must count the ids once per query.
 TEST_F(TranslateTest, UnknownIdsAreCountedForEveryQuery) {
   for (const collection::IdType type : {collection::IdType::kString, collection::IdType::kInt64}) {
     Build(type);

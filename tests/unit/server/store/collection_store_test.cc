@@ -261,7 +261,7 @@ TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
 TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   const uint64_t needed = FileBytes();
   CollectionStore store(&backend_, {.memory_budget_bytes = needed - 1});
-  // The first shard's file is missing, so opening it would give another error.
+  // Removes the first shard's file. If Load opened the file, it would fail with a different error.
   const std::string shard = test::ReadFile(folder_ / manifest_.shards[0].file);
   std::remove((folder_ / manifest_.shards[0].file).c_str());
   const absl::Status status = store.Load("a", folder_.path(), Residency::kHost).status();

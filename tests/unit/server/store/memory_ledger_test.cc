@@ -222,8 +222,8 @@ TEST_F(ManyMemoriesTest, NothingIsTakenOfALostDevice) {
   EXPECT_TRUE(ledger.Reserve({{1, 0, 1}, 0}, "it").ok());
 }
 
-// Each reservation needs memory of the host, which suffices for one, and of one of three devices. No two may succeed
-// at a time.
+// Each reservation needs memory of one of three devices, and more than half of the host's memory. So there may be only
+// one reservation at a time.
 TEST_F(ManyMemoriesTest, ParallelReservationsAreAtomicOverAllMemories) {
   MemoryLedger ledger(&devices_, {100, 0}, {100, 0}, nullptr);
   std::atomic<int> holders{0};

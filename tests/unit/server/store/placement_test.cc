@@ -98,7 +98,8 @@ TEST(PlacementTest, LargeShardsGoFirstToTheLeastLoadedDevice) {
   EXPECT_EQ(Text(PlaceShards(Shards({1, 2, 3, 4, 5, 9}, {kGpu}), capacity, false)),
             "gpu@1 gpu@1 gpu@0 gpu@1 gpu@1 gpu@0");
   EXPECT_EQ(PlaceAuto({5, 5, 5, 5}, capacity), "gpu@0 gpu@1 gpu@0 gpu@1");
-  // Among devices with equal load, takes the one with most free capacity, because other collections use the others.
+  // Among devices with equal load of this collection, takes the device with the most free capacity, because other
+  // collections use the rest of the capacity.
   EXPECT_EQ(PlaceAuto({5}, {.device_bytes = {10, 20, 20}, .host_bytes = 0}), "gpu@1");
 }
 

@@ -149,7 +149,8 @@ TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
       store.Load("second", folder_.path(), Residency::kGpu);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ((*second)->code_planes(), 4) << "it shares the first one's memory for scans";
-  // With one byte less, fewer planes are loaded. Without memory for planes besides the scans, none is loaded.
+  // With one byte less, fewer planes are loaded. If the budget is only enough for the memory of scans, no plane is
+  // loaded.
   CollectionStore smaller(&devices, {.memory_budget_bytes = 4 * tokens + scans - 1});
   EXPECT_EQ(Load(smaller, folder_.path())->code_planes(), 2);
   CollectionStore none(&devices, {.memory_budget_bytes = scans});

@@ -54,7 +54,7 @@ TEST_F(OtlpSlowAnswersTest, ATimeoutWhileAnAnswerArrivesLosesTheBatchAlone) {
       proxy_->PassOnAtMost(count, manner);
       Record(1);
       ASSERT_TRUE(observer_->WaitFor(done + 1));
-      // If the proxy passes on the answer slowly, it may still arrive in time.
+      // If the proxy does not stop the answer but passes it on slowly, the answer may still arrive in time.
       if (manner == Manner::kStop) {
         EXPECT_EQ(observer_->num_dropped(DropReason::kTimeout), timeouts + 1);
       }

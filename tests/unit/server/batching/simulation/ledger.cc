@@ -132,8 +132,8 @@ void Ledger::Compare(const SchedulerStats& stats) {
                        "; there are ", mine.queued_jobs, ", ", mine.queued_clients, ", ", mine.queued_work, ", ",
                        mine.queued_bytes, ", ", mine.running_jobs));
   }
-  // SchedulerOptions promise of the bounds: "rejected, unless the queue is empty (so that one large job can always
-  // run)".
+  // Checks what SchedulerOptions promise about a job beyond a bound of the queue: it is "rejected, unless the queue is
+  // empty (so that one large job can always run)".
   if (total_.jobs > 1 && (total_.jobs > options_.max_queue_jobs || total_.work > options_.max_queue_work ||
                           total_.bytes > options_.max_queue_bytes)) {
     Break(absl::StrCat("admission: ", total_.jobs, " jobs, work ", total_.work, " and bytes ", total_.bytes, " wait"));
@@ -294,7 +294,8 @@ JobRecord* Ledger::AnyWaiting(uint64_t random) {
     if (clients.empty()) continue;
     const auto client = std::next(clients.begin(), static_cast<int64_t>(random / 4 % clients.size()));
     const auto& jobs = client->second;
-    // Counts from one end of the list. Walking through a long list would take most of the simulation's time.
+    // Chooses among the 16 jobs at one end of the list, because walking through a long list would take most of the
+    // simulation's time.
     const auto offset = static_cast<int64_t>(random / 64 % std::min<size_t>(jobs.size(), 16));
     const uint64_t number = random % 2 == 0 ? *std::next(jobs.begin(), offset) : *std::next(jobs.rbegin(), offset);
     return &records_[static_cast<size_t>(number)];
