@@ -234,7 +234,8 @@ def group_calls():
         for options in range(0, 16, 2):
             seeds[f"{call}_{options}"] = bytes([number, options])
         for field in range(8):
-            # A change names an answer, a field, which of the field's values, and a number for it.
+            # A change consists of the number of an answer, the number of a field, which of the field's values to
+            # change, and a number for the new value.
             change = bytes([field % 2, field, 3, field, 3, 200, 0, 192, 127])
             seeds[f"{call}_changed_{field}"] = bytes([number, field * 2 % 16]) + change
         seeds[f"{call}_bytes"] = bytes([number, 1, 2, 0, 16, 7, 0, 0])
@@ -247,7 +248,8 @@ def group_calls():
 
 def group_answers():
     """Returns inputs for group_answers_fuzz.cc, which describes their first four bytes."""
-    # Numbers up to 31 of the documents that belong to the first of the two parts, by the slots of their ids.
+    # There are two parts. These documents, of those numbered 0 to 31, belong to the first part by the slots of their
+    # ids.
     strings = [0, 1, 2, 5, 6, 8, 10, 12, 16, 17, 20, 21, 23, 29, 30]
     ints = [2, 4, 5, 6, 7, 9, 13, 15, 16, 18, 19, 22, 25, 26, 27, 30, 31]
     candidates = [3, 30, 1, 4, 3, 31, 30, 9, 2]

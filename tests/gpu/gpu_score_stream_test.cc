@@ -93,7 +93,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
   const std::unique_ptr<Documents> loaded = Load(documents);
   std::vector<uint32_t> ordinals(2500);
   for (uint32_t i = 0; i < 2500; ++i) ordinals[i] = (i * 1237u) % 2500u;
-  // A call is the list of its queries' numbers of candidates.
+  // Each element is one call: the number of candidates of each of its queries.
   std::vector<std::vector<int64_t>> calls = {{1}, {7}, {grid - 1}, {grid}, {grid + 1}, {1000}, {2500}};
   for (int64_t n : {31, 32, 33}) calls.push_back({grid * n / 2});
   calls.push_back(std::vector<int64_t>(32, 100));

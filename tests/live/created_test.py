@@ -60,7 +60,7 @@ class CreatedTest(unittest.TestCase):
         server.stop()
         server = self.start(restores=False)
         self.assertEqual(self.served(server), [])
-        # A collection that is loaded by hand has its documents and takes writes.
+        # A created collection that is then loaded by hand must still have its documents and take writes.
         server.load("c", self.folder / "c")
         self.expect_documents(server, "c", ["a"])
         self.write(server, "c", "b")

@@ -126,7 +126,8 @@ v1::GetResponse RightAnswer(const v1::GetRequest& request) {
   return answer;
 }
 
-// Returns the answers in the input: read from their bytes, or `right` with the input's changes.
+// Returns the answers that the input describes. If `is_raw`, the input has their bytes; otherwise it has changes to
+// make in the answers `right`.
 template <typename Response>
 std::vector<Response> ReadAnswers(Reader& input, bool is_raw, std::vector<Response> right) {
   if (is_raw) {
@@ -176,8 +177,8 @@ void CheckWrites(int num_writes, const cluster::DealtCall<Request>& sent,
   }
 }
 
-// Requires that the merged answer has, for each id in the order of the request, its document or lists the id as
-// missing.
+// Requires that the merged answer has the document of each id of the request, or lists the id as missing. Documents and
+// missing ids must each be in the order of the request.
 void CheckReads(const v1::GetRequest& request, const v1::GetResponse& merged) {
   const bool has_int_ids = request.has_int_ids();
   const int num_ids = has_int_ids ? request.int_ids().ids_size() : request.string_ids().ids_size();
