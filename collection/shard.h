@@ -100,7 +100,8 @@ class Shard final : public MemorySource {
 
   const std::string& path() const;
   int64_t num_bytes() const;  // of the file
-  // Host memory that this holds: the whole file for kCopied, all but the tokens for kMapped.
+  // Returns the bytes of host memory that this object holds: the whole file for kCopied, everything except the tokens
+  // for kMapped.
   int64_t host_bytes() const;
 
  private:

@@ -32,7 +32,8 @@ struct BuildOptions {
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
   int num_threads = 0;         // threads that quantise (i8) and encode; 0 for one per core
-  // The number of the generation, which must be newer than the published one. 0 for the number after the published one.
+  // The number of the generation. It must be above the published generation's number; 0 stands for the number after
+  // that one.
   int64_t generation = 0;
   // Allows the generation to differ from the published one in properties that clients rely on: the dimension, the type
   // of ids, and whether there are payloads.

@@ -39,8 +39,8 @@ std::optional<int64_t> GenerationOf(const std::string& name) {
   return std::nullopt;
 }
 
-// Removes the files of the folder whose names `pick` accepts. Ignores files that cannot be removed, because the next
-// build tries again.
+// Removes those files of the folder for whose names `pick` returns true. Ignores files that cannot be removed, because
+// the next build tries again.
 template <typename Pick>
 void RemoveFiles(const std::string& folder, const Pick& pick) {
   const absl::StatusOr<std::vector<std::string>> names = ListFiles(folder);

@@ -20,9 +20,9 @@ struct PairedTest {
   int64_t num_queries = 0;
   int64_t num_wins = 0, num_ties = 0, num_losses = 0;  // queries with a difference above, at and below 0
   double mean_difference = 0;
-  // The two-sided p-value of the paired randomisation test: the share of assignments of signs to the differences
-  // whose sum is at least as far from 0 as the observed sum. If assignments are drawn at random, this is (count + 1)
-  // / (drawn + 1). If no query has a difference, it is 1.
+  // The two-sided p-value of the paired randomisation test. The test gives each difference a sign. The p-value is the
+  // share of all such assignments for which the sum of the differences is at least as far from 0 as the observed sum.
+  // If assignments are drawn at random, this is (count + 1) / (drawn + 1). If no query has a difference, it is 1.
   double p_randomisation = 1;
   bool is_exact = true;  // all assignments were counted
   // The two-sided p-value of Student's paired t-test; nullopt for fewer than two queries, or if all differences are

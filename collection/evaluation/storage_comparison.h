@@ -25,7 +25,8 @@ inline constexpr int64_t kMaxCorrelated = kMaxTopK;
 inline constexpr int64_t kDrawnQueryTokens = 32;
 
 struct StorageComparisonOptions {
-  // If null, queries are the first tokens of documents of the first collection, which must not be i8 then.
+  // If null, the queries are the first tokens of documents of the first collection. In this case the first collection
+  // must not be i8.
   const QuerySet* queries = nullptr;
   int64_t sample = 32;  // queries, drawn at random; 0: all of `queries`
   uint64_t seed = 0;    // of what is drawn

@@ -57,7 +57,7 @@ class ColumnParser {
   }
 
  private:
-  // Returns the tensor of a part, which must have one dimension. A negative `size` allows any size.
+  // Returns the tensor of a part. The tensor must have one dimension. A negative `size` allows any size.
   absl::StatusOr<const SafetensorsTensor*> Tensor(std::string_view part, std::string_view dtype, int64_t size) const {
     const std::string name = TensorName(field_, part);
     const SafetensorsTensor* const tensor = header_.Find(name);

@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// The first field of a document whose stored value is wrong.
+// A document with a wrong stored value of a field, and the first such field.
 struct WrongField {
   int64_t document = 0;
   std::string what;  // "field \"year\": 2019 is stored, and the payload has 2020"

@@ -59,7 +59,7 @@ class EncodedDocuments {
  public:
   EncodedDocuments() = default;
 
-  // Encodes all documents of a view, which is validated first.
+  // Validates the view, and then encodes all of its documents.
   static absl::StatusOr<EncodedDocuments> Encode(const CodeShape& shape, const DocumentsView& documents);
 
   // Returns a view of 1, 2 or 4 planes of this object's memory.

@@ -65,7 +65,7 @@ class DeviceScorer {
 
   // Returns OK, or UNAVAILABLE if the device was lost; in that case no hits of this scorer may be used.
   const absl::Status& lost() const { return lost_; }
-  // Returns the hits of a query, which may be none.
+  // Returns the hits of a query. There may be none.
   const DeviceHits& found(const BatchQuery& query) const { return found_[query.idx]; }
   const DeviceWork& work() const { return work_; }
 
@@ -87,7 +87,7 @@ class DeviceScorer {
 
   bool Alive(const BatchQuery& query) const { return lost_.ok() && queries_->Alive(query); }
   bool AnyAlive() const { return lost_.ok() && queries_->AnyAlive(); }
-  // Handles the failure of a call, which one of its queries or the device caused.
+  // Handles a call that failed because of one of its queries, or because the device failed.
   void FailCall(size_t job_idx, const absl::Status& status);
   static bool SameCandidates(const Task& a, const Task& b) {
     return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;

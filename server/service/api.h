@@ -37,7 +37,7 @@ class RerankApi {
   // or several.
   virtual absl::Status ChooseCollection(v1::RerankRequest* request) const = 0;
 
-  // Counts a call in the metrics whose request could not be parsed, so that Rerank was not called.
+  // Counts, in the metrics, a call for which Rerank was not called because its request could not be parsed.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) = 0;
 
   virtual const RequestLimits& limits() const = 0;

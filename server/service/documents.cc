@@ -278,7 +278,8 @@ void DocumentService::DeleteMatching(const v1::DeleteRequest& request, std::uniq
       return CheckAwaited(call->context, kBeforeWriting);
     });
   }
-  // The place is free before the call is answered, because the client may make its next call at once.
+  // Frees the place in the limit on matching deletes before the call is answered, because the client may make its next
+  // call at once.
   if (!status.ok() || deletes.writes.empty()) place = nullptr;
   if (!status.ok()) return Refuse(*call, std::move(status));
   if (deletes.writes.empty()) {

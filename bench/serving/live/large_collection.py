@@ -45,7 +45,8 @@ def changes(server, options):
     for _ in range(options.changes):
         id = int(chooser.integers(options.documents))
         rows = chooser.standard_normal((options.tokens, options.dim))
-        # For its own vectors as query, a document whose vectors are ten times as long as the others' ranks first.
+        # The document's vectors are ten times as long as those of the others. So it ranks first for a query of its own
+        # vectors.
         rows *= 10 / np.linalg.norm(rows, axis=1, keepdims=True)
         upsert = documents_pb2.UpsertRequest(collection=NAME)
         upsert.documents.add(int_id=id, tokens=rows_message(rows))

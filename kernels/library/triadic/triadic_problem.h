@@ -85,7 +85,7 @@ Status ReadTriadicMax(const maxsim_triadic_max_call* call, TriadicMaxProblem* pr
 Status ReadTriadicMaxGradients(const TriadicMaxProblem& problem, const maxsim_triadic_max_gradients* given,
                                maxsim_triadic_max_gradients* gradients);
 
-// The passes on the CPU, which check lengths and the argmax.
+// The passes on the CPU. They also check lengths and the argmax.
 Status CpuTriadic(const TriadicProblem& problem, void* output, float* lse);
 Status CpuTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_gradients& gradients);
 Status CpuTriadicMax(const TriadicMaxProblem& problem, float* maxima, int32_t* argmax);

@@ -26,7 +26,7 @@ class FilterCache {
 
   uint64_t max_bytes() const { return max_bytes_; }
 
-  // Returns a new number for a generation, which Find and Add take.
+  // Returns a new number for a generation. Find and Add take this number.
   uint64_t AddGeneration();
   // Forgets all filters of a generation.
   void DropGeneration(uint64_t generation);
