@@ -58,7 +58,7 @@ void CheckMatrix(const json& query, const v1::TokenMatrix& tokens) {
   }
 }
 
-// Returns a member of the body, which may have any of the member's names, or null.
+// Returns a member of the body, by whichever of its names the body uses; null if the body lacks it.
 json MemberOf(const json& body, http::Member member) {
   for (const http::MemberName& known : http::kMemberNames) {
     if (known.member == member && body.contains(known.name)) return body[std::string(known.name)];

@@ -279,7 +279,7 @@ void FuzzChanges(Reader& input, uint8_t options) {
   Require(answer.sequence() >= kSequence && answer.sequence() < uint64_t{1} << 53, "a snapshot holds what was seen");
 }
 
-// Fuzzes answers to a delete with a filter, which all parts get.
+// Fuzzes answers to a delete with a filter. The router sends such a delete to all parts.
 void FuzzMatchingDeletes(Reader& input, bool is_raw, const cluster::CollectionView& collection) {
   const auto request = std::make_shared<v1::DeleteRequest>();
   request->set_collection("c");

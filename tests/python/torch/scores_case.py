@@ -11,7 +11,7 @@ import torch
 from maxsim_torch import maxsim_scores, reference
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-# The largest relative error of rounding to a type, which a gradient may have in addition.
+# The largest relative error of rounding to a type. A gradient may have this error in addition to others.
 ROUNDING = {torch.float32: 0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 

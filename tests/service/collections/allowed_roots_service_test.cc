@@ -156,7 +156,8 @@ class Swapping {
 };
 
 TEST_F(AllowedRootsServiceTest, NothingOutsideIsLoadedWhileFoldersAndLinksAreSwapped) {
-  // The path's last folder is a link, or an earlier folder of the path.
+  // Makes two links to folders outside the root. They will be swapped with folders of two paths: one with a path's last
+  // folder, the other with an earlier folder of a path.
   ASSERT_EQ(symlink((outside_ / "c").c_str(), (root_ / "link").c_str()), 0);
   std::filesystem::create_directories(root_ / "deep/d");
   std::filesystem::copy(root_ / "c", root_ / "deep/d/c", std::filesystem::copy_options::recursive);

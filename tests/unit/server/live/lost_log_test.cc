@@ -50,7 +50,7 @@ TEST_F(LostLogTest, IsMissedByALoadWithoutLive) {
   EXPECT_FALSE(collection::HasLog(path_));
 }
 
-// Only the log had its documents.
+// Only the lost log had the documents, because the collection was never compacted. So it must not be loaded.
 TEST_F(LostLogTest, OfACollectionThatWasNeverCompactedIsRefused) {
   WriteSome(20);
   LoseLog();

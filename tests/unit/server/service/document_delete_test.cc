@@ -315,7 +315,7 @@ TEST_F(DocumentDeleteTest, FewDeletesRunAtATimeAndOtherCallsGoOn) {
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_TRUE(client::RetryAfter(full).has_value());
   EXPECT_TRUE(client::IsNothingWritten(full));
-  // Deletes by ids and calls that list have limits of their own.
+  // A delete by ids and a Scroll must go on, because the limit on deletes with a filter does not apply to them.
   v1::DeleteRequest by_id;
   by_id.set_collection("ints");
   by_id.mutable_int_ids()->add_ids(1);

@@ -1,4 +1,4 @@
-// The fields of a segment, which grows.
+// Tests the index of the fields of a segment while the segment grows.
 #include "server/store/collection/part_fields.h"
 
 #include <cstdint>

@@ -133,7 +133,7 @@ class StarvationCheck {
   };
 
   const absl::Duration limit_;
-  // For each line, the jobs of other lines that began batches since the line last changed.
+  // For each line, the jobs of other lines with which batches have begun since the line last changed.
   std::array<std::vector<Begun>, 3> begun_;
 };
 
