@@ -112,7 +112,7 @@ def read(path):
             name, asks_many, request, answers_many, response = method.groups()
             asks, answers = ("stream " + link(message) if many else link(message)
                              for many, message in ((asks_many, request), (answers_many, response)))
-            block.rows.append([name, f"{asks} → {answers}", "", text])
+            block.rows.append([name, f"{asks} → {answers}", "", paragraphs(about)])
         elif value and block and block.kind == "enum":
             block.rows.append([value[1], "", value[2], text])
         elif field and block and block.kind == "message":

@@ -183,18 +183,21 @@ class DocumentMethods(BaseClient):
 
         The server finds the documents that match, then deletes them by their ids. If another client replaces a document
         between the two steps, the new document is deleted as well, even if it does not match. One request deletes at
-        most 100,000 documents. For more, the client repeats the request until no more documents match; each request may
-        take `timeout`.
+        most 100,000 documents (through a router, of each group). For more, the client repeats the request until no more
+        documents match; each request may take `timeout`.
 
         version: leaves out documents that have the same or a newer version.
-        min_sequence: finds the documents in a state that has this write, as in `rerank`.
+        min_sequence: finds the documents in a state that has this write, as in `rerank`. With `live.log: nats`, the
+            server that is asked may lag behind writes that other servers have confirmed, and may delete a document's
+            replacement that it does not have yet. So give the sequence of your last write, or use versions.
 
         There is no default for `filter`, so that nobody deletes all documents by mistake.
 
         Requests are retried like those of `rerank`, and also if the server is busy with other deletes of this kind. The
         result does not count documents that an attempt deleted whose answer was lost. Errors are those of `delete`;
-        `num_deleted` of an error is the number of documents that were deleted before it. It does no harm to call this
-        again after an error."""
+        `num_deleted` of an error is the number of documents that were deleted before it. A retry, or a call after an
+        error, also deletes documents that match and were written since the first attempt, unless `version` protects
+        them."""
         deletes = MatchingDeletes(collection, filter, version, min_sequence)
         while (request := deletes.next_request()) is not None:
             try:
