@@ -105,7 +105,7 @@ class AsyncDocumentMethods(BaseClient):
         try:
             answers.add(await self._call(self.documents.Upsert, request, timeout))
         except errors.MaxsimError as error:
-            raise answers.located(error) from error
+            raise answers.located(error) from error.__cause__
 
     async def upsert_stream(
         self,

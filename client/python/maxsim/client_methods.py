@@ -201,7 +201,7 @@ class ClientMethods(
                 try:
                     answers.add((yield Step("documents.Delete", request, timeout)))
                 except errors.MaxsimError as error:
-                    raise answers.located(error) from error
+                    raise answers.located(error) from error.__cause__
             return answers.results()
 
         return self._run(steps())

@@ -113,7 +113,7 @@ class DocumentMethods(BaseClient):
         try:
             answers.add(self._call(self.documents.Upsert, request, timeout))
         except errors.MaxsimError as error:
-            raise answers.located(error) from error
+            raise answers.located(error) from error.__cause__
 
     def upsert_stream(
         self,

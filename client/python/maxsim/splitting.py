@@ -42,7 +42,7 @@ class _Parts:
         if size > 1 and error.code() == grpc.StatusCode.INVALID_ARGUMENT and error.limit_key in _TOTALS:
             self._max_items = size // 2
             return
-        raise errors.shift_indices(error, self._name, self._first) from error
+        raise errors.shift_indices(error, self._name, self._first) from error.__cause__
 
 
 class RerankParts(_Parts):

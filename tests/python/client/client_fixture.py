@@ -148,6 +148,14 @@ class BothTest(unittest.TestCase):
             finally:
                 client.close()
 
+    def check_cause(self, error):
+        """Checks that the cause of the package's error is gRPC's own error."""
+        from maxsim import MaxsimError
+
+        self.assertIsInstance(error, MaxsimError)
+        self.assertIsInstance(error.__cause__, grpc.RpcError)
+        self.assertNotIsInstance(error.__cause__, MaxsimError)
+
 
 def serve(test, **methods):
     """Starts a server in this process and returns its port. `methods` are functions by name, for methods of any

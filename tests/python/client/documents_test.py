@@ -140,6 +140,7 @@ class UpsertTest(BothTest):
             self.assertEqual(caught.exception.field, "documents[10003].payload")
             self.assertEqual((caught.exception.reason, caught.exception.limit), ("INVALID_FIELD", 1_048_576))
             self.assertTrue(caught.exception.message.startswith("documents[10003].payload: 2000000"))
+            self.check_cause(caught.exception)
 
     def test_unavailable_is_retried_and_a_full_memory_where_it_is_wanted(self):
         attempts = []
@@ -168,10 +169,12 @@ class UpsertTest(BothTest):
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "collection 'docs' is not live")
 
         for client in self.clients(FakeDocuments(self, Upsert=refuse, Delete=refuse)):
-            with self.assertRaisesRegex(errors.FailedPrecondition, "not live"):
+            with self.assertRaisesRegex(errors.FailedPrecondition, "not live") as caught:
                 client.upsert("docs", [("a", TOKENS)])
-            with self.assertRaisesRegex(errors.FailedPrecondition, "not live"):
+            self.check_cause(caught.exception)
+            with self.assertRaisesRegex(errors.FailedPrecondition, "not live") as caught:
                 client.delete("docs", ["a"])
+            self.check_cause(caught.exception)
 
 
 if __name__ == "__main__":

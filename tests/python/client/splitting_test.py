@@ -118,8 +118,9 @@ class RerankManyTest(BothTest):
 
     def test_a_query_that_is_too_large_by_itself_is_the_servers_to_refuse(self):
         for client in self.clients(LimitedServer(self, max_request_bytes=1000)):
-            with self.assertRaisesRegex(errors.ResourceExhausted, "larger than max"):
+            with self.assertRaisesRegex(errors.ResourceExhausted, "larger than max") as caught:
                 client.rerank_many("docs", queries_of(range(2), num_tokens=100))
+            self.check_cause(caught.exception)
 
     def test_a_limit_on_the_sum_of_queries_halves_the_requests(self):
         for client in self.clients(server := LimitedServer(self, max_request_work=20)):
@@ -143,6 +144,7 @@ class RerankManyTest(BothTest):
                 client.rerank_many("docs", queries_of([*range(67), -1]))
             self.assertEqual(caught.exception.field, "queries[67].tokens")
             self.assertEqual(caught.exception.message, "queries[67].tokens: has a negative value")
+            self.check_cause(caught.exception)
 
     def test_the_server_is_asked_for_its_limits_once_and_not_for_one_query(self):
         for client in self.clients(server := LimitedServer(self)):
@@ -191,6 +193,7 @@ class GetAndDeleteTest(BothTest):
                 with self.assertRaises(errors.InvalidArgument) as caught:
                     call("docs", [*range(before), -1])
                 self.assertEqual(caught.exception.field, f"int_ids.ids[{before}]")
+                self.check_cause(caught.exception)
 
 
 if __name__ == "__main__":
