@@ -6,7 +6,7 @@ import abc
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Protocol, TypeVar
 
 import grpc
@@ -65,9 +65,10 @@ class AsyncDocumentMethods(BaseClient):
         timeout: float | None,
         once: bool = False,
         retry: Retry | None = None,
+        note_failure: Callable[[errors.MaxsimError], None] | None = None,
     ) -> AnsweredT:
         """Makes a call, and repeats it as long as its error permits a retry. `once` is as in Step: if True, the call is
-        made only once. `retry` replaces the client's."""
+        made only once. `retry` replaces the client's. `note_failure` gets the error of each attempt that fails."""
         limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
         attempts = Attempts(NEVER if once else retry or self._retry, time.monotonic() + limit)
         while True:
@@ -75,6 +76,8 @@ class AsyncDocumentMethods(BaseClient):
                 return await call(request, timeout=attempts.remaining(time.monotonic()))
             except grpc.RpcError as error:
                 failure = errors.from_rpc_error(error, self._made_of, limit)
+                if note_failure is not None:
+                    note_failure(failure)
                 delay = attempts.next_delay(failure, time.monotonic())
                 if delay is None:
                     raise failure from error
@@ -162,9 +165,13 @@ class AsyncDocumentMethods(BaseClient):
         deletes = MatchingDeletes(collection, filter, version, min_sequence)
         while (request := deletes.next_request()) is not None:
             try:
-                deletes.add(await self._call(self.documents.Delete, request, timeout, retry=waiting(self._retry)))
+                deletes.add(
+                    await self._call(
+                        self.documents.Delete, request, timeout, retry=waiting(self._retry), note_failure=deletes.failed
+                    )
+                )
             except errors.MaxsimError as error:
-                raise deletes.located(error) from error
+                raise deletes.located(error) from error.__cause__
         return deletes.summary()
 
     async def scroll(

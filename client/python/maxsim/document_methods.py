@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 import grpc
@@ -55,9 +55,10 @@ class DocumentMethods(BaseClient):
         timeout: float | None,
         once: bool = False,
         retry: Retry | None = None,
+        note_failure: Callable[[errors.MaxsimError], None] | None = None,
     ) -> AnsweredT:
         """Makes a call, and repeats it as long as its error permits a retry. `once` is as in Step: if True, the call is
-        made only once. `retry` replaces the client's."""
+        made only once. `retry` replaces the client's. `note_failure` gets the error of each attempt that fails."""
         limit = arguments.timeout(timeout) or (self._admin_timeout if once else self._timeout)
         attempts = Attempts(NEVER if once else retry or self._retry, time.monotonic() + limit)
         while True:
@@ -65,6 +66,8 @@ class DocumentMethods(BaseClient):
                 return call(request, timeout=attempts.remaining(time.monotonic()))
             except grpc.RpcError as error:
                 failure = errors.from_rpc_error(error, self._made_of, limit)
+                if note_failure is not None:
+                    note_failure(failure)
                 delay = attempts.next_delay(failure, time.monotonic())
                 if delay is None:
                     raise failure from error
@@ -201,9 +204,13 @@ class DocumentMethods(BaseClient):
         deletes = MatchingDeletes(collection, filter, version, min_sequence)
         while (request := deletes.next_request()) is not None:
             try:
-                deletes.add(self._call(self.documents.Delete, request, timeout, retry=waiting(self._retry)))
+                deletes.add(
+                    self._call(
+                        self.documents.Delete, request, timeout, retry=waiting(self._retry), note_failure=deletes.failed
+                    )
+                )
             except errors.MaxsimError as error:
-                raise deletes.located(error) from error
+                raise deletes.located(error) from error.__cause__
         return deletes.summary()
 
     def scroll(

@@ -83,10 +83,11 @@ class MaxsimError(grpc.RpcError):
         message = self.message if self._problem is None else f"{field}: {self._problem}"
         return _restore(type(self), message, {**self._details(), "field": field})
 
-
     def with_num_deleted(self, num_deleted: int) -> MaxsimError:
-        """Returns a copy of the error of a call that had deleted documents before it failed."""
+        """Returns a copy of the error of a call that had deleted documents before it failed. The copy has no limit,
+        because a limit belongs to the reason that this one replaces."""
         details = {**self._details(), "reason": PARTLY_DELETED, "num_deleted": num_deleted}
+        details.update(limit=None, limit_key=None)
         return _restore(type(self), self.message, details)
 
 

@@ -180,11 +180,15 @@ class MatchingDeletes:
         self._request.min_sequence = max(self._request.min_sequence, response.sequence)
         self._has_more = response.has_more
 
+    def failed(self, error: errors.MaxsimError) -> None:
+        """Counts the documents that an attempt deleted before it failed: those of a router's other groups. The next
+        attempt does not find them."""
+        self._num_deleted += error.num_deleted or 0
+
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
-        """Returns a request's error, with the number of documents that were deleted before it."""
-        if not self._num_deleted:
-            return error
-        return error.with_num_deleted(self._num_deleted + (error.num_deleted or 0))
+        """Returns the error of the last attempt, which `failed` has counted, with the number of all documents that were
+        deleted before it."""
+        return error.with_num_deleted(self._num_deleted) if self._num_deleted else error
 
     def summary(self) -> DeleteSummary:
         return DeleteSummary(self._num_deleted, self._num_missing, self._num_stale, self._sequence)

@@ -9,7 +9,7 @@ import grpc
 
 from client_fixture import BothTest
 from documents_fixture import QUICK, FakeDocuments
-from wire_details import error_info, retry_info, status
+from wire_details import error_info, refuse, retry_info, status
 
 from maxsim import DeleteSummary, F, errors  # noqa: E402
 from maxsim.v1 import documents_pb2  # noqa: E402
@@ -113,12 +113,53 @@ class DeleteMatchingTest(BothTest):
                 self.assertEqual(caught.exception.num_deleted, num_deleted)
                 self.assertEqual(caught.exception.reason, "PARTLY_DELETED")
                 self.assertIn("group b", caught.exception.message)
+                self.check_cause(caught.exception)
 
         server, _ = self.serve_answers(lambda context: context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not live"))
         for client in self.clients(server):
             with self.assertRaises(errors.FailedPrecondition) as caught:
                 client.delete_matching("docs", "year < 2000")
             self.assertEqual((caught.exception.num_deleted, caught.exception.reason), (None, None))
+            self.check_cause(caught.exception)
+
+    def test_what_failed_attempts_deleted_is_counted(self):
+        def partly(num_deleted):
+            def failed(context):
+                info = error_info("PARTLY_DELETED", num_deleted=str(num_deleted))
+                context.set_trailing_metadata([("grpc-status-details-bin", status(info))])
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the server is draining (group b)")
+
+            return failed
+
+        server, seen = self.serve_answers(
+            partly(20), partly(3), answer(100, sequence=9, has_more=True), partly(4), answer(1, sequence=10)
+        )
+        for client in self.clients(server, retry=QUICK):
+            seen.clear()
+            self.assertEqual(client.delete_matching("docs", "year < 2000"), DeleteSummary(128, 0, 0, 10))
+            self.assertEqual(len(seen), 5)
+
+        server, seen = self.serve_answers(answer(100, sequence=9, has_more=True), partly(20), partly(3), partly(4))
+        for client in self.clients(server, retry=QUICK):
+            seen.clear()
+            with self.assertRaises(errors.Unavailable) as caught:
+                client.delete_matching("docs", "year < 2000")
+            self.assertEqual(caught.exception.num_deleted, 127)
+            self.assertEqual(len(seen), 4)
+            self.check_cause(caught.exception)
+
+    def test_an_error_that_gets_a_number_of_deleted_documents_has_no_limit(self):
+        def refused(context):
+            refuse(context, "filter_text", "has 70 conditions", limit="64", limit_key="limits.max_conditions")
+
+        server, _ = self.serve_answers(answer(100, sequence=9, has_more=True), refused)
+        for client in self.clients(server):
+            with self.assertRaises(errors.InvalidArgument) as caught:
+                client.delete_matching("docs", "year < 2000")
+            error = caught.exception
+            self.assertEqual((error.reason, error.num_deleted), ("PARTLY_DELETED", 100))
+            self.assertEqual((error.field, error.limit, error.limit_key), ("filter_text", None, None))
+            self.check_cause(error)
 
     def test_a_filter_must_be_given(self):
         server, seen = self.serve_answers(answer())
