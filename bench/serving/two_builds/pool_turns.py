@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Prints by how much two builds differ over the turns of several runs of compare_builds.py, with a 95 % interval.
+"""Prints by how much two builds differ over the turns of several runs of compare_builds.py, with 95 % intervals.
 
     pool_turns.py RUN.json... [--out FILE]
 
-Each turn gives one ratio: the later build's figure, divided by the mean of the two servers of the earlier build. The result of
-a case is the geometric mean of all ratios. The interval is the bootstrap's: it is drawn 4,000 times from the ratios.
+Each turn gives one ratio: the later build's figure, divided by the mean of the two servers of the earlier build. A case has the
+median and the geometric mean of all ratios. The intervals are the bootstrap's: 4,000 samples are drawn from the ratios. If an
+interval contains the limit that a build must keep, the runs do not show that it keeps it.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import numpy as np
 
 
 def pooled(runs):
-    """Returns, for each case of the runs, the number of turns, the ratio and the interval. `runs` are results of
+    """Returns, for each case of the runs, the number of turns, the two ratios and their intervals. `runs` are results of
     compare_builds.py."""
     logs = {}
     for run in runs:
@@ -26,10 +27,12 @@ def pooled(runs):
     draw = np.random.default_rng(1)
     result = {}
     for name, values in logs.items():
-        means = draw.choice(values, (4000, len(values))).mean(axis=1)
-        low, high = np.exp(np.percentile(means, [2.5, 97.5]))
-        ratio = float(np.exp(np.mean(values)))
-        result[name] = {"turns": len(values), "ratio": round(ratio, 4), "interval": [round(float(low), 4), round(float(high), 4)]}
+        samples = draw.choice(values, (4000, len(values)))
+        result[name] = {"turns": len(values)}
+        for statistic, function in (("median", np.median), ("mean", np.mean)):
+            interval = np.percentile(function(samples, axis=1), [2.5, 97.5])
+            result[name][statistic] = round(float(np.exp(function(values))), 4)
+            result[name][f"{statistic}_interval"] = [round(float(bound), 4) for bound in np.exp(interval)]
     return result
 
 
