@@ -86,15 +86,15 @@ class Client {
   absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& call = {});
 
   // Deletes all documents of a live collection that match the request's filter. One Delete deletes at most 100,000 of
-  // them (through a router, of each group), so this repeats it until no more documents match. Each repetition asks for
-  // a state that has the deletes before it (min_sequence), so that a replica which lags behind does not find deleted
-  // documents again. `call` applies to each Delete. Returns the sums of the answers, with has_more false. An error says
+  // them (through a router, of each group), so this repeats it until no more documents match. Each repetition sets
+  // min_sequence to the sequence of the last answer. Otherwise a replica that lags could find documents again that are
+  // already deleted. `call` applies to each Delete. Returns the sums of the answers, with has_more false. An error says
   // how many documents were deleted before it (NumDeletedOf in client/error_details.h). The numbers do not count
   // documents that an attempt deleted whose answer was lost.
   //
-  // If a stream orders the collection's writes (live.log: nats), the server that is asked may lag behind writes that
-  // others have confirmed, and may delete a document's replacement that it does not have yet. So set min_sequence to
-  // the sequence of your last write, or use versions. A retry, or a call after an error, also deletes documents that
+  // With live.log: nats, the server that answers may not have applied all confirmed writes yet. It may then find a
+  // document that a confirmed write has already replaced, and delete its replacement. To prevent this, set min_sequence
+  // to the sequence of your last write, or use versions. A retry, or a call after an error, also deletes documents that
   // match and were written since the first attempt, unless the request's version protects them.
   absl::StatusOr<v1::DeleteResponse> DeleteMatching(v1::DeleteRequest request, const CallOptions& call = {});
 

@@ -1,5 +1,5 @@
-// Latency histograms with log-linear buckets, like those of HdrHistogram (of which Debian 12 packages no C or C++
-// version). Each value below 256 ns has its own bucket; every power of two above has 256 buckets. So up to 73 minutes,
+// Latency histograms with log-linear buckets, like those of HdrHistogram. Debian 12 has no package of HdrHistogram for
+// C or C++. Each value below 256 ns has its own bucket; every power of two above has 256 buckets. So up to 73 minutes,
 // a percentile is at most 1/256 (0.4 %) above the recorded value that it stands for. A histogram takes 70 KiB, however
 // many values it has.
 #pragma once

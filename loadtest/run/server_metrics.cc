@@ -165,7 +165,8 @@ void MetricsScraper::Begin() {
   };
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(&idle));
-  // Holding the lock during the scrape delays nobody: the thread has nothing to do before this run's first Request.
+  // The lock is held during the scrape. That delays no other thread: the scraping thread waits for this run's first
+  // Request anyway.
   absl::StatusOr<Scrape> scrape = Get();
   before_.reset();
   if (!scrape.ok()) {

@@ -21,8 +21,8 @@ struct Grouping {
   std::string field;      // its name
   size_t num_groups = 0;  // number of best groups that must be known: offset + top_k
   size_t group_size = 0;  // maximum number of documents per group
-  // Canonical filters, all of which a document must match: the request's filter, and a filter that requires the
-  // document to have a value of the field.
+  // A document must match all of these canonical filters: the request's filter, if it has one, and a filter that
+  // requires a value of the field (one of group_values if the request has these).
   std::vector<collection::Filter> filters;
   v1::RefinementOptions refinement;  // as the request has it
 };

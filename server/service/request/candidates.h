@@ -49,8 +49,8 @@ std::shared_ptr<const engine::CandidateSet> NarrowCandidates(
 absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,
                             const RequestLimits& limits, FieldPath path);
 
-// Returns the error NOT_FOUND for a list of which `num_missing` ids are unknown, under MISSING_POLICY_FAIL. `first`
-// is the first unknown id as the message shows it.
+// Returns the NOT_FOUND error of MISSING_POLICY_FAIL: the collection does not hold `num_missing` of the `num_ids`
+// listed ids. The message shows the first of these ids as `first`.
 absl::Status UnknownIds(size_t num_missing, size_t num_ids, std::string_view first, FieldPath path);
 
 }  // namespace maxsim::service

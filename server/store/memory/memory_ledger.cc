@@ -15,7 +15,7 @@
 
 namespace maxsim::store {
 
-// What all reservations together hold of one memory: a device's, or the host's.
+// The bytes that all reservations together hold of one memory: a device's or the host's.
 struct Account {
   uint64_t held_bytes = 0;
   uint64_t pending_bytes = 0;

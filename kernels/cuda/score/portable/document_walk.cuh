@@ -74,9 +74,8 @@ class CandidateTable {
 
   // Must be called with every new position of the loads. When the loads reach the middle of one half of the table, it
   // fills the other half with the candidates that come next. Nothing reads the replaced entries any more: the
-  // arithmetic works on candidates that were loaded before, but by then it has reached the same half as the loads,
-  // because it is fewer than kMaxStages candidates behind them. At least one barrier lies between this call and the
-  // first read of a new entry.
+  // arithmetic trails the loads by fewer than kMaxStages candidates, so it is in the same half as the loads by then. At
+  // least one barrier lies between this call and the first read of a new entry.
   __device__ __forceinline__ void Refill(const Walk& loads, int thread) const {
     static_assert(kMaxStages < kHalf / 2);
     if (loads.candidate % kHalf != kHalf / 2 || loads.candidate < kHalf || loads.token != 0 || loads.chunk != 0) return;
