@@ -85,7 +85,7 @@ void AnyAlignment(Backend& backend) {
 }
 
 void Reruns(Backend& backend) {
-  constexpr int kReruns = kSanitized ? 3 : 8;
+  constexpr int kReruns = kSanitized ? 3 : 20;
   constexpr int64_t kDocuments = kSanitized ? 30 : 200;
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {

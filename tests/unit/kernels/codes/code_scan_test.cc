@@ -249,7 +249,7 @@ TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
   SCOPED_TRACE(test::SeedTrace(seed));
   constexpr size_t kTopK = 10;
   const int64_t num_documents = test::kSanitized ? 300 : 2000;
-  const int num_queries = test::kSanitized ? 4 : 10;
+  const int num_queries = test::kSanitized ? 4 : 20;
   ThreadPool pool(kNumThreads);
   CodeScanner scanner(*cpu::AvailableIsas().front(), pool);
   std::vector<uint32_t> everything(num_documents);
