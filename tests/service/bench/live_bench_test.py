@@ -81,9 +81,10 @@ class LiveBenchTest(unittest.TestCase):
         self.assertEqual(len(rows), 12)
         for row in rows:
             self.assertEqual(row["errors"], {})
+            # On a busy machine, a row of one second may have no answer. Every row with answers has a latency.
+            self.assertEqual(row["p99_ms"] > 0, row["requests_per_second"] > 0)
             self.assertEqual("writes" in row, row["state"] != "idle")
-        # On a busy machine, a row of one second may have no answer.
-        self.assertGreater(max(row["p99_ms"] for row in rows), 0)
+        self.assertGreater(sum(row["requests_per_second"] for row in rows), 0)
         self.assertGreater(rows[-1]["live"]["sequence"], 0)
         self.assertGreater(sum(row.get("compactions", 0) for row in rows), 0)
         self.assertEqual(len(result["summary"]), 12)
