@@ -126,6 +126,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--systems", nargs="+", choices=systems.NAMES, default=list(systems.NAMES), help="(default: all)"
     )
+    parser.add_argument(
+        "--builds",
+        type=json.loads,
+        nargs="+",
+        metavar="JSON",
+        help="only indexes with these settings, such as '{\"nbits\": 4}' (default: all)",
+    )
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder of maxsimd and maxsim-shard")
     parser.add_argument("--device", choices=("cpu", "cuda"), default=default_device(), help="(default: %(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="(default: %(default)s)")
@@ -164,6 +171,8 @@ def main() -> None:
                         "failures", {"collection": name, "system": system, "error": f"is not installed: {error}"}
                     )
                     continue
+                if options.builds:
+                    builds = tuple(build for build in builds if build in options.builds)
                 for build in builds[:1] if options.quick else builds:
                     left = end - time.monotonic()
                     if left <= 0:
