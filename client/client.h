@@ -86,11 +86,11 @@ class Client {
   absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& call = {});
 
   // Deletes all documents of a live collection that match the request's filter. One Delete deletes at most 100,000 of
-  // them (through a router, of each group), so this repeats it until no more documents match. Each repetition sets
-  // min_sequence to the sequence of the last answer. Otherwise a replica that lags could find documents again that are
-  // already deleted. `call` applies to each Delete. Returns the sums of the answers, with has_more false. An error says
-  // how many documents were deleted before it (NumDeletedOf in client/error_details.h). The numbers do not count
-  // documents that an attempt deleted whose answer was lost.
+  // them (10,000 with live.log: nats; through a router, of each group), so this repeats it until no more documents
+  // match. Each repetition sets min_sequence to the sequence of the last answer. Otherwise a replica that lags could
+  // find documents again that are already deleted. `call` applies to each Delete. Returns the sums of the answers, with
+  // has_more false. An error says how many documents were deleted before it (NumDeletedOf in client/error_details.h).
+  // The numbers do not count documents that an attempt deleted whose answer was lost.
   //
   // With live.log: nats, the server that answers may not have applied all confirmed writes yet. It may then find a
   // document that a confirmed write has already replaced, and delete its replacement. To prevent this, set min_sequence

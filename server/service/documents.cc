@@ -267,11 +267,13 @@ void DocumentService::DeleteMatching(const v1::DeleteRequest& request, std::uniq
       if (!found.ok()) return found.status();
       target = *std::move(found);
       if (absl::Status wrong = CheckDeleteSelection(request); !wrong.ok()) return wrong;
+      const store::LiveState state = target.live->state();
+      if (absl::Status lost = CheckStream(request.collection(), state); !lost.ok()) return lost;
       absl::StatusOr<std::shared_ptr<const void>> taken = TakeDeletePlace(matching_deletes_);
       if (!taken.ok()) return taken.status();
       place = *std::move(taken);
       absl::StatusOr<MatchingDeletes> matching =
-          FindMatchingDeletes(request, *target.collection, *target.live, kMaxDeleteIds,
+          FindMatchingDeletes(request, *target.collection, *target.live, MaxDeletesOf(state),
                               [&] { return CheckAwaited(call->context, "while the documents to delete were found"); });
       if (!matching.ok()) return matching.status();
       deletes = *std::move(matching);

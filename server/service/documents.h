@@ -47,7 +47,8 @@ class DocumentService : public DocumentApiBase {
 
   // Deletes documents by their ids. Errors, threads and deadlines are those of Upsert. With a filter, first finds the
   // documents on the calling thread (document_delete.h), and returns RESOURCE_EXHAUSTED with RetryInfo while
-  // kMaxMatchingDeletes such calls are in progress.
+  // kMaxMatchingDeletes such calls are in progress, or UNAVAILABLE with RetryInfo while the collection's stream is
+  // lost.
   void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
   // With return_tokens, it may block while it reads files and devices, and returns RESOURCE_EXHAUSTED with RetryInfo

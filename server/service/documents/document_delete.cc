@@ -13,6 +13,7 @@
 #include "client/status.h"
 #include "server/service/call/status.h"
 #include "server/service/documents/document_counts.h"
+#include "server/service/documents/document_write.h"
 #include "server/service/request/translate.h"
 #include "server/store/collection/page_of_ids.h"
 
@@ -21,6 +22,9 @@ namespace {
 
 // A client that is refused tries again after this time.
 constexpr absl::Duration kDeleteRetryDelay = absl::Milliseconds(200);
+
+// A server connects to its stream again by itself. A client tries again after this time.
+constexpr absl::Duration kStreamRetryDelay = absl::Seconds(1);
 
 template <typename Id>
 absl::StatusOr<MatchingDeletes> DeletesOf(const v1::DeleteRequest& request, const store::Collection& collection,
@@ -67,6 +71,20 @@ absl::Status CheckDeleteSelection(const v1::DeleteRequest& request) {
                         Cat("is ", request.min_sequence(), ", and only a delete with a filter has one"));
   }
   return absl::OkStatus();
+}
+
+size_t MaxDeletesOf(const store::LiveState& state) {
+  return state.stream.has_value() ? kMaxStreamedDeletes : size_t{kMaxDeleteIds};
+}
+
+absl::Status CheckStream(const std::string& name, const store::LiveState& state) {
+  if (!state.stream.has_value() || state.stream->connected) return absl::OkStatus();
+  if (absl::IsFailedPrecondition(state.status)) return state.status;
+  absl::Status status = absl::UnavailableError(
+      Cat("collection ", name, " does not follow its stream now, so its documents may be out of date",
+          state.status.ok() ? "" : ": ", std::string(state.status.message())));
+  client::SetRetryAfter(kStreamRetryDelay, status);
+  return status;
 }
 
 absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& calls) {

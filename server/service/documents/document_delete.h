@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,6 +27,18 @@ inline bool HasFilter(const v1::DeleteRequest& request) {
 // Returns INVALID_ARGUMENT if the request has both ids and a filter, or neither, or a min_sequence without a filter. A
 // request without a filter never means all documents.
 absl::Status CheckDeleteSelection(const v1::DeleteRequest& request);
+
+// The maximum number of documents that one call deletes if a stream orders the writes. The stream gets a message for
+// each, and all of them must be applied within nats.timeout (5 s by default).
+inline constexpr size_t kMaxStreamedDeletes = 10'000;
+
+// Returns how many documents one call deletes at most from a live collection of this state.
+size_t MaxDeletesOf(const store::LiveState& state);
+
+// If a stream orders the writes and its messages do not arrive, returns UNAVAILABLE with RetryInfo: the server may lack
+// writes that other servers have confirmed, and would find documents that were replaced long ago. If waiting does not
+// help, returns FAILED_PRECONDITION, the error of any write. `name` is the collection's, for the message.
+absl::Status CheckStream(const std::string& name, const store::LiveState& state);
 
 // Returns a place among the deletes with a filter, or RESOURCE_EXHAUSTED with RetryInfo if none is free.
 absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& calls);

@@ -166,7 +166,7 @@ TEST_F(DocumentDeleteTest, AllDocumentsAreNeverMeantByMistake) {
   request_.mutable_filter()->mutable_all_of();
   ExpectRefused("filter");
   // This filter says that all documents are meant.
-  request_.set_filter_text("not year = 1");
+  request_.set_filter_text("exists(year) or not exists(year)");
   const auto answer = Delete();
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->num_deleted(), 12u);
@@ -207,6 +207,48 @@ TEST_F(DocumentDeleteTest, AServerThatHasNotReachedTheSequenceWritesNothing) {
   EXPECT_TRUE(client::RetryAfter(status).has_value());
   EXPECT_TRUE(client::IsNothingWritten(status)) << "a router may ask another replica";
   EXPECT_THAT(live().written, IsEmpty());
+}
+
+TEST_F(DocumentDeleteTest, AServerThatDoesNotFollowItsStreamWritesNothing) {
+  live().live_state.stream = store::StreamState{.connected = false};
+  for (const char* const reason : {"", "nats.urls: nats://a:4222 is lost"}) {
+    live().live_state.status = *reason == 0 ? absl::OkStatus() : absl::UnavailableError(reason);
+    const absl::Status status = Delete().status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_TRUE(client::RetryAfter(status).has_value());
+    EXPECT_TRUE(client::IsNothingWritten(status)) << "a router may ask another replica";
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(reason));
+  }
+  // If it is another stream, waiting does not help.
+  const absl::Status other = absl::FailedPreconditionError("the stream is another one");
+  live().live_state.status = other;
+  EXPECT_EQ(Delete().status(), other);
+  EXPECT_THAT(live().written, IsEmpty());
+  live().live_state.status = absl::OkStatus();
+  live().live_state.stream->connected = true;
+  const auto answer = Delete();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->num_deleted(), 8u);
+}
+
+TEST_F(DocumentDeleteTest, ACallDeletesFewerDocumentsThroughAStream) {
+  const auto num_documents = static_cast<int>(kMaxStreamedDeletes) + 1;
+  Build("large", num_documents, collection::IdType::kInt64);
+  ASSERT_TRUE(store_
+                  .Load("large", folder_ / "large", store::Residency::kAuto, store::Replication::kAuto, "", nullptr,
+                        /*live=*/true)
+                  .ok());
+  request_.set_collection("large");
+  request_.set_filter_text("year >= 2000");
+  auto answer = Delete();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->num_deleted(), kMaxStreamedDeletes + 1);
+  EXPECT_FALSE(answer->has_more());
+  lives_.back()->live_state.stream = store::StreamState{.connected = true};
+  answer = Delete();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->num_deleted(), kMaxStreamedDeletes);
+  EXPECT_TRUE(answer->has_more());
 }
 
 TEST_F(DocumentDeleteTest, APageHasOnlyDocumentsThatCanBeDeleted) {
