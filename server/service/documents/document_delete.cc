@@ -20,8 +20,9 @@
 namespace maxsim::service {
 namespace {
 
-// A client that is refused tries again after this time.
-constexpr absl::Duration kDeleteRetryDelay = absl::Milliseconds(200);
+// A client that is refused tries again after this time. A delete by filter may take seconds, and a client makes only a
+// few attempts.
+constexpr absl::Duration kDeleteRetryDelay = absl::Seconds(1);
 
 // A server connects to its stream again by itself. A client tries again after this time.
 constexpr absl::Duration kStreamRetryDelay = absl::Seconds(1);
