@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/monotonic_clock.h"
@@ -91,13 +92,20 @@ struct Client::Core {
     return AttemptResult{FromGrpcStatus(status), PushbackOf(context)};
   }
 
-  // Makes a synchronous call, each attempt over the next connection.
+  // Makes a synchronous call, each attempt over the next connection. `note_failure` gets the error of each attempt that
+  // fails.
   template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> Call(std::unique_ptr<Stub> Connection::*stub,
-                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                                const Request& request, absl::Time deadline, const RetryOptions& retry) {
+  absl::StatusOr<Response> Call(
+      std::unique_ptr<Stub> Connection::*stub,
+      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
+      absl::Time deadline, const RetryOptions& retry,
+      absl::FunctionRef<void(const absl::Status&)> note_failure = [](const absl::Status&) {}) {
     Response response;
-    const auto attempt = [&] { return Attempt(Next(), stub, method, request, deadline, response); };
+    const auto attempt = [&] {
+      AttemptResult result = Attempt(Next(), stub, method, request, deadline, response);
+      if (!result.status.ok()) note_failure(result.status);
+      return result;
+    };
     absl::Status status = RunWithRetries(retry, deadline, Clock::Real(), UniformRandom, attempt);
     if (!status.ok()) return status;
     return response;
@@ -290,14 +298,21 @@ absl::StatusOr<v1::DeleteResponse> Client::Delete(const v1::DeleteRequest& reque
 }
 
 absl::StatusOr<v1::DeleteResponse> Client::DeleteMatching(v1::DeleteRequest request, const CallOptions& call) {
+  if (request.matching_case() == v1::DeleteRequest::MATCHING_NOT_SET) {
+    return InvalidField("filter", "is not set, and neither is filter_text; to delete documents by ids, call Delete");
+  }
   v1::DeleteResponse sum;
+  // A router's error may say that other groups have deleted documents. The next attempt does not find them.
+  const auto note_failure = [&sum](const absl::Status& failed) {
+    sum.set_num_deleted(sum.num_deleted() + NumDeletedOf(failed).value_or(0));
+  };
   for (bool has_more = true; has_more;) {
-    const absl::StatusOr<v1::DeleteResponse> answer = Delete(request, call);
+    const absl::StatusOr<v1::DeleteResponse> answer =
+        core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Delete, request,
+                    DeadlineOf(call, options().timeout), core_->Retry(call), note_failure);
     if (!answer.ok()) {
       absl::Status failed = answer.status();
-      // A router may have deleted some documents before its error.
-      const uint64_t num_deleted = sum.num_deleted() + NumDeletedOf(failed).value_or(0);
-      if (sum.num_deleted() > 0) SetPartlyDeleted(num_deleted, failed);
+      if (sum.num_deleted() > 0) SetPartlyDeleted(sum.num_deleted(), failed);
       return failed;
     }
     sum.set_num_deleted(sum.num_deleted() + answer->num_deleted());

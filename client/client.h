@@ -90,12 +90,18 @@ class Client {
   // match. Each repetition sets min_sequence to the sequence of the last answer. Otherwise a replica that lags could
   // find documents again that are already deleted. `call` applies to each Delete. Returns the sums of the answers, with
   // has_more false. An error says how many documents were deleted before it (NumDeletedOf in client/error_details.h).
-  // The numbers do not count documents that an attempt deleted whose answer was lost.
+  // The numbers count documents that a failed attempt deleted, but not those of an attempt whose answer was lost.
+  // Returns INVALID_ARGUMENT without a call if the request has no filter.
   //
   // With live.log: nats, the server that answers may not have applied all confirmed writes yet. It may then find a
   // document that a confirmed write has already replaced, and delete its replacement. To prevent this, set min_sequence
-  // to the sequence of your last write, or use versions. A retry, or a call after an error, also deletes documents that
-  // match and were written since the first attempt, unless the request's version protects them.
+  // to the sequence of your last write, or use versions.
+  //
+  // A server runs two such deletes at a time, and lets others try again after a second. So with the four attempts of
+  // RetryOptions, a call waits three seconds for them.
+  //
+  // A retry, or a call after an error, also deletes documents that match and were written since the first attempt,
+  // unless the request's version protects them.
   absl::StatusOr<v1::DeleteResponse> DeleteMatching(v1::DeleteRequest request, const CallOptions& call = {});
 
   // Reads documents of any collection, 1 to 1,000.

@@ -179,6 +179,45 @@ TEST_F(ClientDeletesTest, AnErrorSaysWhatWasDeletedBeforeIt) {
   EXPECT_EQ(NumDeletedOf(client_->DeleteMatching(request_).status()), std::nullopt);
 }
 
+TEST_F(ClientDeletesTest, DeletesOfFailedAttemptsAreCounted) {
+  const auto partly = [](uint64_t num_deleted) {
+    absl::Status status = absl::UnavailableError("the server is draining (group b)");
+    SetPartlyDeleted(num_deleted, status);
+    return ToGrpcStatus(status);
+  };
+  int num_calls = 0;
+  server_.on_delete = [&](auto&, const v1::DeleteRequest&, v1::DeleteResponse& response) {
+    ++num_calls;
+    if (num_calls != 3) return partly(static_cast<uint64_t>(num_calls));
+    response.set_num_deleted(100);
+    response.set_has_more(true);
+    return grpc::Status::OK;
+  };
+  // After the third call, all attempts fail.
+  const absl::Status status = client_->DeleteMatching(request_, {.max_attempts = 3}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(num_calls, 6);
+  EXPECT_EQ(NumDeletedOf(status), 1u + 2u + 100u + 4u + 5u + 6u);
+  EXPECT_EQ(ReasonOf(status), kReasonPartlyDeleted);
+  server_.on_delete = [&](auto&, const v1::DeleteRequest&, v1::DeleteResponse& response) {
+    if (++num_calls == 7) return partly(20);
+    response.set_num_deleted(3);
+    return grpc::Status::OK;
+  };
+  const auto deleted = client_->DeleteMatching(request_);
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->num_deleted(), 23u);
+}
+
+TEST_F(ClientDeletesTest, ARequestWithoutAFilterIsNotSent) {
+  Answer({{.num_deleted = 1}});
+  request_.clear_matching();
+  EXPECT_EQ(FieldOf(client_->DeleteMatching(request_).status()), "filter");
+  request_.mutable_string_ids()->add_ids("a");
+  EXPECT_EQ(FieldOf(client_->DeleteMatching(request_).status()), "filter");
+  EXPECT_EQ(seen_.size(), 0u);
+}
+
 TEST_F(ClientDeletesTest, AnAnswerThatWouldRepeatForEverIsAnError) {
   Answer({{.sequence = 120, .has_more = true}, {.sequence = 120, .has_more = true}});
   EXPECT_TRUE(absl::IsInternal(client_->DeleteMatching(request_).status()));

@@ -117,7 +117,7 @@ TEST_F(MatchingDeletesServiceTest, TheClientDeletesOverGrpc) {
   EXPECT_EQ(deleted->sequence(), 6u);
   EXPECT_EQ(Ids(), (std::vector<std::string>{"d0", "d1", "d2", "d4"}));
   request.clear_matching();
-  EXPECT_EQ(client::FieldOf((*client)->DeleteMatching(request).status()), "ids");
+  EXPECT_EQ(client::FieldOf((*client)->Delete(request).status()), "ids");
 }
 
 }  // namespace
