@@ -201,7 +201,7 @@ TEST_F(CtlDocumentsTest, DeleteCountsWhatWasThere) {
   for (int i = 0; i < 1001; ++i) ids += "d" + std::to_string(i) + "\n";
   run = Run({"delete", "notes", "--ids-file", WriteFile("ids.txt", ids + "gone\n"), "--json"});
   EXPECT_EQ(json::parse(run.out), json::parse(R"({"collection": "notes", "deleted": 1001, "stale": 0,
-                                                  "not_found": ["gone"], "sequence": 12})"));
+                                                  "missing": 1, "not_found": ["gone"], "sequence": 12})"));
   ASSERT_EQ(seen.size(), 2);
   EXPECT_EQ(seen[1].string_ids().ids_size(), 2);
 }

@@ -147,7 +147,8 @@ TEST_F(CtlDocumentsTest, MatchingDocumentsAreDeleted) {
   EXPECT_EQ(seen[0].version(), 3);
   EXPECT_EQ(seen[0].min_sequence(), 0);
   EXPECT_EQ(seen[1].min_sequence(), 7);
-  run = Run({"delete", "notes", "--filter", "year < 2000", "--json"});
+  run = Run({"delete", "notes", "--filter", "year < 2000", "--min-sequence", "5", "--json"});
+  EXPECT_EQ(seen[2].min_sequence(), 5);
   EXPECT_EQ(json::parse(run.out), json::parse(R"({"collection": "notes", "deleted": 5, "stale": 2, "missing": 1000,
                                                   "sequence": 12})"));
 }
@@ -162,15 +163,30 @@ TEST_F(CtlDocumentsTest, DeletesWithAFilterSayWhatTheyDidBeforeAnError) {
   };
   const Outcome run = Run({"delete", "notes", "--filter", "year < 2000"});
   EXPECT_EQ(run.code, kExitFailed);
-  EXPECT_THAT(run.err, HasSubstr("a fault; 2,000 documents were deleted before: run the command again"));
+  EXPECT_THAT(run.err, HasSubstr("deleted 2,000 documents of notes before the error: run the command again to delete "
+                                 "the rest\n"));
+  EXPECT_THAT(run.err, HasSubstr("a fault\n"));
   // A command line without a filter never means all documents.
-  for (const std::vector<std::string>& more :
-       std::vector<std::vector<std::string>>{{}, {"--filter", ""}, {"a", "--filter", "year < 2000"}}) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {}, {"--filter", ""}, {"a", "--filter", "year < 2000"}, {"a", "--min-sequence", "5"}}) {
     std::vector<std::string> all = {"delete", "notes"};
     all.insert(all.end(), more.begin(), more.end());
     EXPECT_EQ(Run(all).code, kExitUsage);
   }
   EXPECT_EQ(num_calls, 2);
+}
+
+TEST_F(CtlDocumentsTest, ARoutersErrorIsNotRepeated) {
+  const std::string message = "a fault (group b); 5 documents of group a were deleted: the call can be repeated";
+  server_.on_delete = [&message](auto&, auto&, auto&) {
+    absl::Status status = absl::InternalError(message);
+    client::SetPartlyDeleted(5, status);
+    return client::ToGrpcStatus(status);
+  };
+  const Outcome run = Run({"delete", "notes", "--filter", "year < 2000"});
+  EXPECT_EQ(run.code, kExitFailed);
+  EXPECT_THAT(run.err, HasSubstr("deleted 5 documents of notes before the error"));
+  EXPECT_THAT(run.err, HasSubstr(message + "\n"));
 }
 
 TEST_F(CtlDocumentsTest, MatchingDocumentsAreCounted) {

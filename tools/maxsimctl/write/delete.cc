@@ -21,6 +21,7 @@ struct DeleteOptions {
   DocumentIds ids;
   std::string filter;
   uint64_t version = 0;
+  uint64_t min_sequence = 0;
 };
 
 struct Deleted {
@@ -54,6 +55,7 @@ void PrintDeleted(const Deleted& deleted, const std::string& name, const Context
     context.Print({{"collection", name},
                    {"deleted", deleted.num_applied},
                    {"stale", deleted.num_stale},
+                   {"missing", deleted.not_found.size()},
                    {"not_found", deleted.not_found},
                    {"sequence", deleted.sequence}});
     return;
@@ -118,14 +120,18 @@ absl::Status RunDeleteMatching(const DeleteOptions& options, Context& context) {
   request.set_collection(options.ids.collection);
   request.set_filter_text(options.filter);
   request.set_version(options.version);
+  request.set_min_sequence(options.min_sequence);
   const absl::StatusOr<v1::DeleteResponse> deleted = (*client)->DeleteMatching(request);
   if (!deleted.ok()) {
+    // This is a line of its own, because a router's error already has the number of its last call.
     const auto num_deleted = static_cast<int64_t>(client::NumDeletedOf(deleted.status()).value_or(0));
-    if (num_deleted == 0) return context.AddAdvice(deleted.status());
-    return client::WithAddition(
-        context.AddAdvice(deleted.status()),
-        Cat("; ", FormatCount(num_deleted), num_deleted == 1 ? " document was" : " documents were",
-            " deleted before: run the command again to delete the rest"));
+    if (num_deleted > 0) {
+      context.err() << command_line::WithoutControls(Cat(
+                           "deleted ", FormatCount(num_deleted), num_deleted == 1 ? " document" : " documents", " of ",
+                           options.ids.collection, " before the error: run the command again to delete the rest"))
+                    << '\n';
+    }
+    return context.AddAdvice(deleted.status());
   }
   PrintMatchingDeleted(*deleted, options.ids.collection, context);
   return absl::OkStatus();
@@ -145,6 +151,11 @@ void AddDelete(CLI::App& app, Context& context) {
       ->type_name("TEXT");
   command->add_option("--version", options->version, "A document of a version that is not older stays; 1 or more")
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX))
+      ->type_name("N");
+  command
+      ->add_option("--min-sequence", options->min_sequence,
+                   "With --filter: sequence number of a write that must have been seen")
+      ->needs("--filter")
       ->type_name("N");
   command->footer(
       "An id that the collection does not hold is no error.\n\n"
