@@ -273,7 +273,7 @@ void DocumentService::DeleteMatching(const v1::DeleteRequest& request, std::uniq
       if (!taken.ok()) return taken.status();
       place = *std::move(taken);
       absl::StatusOr<MatchingDeletes> matching =
-          FindMatchingDeletes(request, *target.collection, *target.live, MaxDeletesOf(state),
+          FindMatchingDeletes(request, *target.collection, *target.live, MaxDeletesOf(state), kMaxVersionsRead,
                               [&] { return CheckAwaited(call->context, "while the documents to delete were found"); });
       if (!matching.ok()) return matching.status();
       deletes = *std::move(matching);

@@ -30,7 +30,7 @@ constexpr absl::Duration kStreamRetryDelay = absl::Seconds(1);
 template <typename Id>
 absl::StatusOr<MatchingDeletes> DeletesOf(const v1::DeleteRequest& request, const store::Collection& collection,
                                           const store::LiveDocuments& live, const store::MatchingDocuments* matching,
-                                          size_t max_documents, const StopCheck& check) {
+                                          size_t max_documents, uint64_t max_versions, const StopCheck& check) {
   store::IdCheck<Id> is_older;
   if (request.version() != 0) {
     is_older = [&](const Id& id) -> absl::StatusOr<bool> {
@@ -40,7 +40,7 @@ absl::StatusOr<MatchingDeletes> DeletesOf(const v1::DeleteRequest& request, cons
     };
   }
   const absl::StatusOr<store::PageOfIds<Id>> page =
-      store::FindPageOfIds<Id>(collection, matching, std::nullopt, max_documents, check, is_older);
+      store::FindPageOfIds<Id>(collection, matching, std::nullopt, max_documents, check, is_older, max_versions);
   if (!page.ok()) return page.status();
   MatchingDeletes deletes{.writes = {}, .has_more = page->has_more};
   deletes.writes.reserve(page->documents.size());
@@ -100,7 +100,7 @@ absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& ca
 absl::StatusOr<MatchingDeletes> FindMatchingDeletes(const v1::DeleteRequest& request,
                                                     const store::Collection& collection,
                                                     const store::LiveDocuments& live, size_t max_documents,
-                                                    const StopCheck& check) {
+                                                    uint64_t max_versions, const StopCheck& check) {
   if (check != nullptr) {
     if (absl::Status status = check(); !status.ok()) return status;
   }
@@ -108,9 +108,9 @@ absl::StatusOr<MatchingDeletes> FindMatchingDeletes(const v1::DeleteRequest& req
   const auto matching = MatchingOf(request, collection, check);
   if (!matching.ok()) return matching.status();
   if (collection.manifest().id_type == collection::IdType::kInt64) {
-    return DeletesOf<int64_t>(request, collection, live, matching->get(), max_documents, check);
+    return DeletesOf<int64_t>(request, collection, live, matching->get(), max_documents, max_versions, check);
   }
-  return DeletesOf<std::string_view>(request, collection, live, matching->get(), max_documents, check);
+  return DeletesOf<std::string_view>(request, collection, live, matching->get(), max_documents, max_versions, check);
 }
 
 v1::DeleteResponse MatchingDeletesAnswer(const store::WriteResults& written, bool has_more) {

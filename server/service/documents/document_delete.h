@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ absl::Status CheckDeleteSelection(const v1::DeleteRequest& request);
 // each, and all of them must be applied within nats.timeout (5 s by default).
 inline constexpr size_t kMaxStreamedDeletes = 10'000;
 
+// The number of versions after which a call that has a version stops looking for documents, if it has found one
+// (FindPageOfIds says when exactly). Reading a version takes some microseconds, so this takes about a second. Without
+// it, a call could reach its deadline before it deletes anything.
+inline constexpr uint64_t kMaxVersionsRead = 250'000;
+
 // Returns how many documents one call deletes at most from a live collection of this state.
 size_t MaxDeletesOf(const store::LiveState& state);
 
@@ -45,18 +51,19 @@ absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& ca
 
 struct MatchingDeletes {
   std::vector<store::Write> writes;  // in the order of their ids
-  bool has_more = false;             // there are more documents to delete
+  bool has_more = false;             // there may be more documents to delete; `writes` is not empty
 };
 
 // Returns one delete for each document of the snapshot that matches the request's filter, for those with the
 // `max_documents` smallest ids. If the request has a version, leaves out the documents to which `live` gives the same
-// or a newer version, because their deletes would be stale. Returns INVALID_ARGUMENT about the filter, the errors of
-// CheckSequence and VersionOf, and the error of `check`. Calls `check` (may be null) before it starts, every 65,536
-// documents, and every 1,024 versions.
+// or a newer version, because their deletes would be stale. It then ends early after about `max_versions` versions, and
+// the documents may have other ids than the smallest (`max_accepts` of FindPageOfIds). Returns INVALID_ARGUMENT about
+// the filter, the errors of CheckSequence and VersionOf, and the error of `check`. Calls `check` (may be null) before
+// it starts, every 65,536 documents, and every 1,024 versions.
 absl::StatusOr<MatchingDeletes> FindMatchingDeletes(const v1::DeleteRequest& request,
                                                     const store::Collection& collection,
                                                     const store::LiveDocuments& live, size_t max_documents,
-                                                    const StopCheck& check);
+                                                    uint64_t max_versions, const StopCheck& check);
 
 // Returns the answer to a delete with a filter.
 v1::DeleteResponse MatchingDeletesAnswer(const store::WriteResults& written, bool has_more);

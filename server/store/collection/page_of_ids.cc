@@ -72,36 +72,47 @@ Id IdIn(const Part& part, uint32_t ordinal) {
 template <typename Id>
 class IdAcceptance {
  public:
-  IdAcceptance(const IdCheck<Id>& accepts, const StopCheck& check) : accepts_(accepts), check_(check) {}
+  IdAcceptance(const IdCheck<Id>& accepts, const StopCheck& check, uint64_t max_calls)
+      : accepts_(accepts), check_(check), max_calls_(max_calls) {}
 
   bool Accepts(const Id& id) {
     if (accepts_ == nullptr) return true;
     if (!status_.ok()) return false;
     absl::StatusOr<bool> accepted = accepts_(id);
+    ++num_calls_;
     if (!accepted.ok()) {
       status_ = accepted.status();
-    } else if (++num_calls_ % kAcceptsPerCheck == 0 && check_ != nullptr) {
+    } else if (num_calls_ % kAcceptsPerCheck == 0 && check_ != nullptr) {
       status_ = check_();
     }
-    return status_.ok() && *accepted;
+    if (!status_.ok() || !*accepted) return false;
+    if (num_calls_to_first_ == 0) num_calls_to_first_ = num_calls_;
+    return true;
   }
 
   const absl::Status& status() const { return status_; }
 
+  // Returns whether the search should end early.
+  bool IsEnough() const {
+    return num_calls_to_first_ > 0 && num_calls_ >= max_calls_ && num_calls_ / 2 >= num_calls_to_first_;
+  }
+
  private:
   const IdCheck<Id>& accepts_;
   const StopCheck& check_;
+  const uint64_t max_calls_;
   absl::Status status_;
-  uint32_t num_calls_ = 0;
+  uint64_t num_calls_ = 0;
+  uint64_t num_calls_to_first_ = 0;  // num_calls_ when the first document was accepted; 0 before
 };
 
 template <typename Id>
 absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const MatchingDocuments* matching,
                                             const std::optional<Id>& after, size_t limit, const StopCheck& check,
-                                            const IdCheck<Id>& accepts) {
+                                            const IdCheck<Id>& accepts, uint64_t max_accepts) {
   using Document = typename PageOfIds<Id>::Document;
   const auto is_before = [](const Document& a, const Document& b) { return a.id < b.id; };
-  IdAcceptance<Id> acceptance(accepts, check);
+  IdAcceptance<Id> acceptance(accepts, check, max_accepts);
   const StopCheck check_both = [&]() -> absl::Status {
     if (!acceptance.status().ok() || check == nullptr) return acceptance.status();
     return check();
@@ -111,6 +122,10 @@ absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const 
   for (size_t part_idx = 0; part_idx < collection.num_parts(); ++part_idx) {
     const Part& part = collection.part(part_idx);
     absl::Status status = ForEachMatching(collection, matching, part_idx, check_both, [&](uint32_t ordinal) {
+      if (acceptance.IsEnough()) {
+        page.has_more = true;
+        return;
+      }
       const Id id = IdIn<Id>(part, ordinal);
       if (after.has_value() && id <= *after) return;
       // A document that would only set has_more is not looked up if has_more is set already.
@@ -134,9 +149,10 @@ absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const 
 
 template absl::StatusOr<PageOfIds<std::string_view>> FindPageOfIds(const Collection&, const MatchingDocuments*,
                                                                    const std::optional<std::string_view>&, size_t,
-                                                                   const StopCheck&, const IdCheck<std::string_view>&);
+                                                                   const StopCheck&, const IdCheck<std::string_view>&,
+                                                                   uint64_t);
 template absl::StatusOr<PageOfIds<int64_t>> FindPageOfIds(const Collection&, const MatchingDocuments*,
                                                           const std::optional<int64_t>&, size_t, const StopCheck&,
-                                                          const IdCheck<int64_t>&);
+                                                          const IdCheck<int64_t>&, uint64_t);
 
 }  // namespace maxsim::store

@@ -37,17 +37,24 @@ using IdCheck = std::function<absl::StatusOr<bool>(const Id& id)>;
 //
 // If `accepts` is set, leaves out the documents for which it returns false: the page and has_more are as if they did
 // not match. Calls it at most once for each document that matches, and `check` also after each 1,024 of these calls.
+//
+// With `accepts`, the search ends early once the page has a document and `accepts` was called `max_accepts` times, and
+// twice as often as until it accepted the first document. The page then has documents that match, but maybe not those
+// with the smallest ids, and has_more is set if any document was not looked at. So if a caller deletes each page and
+// searches again, the search passes over documents that are never accepted, but each time it gets twice as far: all
+// searches together call `accepts` only a few times for each document. A page with has_more is never empty.
 template <typename Id>
 absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const MatchingDocuments* matching,
                                             const std::optional<Id>& after, size_t limit,
-                                            const StopCheck& check = nullptr, const IdCheck<Id>& accepts = nullptr);
+                                            const StopCheck& check = nullptr, const IdCheck<Id>& accepts = nullptr,
+                                            uint64_t max_accepts = UINT64_MAX);
 
 extern template absl::StatusOr<PageOfIds<std::string_view>> FindPageOfIds(const Collection&, const MatchingDocuments*,
                                                                           const std::optional<std::string_view>&,
                                                                           size_t, const StopCheck&,
-                                                                          const IdCheck<std::string_view>&);
+                                                                          const IdCheck<std::string_view>&, uint64_t);
 extern template absl::StatusOr<PageOfIds<int64_t>> FindPageOfIds(const Collection&, const MatchingDocuments*,
                                                                  const std::optional<int64_t>&, size_t,
-                                                                 const StopCheck&, const IdCheck<int64_t>&);
+                                                                 const StopCheck&, const IdCheck<int64_t>&, uint64_t);
 
 }  // namespace maxsim::store

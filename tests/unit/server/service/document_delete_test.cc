@@ -1,11 +1,7 @@
 // Tests what Documents.Delete with a filter finds, refuses and answers, and how many such calls run at a time. The live
 // collection is a fake. scroll_live_test.cc deletes from a real one.
-#include "server/service/documents/document_delete.h"
-
-#include <algorithm>
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,10 +11,7 @@
 
 #include "client/status.h"
 #include "server/service/call/status.h"
-#include "server/service/documents.h"
-#include "tests/support/collection/corpus.h"
-#include "tests/support/collection/fake_live_documents.h"
-#include "tests/support/fake_backend.h"
+#include "tests/unit/server/service/document_delete_fixture.h"
 
 namespace maxsim::service {
 namespace {
@@ -27,84 +20,6 @@ using Outcome = store::WriteResult::Outcome;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-// More documents than versions are looked up between two checks of the deadline.
-constexpr int kManyDocuments = 3'000;
-
-class DocumentDeleteTest : public testing::Test {
- protected:
-  DocumentDeleteTest() {
-    Build("docs", 12, collection::IdType::kString);
-    Build("ints", 12, collection::IdType::kInt64);
-    Build("many", kManyDocuments, collection::IdType::kInt64);
-    Build("fixed", 12, collection::IdType::kString);
-    store_.SetOpenLive(
-        [this](const store::LiveRequest& request) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> {
-          return lives_.emplace_back(std::make_shared<test::FakeLiveDocuments>());
-        });
-    for (const char* const name : {"docs", "ints", "many", "fixed"}) {
-      const auto loaded = store_.Load(name, folder_ / name, store::Residency::kAuto, store::Replication::kAuto, "",
-                                      nullptr, /*live=*/std::string(name) != "fixed");
-      EXPECT_TRUE(loaded.ok()) << loaded.status();
-    }
-    service_.SetState(ServingState::kServing);
-    request_.set_collection("docs");
-    request_.set_filter_text("year >= 2004");
-  }
-
-  // Builds a collection whose documents have the years 2000, 2001 and so on.
-  void Build(const std::string& name, int num_documents, collection::IdType id_type) {
-    const test::RandomDocuments documents = test::SmallDocuments(1, num_documents, ScalarType::kF16, 16);
-    test::CorpusOptions options;
-    options.id_type = id_type;
-    options.fields = *collection::ParseFields("year:integer");
-    for (int i = 0; i < num_documents; ++i) {
-      options.payload_texts.push_back("{\"year\":" + std::to_string(2000 + i) + "}");
-    }
-    test::BuildCorpus(folder_ / name, documents, options);
-  }
-
-  test::FakeLiveDocuments& live() { return *lives_.at(0); }
-  test::FakeLiveDocuments& live_of_ints() { return *lives_.at(1); }
-  test::FakeLiveDocuments& live_of_many() { return *lives_.at(2); }
-
-  absl::StatusOr<v1::DeleteResponse> Delete(CallContext context = {.method = "Delete"}) {
-    std::optional<absl::StatusOr<v1::DeleteResponse>> answer;
-    service_.Delete(request_, std::move(context),
-                    [&](absl::StatusOr<v1::DeleteResponse> response) { answer = std::move(response); });
-    return answer.value_or(absl::InternalError("no answer"));
-  }
-
-  // Expects an INVALID_ARGUMENT about a field of the request, and that nothing is written.
-  void ExpectRefused(const std::string& field) {
-    const absl::Status status = Delete().status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_EQ(client::FieldOf(status), field) << status;
-    EXPECT_THAT(live().written, IsEmpty());
-  }
-
-  absl::StatusOr<MatchingDeletes> Find(const store::LiveDocuments& live, size_t max_documents,
-                                       const StopCheck& check = nullptr) {
-    return FindMatchingDeletes(request_, **store_.Find(request_.collection()), live, max_documents, check);
-  }
-
-  static std::vector<int64_t> IntIds(const absl::StatusOr<MatchingDeletes>& deletes) {
-    std::vector<int64_t> ids;
-    EXPECT_TRUE(deletes.ok()) << deletes.status();
-    if (!deletes.ok()) return ids;
-    for (const store::Write& write : deletes->writes) ids.push_back(write.int_id);
-    return ids;
-  }
-
-  test::TemporaryFolder folder_;
-  test::FakeBackend backend_;
-  std::vector<std::shared_ptr<test::FakeLiveDocuments>> lives_;
-  store::CollectionStore store_{&backend_, {}};
-  TextEncoding texts_;
-  Metrics metrics_;
-  DocumentService service_{&store_, &texts_, &metrics_, {}};
-  v1::DeleteRequest request_;
-};
 
 TEST_F(DocumentDeleteTest, DocumentsThatMatchAreWrittenAsDeletesOfTheirIds) {
   request_.set_filter_text("year >= 2009");
@@ -249,88 +164,6 @@ TEST_F(DocumentDeleteTest, ACallDeletesFewerDocumentsThroughAStream) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->num_deleted(), kMaxStreamedDeletes);
   EXPECT_TRUE(answer->has_more());
-}
-
-TEST_F(DocumentDeleteTest, APageHasOnlyDocumentsThatCanBeDeleted) {
-  request_.set_collection("ints");
-  std::vector<int64_t> ids;
-  for (int i = 4; i < 12; ++i) ids.push_back(test::CorpusIntId(i));
-  std::sort(ids.begin(), ids.end());
-  const auto after = [&](size_t begin, size_t end) {
-    return std::vector<int64_t>(ids.begin() + static_cast<int64_t>(begin), ids.begin() + static_cast<int64_t>(end));
-  };
-  // A request without a version matches documents of any version.
-  for (const size_t idx : {0, 1, 2}) live_of_ints().versions[std::to_string(ids[idx])] = 5;
-  auto found = Find(live_of_ints(), 3);
-  EXPECT_EQ(IntIds(found), after(0, 3));
-  EXPECT_TRUE(found->has_more);
-  // A delete with a version does not match the first three documents, because theirs is the same or newer. A page has
-  // three documents, so Find must go on to the next three.
-  for (const uint64_t version : {4, 5}) {
-    request_.set_version(version);
-    found = Find(live_of_ints(), 3);
-    EXPECT_EQ(IntIds(found), after(3, 6));
-    EXPECT_TRUE(found->has_more);
-  }
-  request_.set_version(6);
-  found = Find(live_of_ints(), 3);
-  EXPECT_EQ(IntIds(found), after(0, 3)) << "an older version can be deleted";
-  // Newer documents after a full page are no reason for another call.
-  request_.set_version(5);
-  for (const size_t idx : {6, 7}) live_of_ints().versions[std::to_string(ids[idx])] = 9;
-  found = Find(live_of_ints(), 3);
-  EXPECT_EQ(IntIds(found), after(3, 6));
-  EXPECT_FALSE(found->has_more);
-  for (const int64_t id : ids) live_of_ints().versions[std::to_string(id)] = 9;
-  found = Find(live_of_ints(), 3);
-  EXPECT_THAT(IntIds(found), IsEmpty());
-  EXPECT_FALSE(found->has_more);
-}
-
-TEST_F(DocumentDeleteTest, AllPagesTogetherHaveEveryOlderDocumentOnce) {
-  request_.set_collection("many");
-  request_.set_version(5);
-  std::vector<int64_t> expected;
-  for (int i = 4; i < kManyDocuments; ++i) {
-    const int64_t id = test::CorpusIntId(i);
-    live_of_many().versions[std::to_string(id)] = i % 3 == 0 ? 7 : 2;
-    if (i % 3 != 0) expected.push_back(id);
-  }
-  std::sort(expected.begin(), expected.end());
-  for (const size_t limit : {expected.size() - 1, expected.size(), expected.size() + 1}) {
-    const auto found = Find(live_of_many(), limit);
-    std::vector<int64_t> first = expected;
-    if (first.size() > limit) first.resize(limit);
-    EXPECT_EQ(IntIds(found), first);
-    EXPECT_EQ(found->has_more, limit < expected.size());
-  }
-}
-
-TEST_F(DocumentDeleteTest, TheDeadlineIsCheckedWhileDocumentsAndVersionsAreRead) {
-  request_.set_collection("many");
-  // The cache of filters may keep what a repeated filter matches, and then needs fewer checks. So fill it first.
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Find(live_of_many(), 1).ok());
-  int num_checks = 0;
-  const StopCheck count = [&] {
-    ++num_checks;
-    return absl::OkStatus();
-  };
-  ASSERT_TRUE(Find(live_of_many(), kManyDocuments, count).ok());
-  const int without_versions = num_checks;
-  EXPECT_GE(without_versions, 2) << "before the search and within it";
-  request_.set_version(5);
-  num_checks = 0;
-  ASSERT_TRUE(Find(live_of_many(), kManyDocuments, count).ok());
-  const int with_versions = num_checks;
-  EXPECT_GE(with_versions, without_versions + 2) << "also while versions are looked up";
-  for (int last = 1; last <= with_versions; ++last) {
-    num_checks = 0;
-    const absl::Status status = Find(live_of_many(), kManyDocuments, [&] {
-                                  return ++num_checks < last ? absl::OkStatus() : absl::CancelledError("gone");
-                                }).status();
-    EXPECT_EQ(status, absl::CancelledError("gone")) << last;
-    EXPECT_EQ(num_checks, last);
-  }
 }
 
 TEST_F(DocumentDeleteTest, ACallThatNobodyAwaitsDeletesNothing) {
