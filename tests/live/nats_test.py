@@ -11,6 +11,7 @@ import pathlib
 import random
 import subprocess
 import tempfile
+import threading
 import time
 
 import grpc
@@ -222,6 +223,26 @@ def test_a_majority_of_nats_is_enough(world, seed):
     print(f"  {failed} writes of unknown outcome")
 
 
+def test_servers_that_start_together_agree(world, _):
+    """All servers create the stream at the same time, and must note the same identity: after a restart all of them
+    follow it again."""
+    world.nats.start()
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        world.add(name, flags=world.flags(**{"nats.replicas": 3, "nats.timeout": "10s"}), start=False)
+    for _ in range(2):
+        starters = [threading.Thread(target=world.start, args=(name,)) for name in names]
+        for starter in starters:
+            starter.start()
+        for starter in starters:
+            starter.join()
+        world.wait_connected(*names)
+        upsert(world.servers["a"], "x", 1)
+        world.settle(*names)
+        for name in names:
+            world.servers[name].stop()
+
+
 def test_partitions_apply_their_own_writes(world, seed):
     """One server has the whole collection, two others have one half each. The merged answers of the halves equal the
     answer of the whole."""
@@ -288,7 +309,7 @@ def main():
             continue
         begin = time.monotonic()
         more = {"max_payload": 16 << 10} if "size" in name else {}
-        if "majority" in name:
+        if "majority" in name or "together" in name:
             more["nats"] = nats_server.NatsCluster
         with tempfile.TemporaryDirectory(prefix="maxsim-nats-") as folder:
             with World(arguments.programs.resolve(), folder, **more) as world:

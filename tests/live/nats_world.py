@@ -66,13 +66,14 @@ class World:
             **more,
         }
 
-    def add(self, name, source=None, flags=None):
-        """Starts a new server on a copy of the folder `source`."""
+    def add(self, name, source=None, flags=None, start=True):
+        """Makes a new server on a copy of the folder `source`, and starts it if `start` says so."""
         folder = self.folder / name
         folder.mkdir()
         shutil.copytree(source or self.folder / "base", folder / "collection")
         self.servers[name] = client.Server(self.programs, folder, flags or self.flags())
-        self.start(name)
+        if start:
+            self.start(name)
         return self.servers[name]
 
     def start(self, name):

@@ -11,6 +11,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "server/live/stream/nats_library.h"
+#include "server/live/stream/nats_setup.h"
 
 namespace maxsim::live {
 namespace {
@@ -33,9 +34,6 @@ constexpr absl::Duration kInterruptPoll = absl::Milliseconds(100);
 // Limits of the messages that one Receive returns. One commit of the log handles this amount well.
 constexpr size_t kMaxReceivedBytes = size_t{8} << 20;
 constexpr size_t kMaxReceivedMessages = 4096;
-
-// The server drops a message if it has stored a message with the same id within this time.
-constexpr absl::Duration kDuplicateWindow = absl::Minutes(2);
 
 int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
 int64_t Milliseconds(absl::Duration duration) { return std::max<int64_t>(absl::ToInt64Milliseconds(duration), 1); }
@@ -73,8 +71,6 @@ class NatsStream final : public OrderedStream {
   absl::Status Connect();
   void Disconnect();
   absl::Status ListenForAnswers();
-  absl::StatusOr<nats::Info> FindStream();
-  absl::StatusOr<nats::Info> CreateStream();
   absl::Status CheckConnected() const;
   uint64_t NumReconnects() const;
   absl::Status Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes);
@@ -185,74 +181,16 @@ uint64_t NatsStream::NumReconnects() const {
   return count;
 }
 
-absl::StatusOr<nats::Info> NatsStream::FindStream() {
-  jsStreamInfo* found = nullptr;
-  jsErrCode code = {};
-  const natsStatus status = js_GetStreamInfo(&found, jet_stream_.get(), name_.c_str(), nullptr, &code);
-  if (status == NATS_OK) return nats::Info(found);
-  if (status == NATS_NOT_FOUND || code == JSStreamNotFoundErr) {
-    return absl::NotFoundError(Cat(server_, " has no stream ", name_));
-  }
-  return Away(Cat("stream ", name_), status);
-}
-
-absl::StatusOr<nats::Info> NatsStream::CreateStream() {
-  jsStreamConfig config;
-  jsStreamConfig_Init(&config);
-  const char* subjects = subjects_.c_str();
-  config.Name = name_.c_str();
-  config.Description = "Writes to a live collection of maxsimd, in the order in which its servers apply them";
-  config.Subjects = &subjects;
-  config.SubjectsLen = 1;
-  config.Retention = js_LimitsPolicy;
-  config.Discard = js_DiscardNew;
-  config.Storage = js_FileStorage;
-  config.Replicas = options_.replicas;
-  config.Duplicates = Nanoseconds(kDuplicateWindow);
-  config.DenyDelete = true;
-  jsStreamInfo* made = nullptr;
-  jsErrCode code = {};
-  const natsStatus status = js_AddStream(&made, jet_stream_.get(), &config, nullptr, &code);
-  if (status == NATS_OK) return nats::Info(made);
-  if (code == JSStreamNameExistErr) return FindStream();  // another server has just created it
-  if (code == JSStreamReplicasNotSupportedErr || code == JSClusterNoPeersErr || code == JSInsufficientResourcesErr) {
-    return absl::FailedPreconditionError(Cat(server_, " cannot make stream ", name_, " with nats.replicas ",
-                                             options_.replicas, ": ", LastError(status)));
-  }
-  if (status == NATS_TIMEOUT || status == NATS_NO_RESPONDERS || code == JSClusterNotAvailErr) {
-    return Away(Cat("stream ", name_), status);
-  }
-  return absl::FailedPreconditionError(Cat(server_, " cannot make stream ", name_, ": ", LastError(status)));
-}
-
 absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   if (absl::Status status = Connect(); !status.ok()) return status;
   num_reconnects_ = NumReconnects();
-  absl::StatusOr<nats::Info> info = FindStream();
-  if (absl::IsNotFound(info.status()) && create) info = CreateStream();
+  const nats::StreamNames names{.server = server_, .name = name_, .subjects = subjects_};
+  absl::StatusOr<nats::Info> info = create ? nats::FindOrCreateStream(jet_stream_.get(), names, options_.replicas)
+                                           : nats::FindStream(jet_stream_.get(), names);
   if (!info.ok()) return info.status();
-  if ((*info)->Config == nullptr) {
-    return absl::UnavailableError(Cat(server_, ": stream ", name_, " does not tell its configuration"));
-  }
-  const jsStreamConfig& config = *(*info)->Config;
-  if (config.SubjectsLen != 1 || config.Subjects[0] != subjects_) {
-    return absl::FailedPreconditionError(
-        Cat(server_, ": stream ", name_, " has other subjects than ", subjects_, ": it is not a collection's"));
-  }
-  // With other settings the stream could have gaps, or could store a message twice if it is sent twice.
-  if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {
-    return absl::FailedPreconditionError(
-        Cat(server_, ": stream ", name_,
-            " must have retention by limits, acknowledgements, and no limit of messages per subject"));
-  }
-  if (config.Duplicates < 2 * Nanoseconds(options_.timeout)) {
-    return absl::FailedPreconditionError(Cat(server_, ": stream ", name_, " drops duplicates for ",
-                                             absl::FormatDuration(absl::Nanoseconds(config.Duplicates)),
-                                             ", and twice nats.timeout is ",
-                                             absl::FormatDuration(2 * options_.timeout)));
-  }
+  if (absl::Status status = nats::CheckSettings(**info, names, options_.timeout); !status.ok()) return status;
   int64_t limit = natsConnection_GetMaxPayload(connection_.get());
-  if (config.MaxMsgSize > 0) limit = std::min<int64_t>(limit, config.MaxMsgSize);
+  if (const int64_t max = (*info)->Config->MaxMsgSize; max > 0) limit = std::min(limit, max);
   max_message_bytes_ = std::max<int64_t>(limit - kHeaderBytes, 0);
   const jsStreamState& state = (*info)->State;
   last_sequence_ = state.LastSeq;

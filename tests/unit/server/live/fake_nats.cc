@@ -31,6 +31,10 @@ namespace {
 constexpr size_t kEndlessBytes = size_t{1} << 30;
 constexpr int kPollMs = 20;
 
+constexpr char kCreated[] = "2026-01-01T00:00:00Z";
+constexpr char kOtherTime[] = "2026-01-01T00:00:00.005Z";
+constexpr char kNoTime[] = "0001-01-01T00:00:00Z";
+
 }  // namespace
 
 class FakeNats::Impl {
@@ -60,6 +64,15 @@ class FakeNats::Impl {
     const MutexLock lock(&mutex_);
     spoilt_ = part;
     manner_ = manner;
+  }
+  void AwaitCreation(Creation answer) {
+    const MutexLock lock(&mutex_);
+    creation_ = answer;
+    exists_ = false;
+  }
+  void HideTimeOfCreation() {
+    const MutexLock lock(&mutex_);
+    created_ = kNoTime;
   }
 
  private:
@@ -196,6 +209,10 @@ class FakeNats::Impl {
     if (subject.starts_with("$JS.API.STREAM.INFO.")) {
       return Answer(connection, Part::kStreamInfo, reply, StreamInfo());
     }
+    if (subject.starts_with("$JS.API.STREAM.CREATE.")) {
+      const std::string answer = Create();
+      return answer.empty() || Answer(connection, Part::kNone, reply, answer);
+    }
     if (subject.starts_with("$JS.API.CONSUMER.CREATE.")) {
       connection.deliver_to = nlohmann::json::parse(data)["config"]["deliver_subject"];
       return Answer(
@@ -216,13 +233,42 @@ class FakeNats::Impl {
         data);
   }
 
-  std::string StreamInfo() const {
-    return absl::StrCat(R"({"type":"io.nats.jetstream.api.v1.stream_info_response","config":{"name":")", stream_,
-                        R"(","subjects":[")", subjects_,
+  std::string StreamInfo() {
+    const MutexLock lock(&mutex_);
+    return exists_ ? InfoOf("info", created_) : ErrorOf("info", 404, 10059, "stream not found");
+  }
+
+  // Creates the stream. Returns the answer, or "" for none.
+  std::string Create() {
+    const MutexLock lock(&mutex_);
+    exists_ = true;
+    switch (creation_) {
+      case Creation::kInfo:
+        return InfoOf("create", created_);
+      case Creation::kOtherTime:
+        return InfoOf("create", kOtherTime);
+      case Creation::kNoTime:
+        return InfoOf("create", kNoTime);
+      case Creation::kOverlap:
+        return ErrorOf("create", 400, 10065, "subjects overlap with an existing stream");
+      case Creation::kNoAnswer:
+        break;
+    }
+    return "";
+  }
+
+  static std::string ErrorOf(const char* call, int code, int error_code, const char* description) {
+    return absl::StrCat(R"({"type":"io.nats.jetstream.api.v1.stream_)", call, R"(_response","error":{"code":)", code,
+                        R"(,"err_code":)", error_code, R"(,"description":")", description, R"("}})");
+  }
+
+  std::string InfoOf(const char* call, const std::string& created) const {
+    return absl::StrCat(R"({"type":"io.nats.jetstream.api.v1.stream_)", call, R"(_response","config":{"name":")",
+                        stream_, R"(","subjects":[")", subjects_,
                         R"("],"retention":"limits","max_consumers":-1,"max_msgs":-1,"max_bytes":-1,"max_age":0,)",
                         R"("max_msgs_per_subject":-1,"max_msg_size":-1,"discard":"new","storage":"file",)",
-                        R"("num_replicas":1,"duplicate_window":120000000000},"created":"2026-01-01T00:00:00Z",)",
-                        R"("state":{"messages":0,"bytes":0,"first_seq":0,"first_ts":"2026-01-01T00:00:00Z",)",
+                        R"("num_replicas":1,"duplicate_window":120000000000},"created":")", created,
+                        R"(","state":{"messages":0,"bytes":0,"first_seq":0,"first_ts":"2026-01-01T00:00:00Z",)",
                         R"("last_seq":0,"last_ts":"2026-01-01T00:00:00Z","consumer_count":0}})");
   }
 
@@ -234,6 +280,9 @@ class FakeNats::Impl {
   Mutex mutex_;
   Part spoilt_ ABSL_GUARDED_BY(mutex_) = Part::kNone;
   Manner manner_ ABSL_GUARDED_BY(mutex_) = Manner::kStops;
+  bool exists_ ABSL_GUARDED_BY(mutex_) = true;
+  std::string created_ ABSL_GUARDED_BY(mutex_) = kCreated;
+  Creation creation_ ABSL_GUARDED_BY(mutex_) = Creation::kInfo;
   // Needs no mutex: only the acceptor thread uses it, and the destructor after that thread has ended.
   std::list<std::thread> connections_;
   std::thread acceptor_;
@@ -243,5 +292,7 @@ FakeNats::FakeNats(const std::string& collection) : impl_(std::make_unique<Impl>
 FakeNats::~FakeNats() = default;
 std::string FakeNats::url() const { return absl::StrCat("nats://127.0.0.1:", impl_->port()); }
 void FakeNats::Spoil(Part part, Manner manner) { impl_->Spoil(part, manner); }
+void FakeNats::AwaitCreation(Creation answer) { impl_->AwaitCreation(answer); }
+void FakeNats::HideTimeOfCreation() { impl_->HideTimeOfCreation(); }
 
 }  // namespace maxsim::live

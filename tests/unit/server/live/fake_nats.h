@@ -25,6 +25,16 @@ class FakeNats {
     kEndless,  // as fast as the client reads, and far more bytes than the message should have
   };
 
+  // The answer to a request to create the stream. With each of them the stream exists afterwards, because a real server
+  // gives all of these answers if several clients create the stream at the same time.
+  enum class Creation {
+    kInfo,       // the stream's info
+    kOtherTime,  // the stream's info with another time of creation
+    kNoTime,     // the stream's info with the year 1 as its time of creation
+    kOverlap,    // an error: another stream has these subjects
+    kNoAnswer,
+  };
+
   // `collection` names the stream, with the prefix "maxsim".
   explicit FakeNats(const std::string& collection);
   // Closes all connections.
@@ -33,6 +43,10 @@ class FakeNats {
   std::string url() const;
   // Applies to messages that are sent from now on.
   void Spoil(Part part, Manner manner);
+  // Removes the stream, which exists from the start, until a client asks to create it.
+  void AwaitCreation(Creation answer);
+  // Reports the year 1 as the stream's time of creation from now on.
+  void HideTimeOfCreation();
 
  private:
   class Impl;

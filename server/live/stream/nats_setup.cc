@@ -1,0 +1,96 @@
+#include "server/live/stream/nats_setup.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "base/text.h"
+
+namespace maxsim::live::nats {
+namespace {
+
+// The server drops a message if it has stored a message with the same id within this time.
+constexpr absl::Duration kDuplicateWindow = absl::Minutes(2);
+
+absl::Status Away(const StreamNames& names, natsStatus status) {
+  return absl::UnavailableError(Cat(names.server, ": stream ", names.name, ": ", LastError(status)));
+}
+
+// Asks the server to create the stream. The error is that of this request, and does not say whether the stream exists.
+absl::Status RequestStream(jsCtx* jet_stream, const StreamNames& names, int replicas) {
+  jsStreamConfig config;
+  jsStreamConfig_Init(&config);
+  const char* subjects = names.subjects.c_str();
+  config.Name = names.name.c_str();
+  config.Description = "Writes to a live collection of maxsimd, in the order in which its servers apply them";
+  config.Subjects = &subjects;
+  config.SubjectsLen = 1;
+  config.Retention = js_LimitsPolicy;
+  config.Discard = js_DiscardNew;
+  config.Storage = js_FileStorage;
+  config.Replicas = replicas;
+  config.Duplicates = absl::ToInt64Nanoseconds(kDuplicateWindow);
+  config.DenyDelete = true;
+  jsErrCode code = {};
+  const natsStatus status = js_AddStream(nullptr, jet_stream, &config, nullptr, &code);
+  if (status == NATS_OK) return absl::OkStatus();
+  if (code == JSStreamReplicasNotSupportedErr || code == JSClusterNoPeersErr || code == JSInsufficientResourcesErr) {
+    return absl::FailedPreconditionError(Cat(names.server, " cannot make stream ", names.name, " with nats.replicas ",
+                                             replicas, ": ", LastError(status)));
+  }
+  if (status == NATS_TIMEOUT || status == NATS_NO_RESPONDERS || code == JSClusterNotAvailErr) {
+    return Away(names, status);
+  }
+  return absl::FailedPreconditionError(Cat(names.server, " cannot make stream ", names.name, ": ", LastError(status)));
+}
+
+}  // namespace
+
+absl::StatusOr<Info> FindStream(jsCtx* jet_stream, const StreamNames& names) {
+  jsStreamInfo* found = nullptr;
+  jsErrCode code = {};
+  const natsStatus status = js_GetStreamInfo(&found, jet_stream, names.name.c_str(), nullptr, &code);
+  if (status == NATS_NOT_FOUND || code == JSStreamNotFoundErr) {
+    return absl::NotFoundError(Cat(names.server, " has no stream ", names.name));
+  }
+  if (status != NATS_OK) return Away(names, status);
+  Info info(found);
+  if (info->Config == nullptr) {
+    return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " does not tell its configuration"));
+  }
+  // A server may report the year 1 while it still sets the stream up.
+  if (info->Created <= 0) {
+    return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " does not tell when it was made"));
+  }
+  return info;
+}
+
+absl::StatusOr<Info> FindOrCreateStream(jsCtx* jet_stream, const StreamNames& names, int replicas) {
+  absl::StatusOr<Info> found = FindStream(jet_stream, names);
+  if (!absl::IsNotFound(found.status())) return found;
+  const absl::Status requested = RequestStream(jet_stream, names, replicas);
+  found = FindStream(jet_stream, names);
+  if (!absl::IsNotFound(found.status())) return found;
+  if (!requested.ok()) return requested;
+  return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " was made, and is not there yet"));
+}
+
+absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, absl::Duration timeout) {
+  const jsStreamConfig& config = *info.Config;
+  const auto wrong = [&](const auto&... what) {
+    return absl::FailedPreconditionError(Cat(names.server, ": stream ", names.name, what...));
+  };
+  if (config.SubjectsLen != 1 || config.Subjects[0] != names.subjects) {
+    return wrong(" has other subjects than ", names.subjects, ": it is not a collection's");
+  }
+  // With other settings the stream could have gaps, or could store a message twice if it is sent twice.
+  if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {
+    return wrong(" must have retention by limits, acknowledgements, and no limit of messages per subject");
+  }
+  if (config.Duplicates < absl::ToInt64Nanoseconds(2 * timeout)) {
+    return wrong(" drops duplicates for ", absl::FormatDuration(absl::Nanoseconds(config.Duplicates)),
+                 ", and twice nats.timeout is ", absl::FormatDuration(2 * timeout));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace maxsim::live::nats

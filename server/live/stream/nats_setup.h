@@ -1,0 +1,34 @@
+// Looks up, creates and checks the JetStream stream of a collection. Internal to nats_stream.cc.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/live/stream/nats_library.h"
+
+namespace maxsim::live::nats {
+
+// Names a stream.
+struct StreamNames {
+  std::string server;    // for error messages
+  std::string name;      // StreamNameOf
+  std::string subjects;  // SubjectsOf
+};
+
+// Looks up the stream. Returns NOT_FOUND if it does not exist, or UNAVAILABLE if the server does not answer, or if its
+// answer lacks the configuration or the time of creation.
+absl::StatusOr<Info> FindStream(jsCtx* jet_stream, const StreamNames& names);
+
+// Looks up the stream; creates it, with `replicas` copies, if it does not exist. The result always comes from a
+// look-up, because the answer to a creation is not reliable if several servers create the stream at the same time: the
+// answer may then have another time of creation than the stream, or be an error although the stream exists. Returns
+// UNAVAILABLE if the server does not answer, or FAILED_PRECONDITION if it refuses.
+absl::StatusOr<Info> FindOrCreateStream(jsCtx* jet_stream, const StreamNames& names, int replicas);
+
+// Returns FAILED_PRECONDITION unless the stream's settings suit a collection whose writes have the time limit
+// `timeout`.
+absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, absl::Duration timeout);
+
+}  // namespace maxsim::live::nats
