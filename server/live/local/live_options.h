@@ -20,6 +20,9 @@ enum class LogKind {
 struct LiveOptions {
   LogKind log = LogKind::kLocal;
   NatsOptions nats;  // kNats
+  // How long a stream must be missing, or too short, until the collection says that messages are lost (StreamDoubt).
+  // After a failover of NATS this was seen for 9 to 17 s. Not a key of the configuration.
+  absl::Duration stream_patience = absl::Minutes(1);
 
   // The size of a segment's token vectors, on each device that holds the segment. If the existing segments hold more
   // bytes on the device, a new one gets as many bytes as they hold together, so that there are few segments. It is

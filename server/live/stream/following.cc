@@ -1,4 +1,6 @@
 // Applies the messages of the stream to the collection.
+#include <xxhash.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -32,6 +34,8 @@ constexpr absl::Duration kMaxFollowWait = absl::Seconds(2);
 // and it takes a second or more.
 constexpr absl::Duration kFirstApplyWait = absl::Milliseconds(20);
 constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
+
+uint64_t MessageHash(const StreamMessage& message) { return XXH3_64bits(message.data.data(), message.data.size()); }
 
 StreamOutcome StreamOutcomeOf(collection::SkipReason reason) {
   switch (reason) {
@@ -116,7 +120,7 @@ void StreamedCollection::NoteBlocked(const absl::Status& status) {
 }
 
 // Checks that the collection has applied messages of this stream, up to `position`, and that the stream still has the
-// next message.
+// next message. Returns DATA_LOSS if the stream ends too early.
 absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t position) const {
   const std::optional<collection::LogStream> followed = collection_->stream();
   const std::string here = Cat("collection ", name_, " has applied the messages up to sequence ", position);
@@ -133,8 +137,8 @@ absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t po
                                              "server from one snapshot or build, with a stream of its own"));
   }
   if (info.last_sequence < position) {
-    return absl::FailedPreconditionError(Cat(here, ", and ", Describe(info.stream), " ends with sequence ",
-                                             info.last_sequence, ": it has lost messages that were acknowledged"));
+    return absl::DataLossError(Cat(here, ", and ", Describe(info.stream), " ends with sequence ", info.last_sequence,
+                                   ": it has lost messages that were acknowledged"));
   }
   if (info.first_sequence > position + 1) {
     return absl::FailedPreconditionError(Cat(here, ", and ", Describe(info.stream), " begins with sequence ",
@@ -145,21 +149,65 @@ absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t po
   return absl::OkStatus();
 }
 
+// Opens and checks the stream. Reports lost messages only once NATS has had time to recover (StreamDoubt).
+absl::StatusOr<StreamInfo> StreamedCollection::OpenStream(uint64_t position, bool is_known) {
+  absl::StatusOr<StreamInfo> info = stream_->Open(/*create=*/!is_known && position == 0);
+  if (absl::IsNotFound(info.status())) {
+    return doubt_.Judge(
+        absl::FailedPreconditionError(Cat("collection ", name_, " has applied the messages up to sequence ", position,
+                                          " of a stream, and ", std::string(info.status().message()))),
+        MonotonicNow());
+  }
+  absl::Status status = info.ok() ? CheckStream(*info, position) : info.status();
+  if (absl::IsDataLoss(status)) {
+    return doubt_.Judge(absl::FailedPreconditionError(status.message()), MonotonicNow());
+  }
+  doubt_.Clear();
+  if (!status.ok()) return status;
+  return info;
+}
+
+// Subscribes to the messages after `position`. If this process applied the message at `position`, and the stream still
+// has it, receives that message again, and returns FAILED_PRECONDITION if it is another one now: a stream that lost
+// messages may have given their sequences to new ones. Returns the messages after `position` that came with it.
+absl::StatusOr<std::vector<StreamMessage>> StreamedCollection::SubscribeAfter(uint64_t position,
+                                                                              const StreamInfo& info) {
+  if (position == 0 || last_message_.sequence != position || info.first_sequence > position) {
+    if (absl::Status status = stream_->Subscribe(position); !status.ok()) return status;
+    return std::vector<StreamMessage>();
+  }
+  if (absl::Status status = stream_->Subscribe(position - 1); !status.ok()) return status;
+  const absl::Time until = MonotonicNow() + options_.nats.timeout;
+  absl::StatusOr<std::vector<StreamMessage>> messages = std::vector<StreamMessage>();
+  while (messages->empty()) {
+    if (leaving() || MonotonicNow() >= until) {
+      return absl::UnavailableError(Cat(stream_->server(), " does not send the message of sequence ", position));
+    }
+    messages = stream_->Receive(kReceivePoll);
+    if (!messages.ok()) return messages.status();
+  }
+  const StreamMessage& first = messages->front();
+  if (first.sequence != position || MessageHash(first) != last_message_.hash) {
+    return absl::FailedPreconditionError(
+        Cat("collection ", name_, " has applied the message of sequence ", position, " of ", Describe(info.stream),
+            ", and the stream has another one there: it has lost messages that were acknowledged, and given their "
+            "sequences to others; start every server from one snapshot or build, with a stream of its own"));
+  }
+  messages->erase(messages->begin());
+  return messages;
+}
+
 // Follows the stream until a step fails or the thread must end.
 absl::Status StreamedCollection::FollowStream() {
   const uint64_t begin = position();
   const bool is_known = collection_->stream().has_value();
-  absl::StatusOr<StreamInfo> info = stream_->Open(/*create=*/!is_known && begin == 0);
-  if (absl::IsNotFound(info.status())) {
-    return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the messages up to sequence ", begin,
-                                             " of a stream, and ", std::string(info.status().message())));
-  }
+  const absl::StatusOr<StreamInfo> info = OpenStream(begin, is_known);
   if (!info.ok()) return info.status();
-  if (absl::Status status = CheckStream(*info, begin); !status.ok()) return status;
   if (!is_known) {
     if (absl::Status status = collection_->Follow(info->stream); !status.ok()) return status;
   }
-  if (absl::Status status = stream_->Subscribe(begin); !status.ok()) return status;
+  absl::StatusOr<std::vector<StreamMessage>> messages = SubscribeAfter(begin, *info);
+  if (!messages.ok()) return messages.status();
   {
     const MutexLock lock(&mutex_);
     following_ = true;
@@ -174,9 +222,9 @@ absl::Status StreamedCollection::FollowStream() {
               {"sequence", begin},
               {"last_sequence", info->last_sequence}});
   while (!leaving()) {
-    const absl::StatusOr<std::vector<StreamMessage>> messages = stream_->Receive(kReceivePoll);
-    if (!messages.ok()) return messages.status();
     if (absl::Status status = ApplyAll(*messages); !status.ok()) return status;
+    messages = stream_->Receive(kReceivePoll);
+    if (!messages.ok()) return messages.status();
   }
   return absl::OkStatus();
 }
@@ -206,6 +254,8 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
     const absl::StatusOr<store::WriteResults> results = Apply(rest.subspan(0, num_consecutive), &outcomes);
     if (results.ok()) {
       NoteBlocked(absl::OkStatus());
+      const StreamMessage& last = rest[results->results.size() - 1];
+      last_message_ = {.sequence = last.sequence, .hash = MessageHash(last)};
       CountMessages(outcomes, *results);
       Resolve(rest.subspan(0, results->results.size()), *results);
       rest.remove_prefix(results->results.size());

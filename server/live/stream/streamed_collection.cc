@@ -34,7 +34,8 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       pending_(MakeNonce()),
       lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),
       publisher_(collection_->publishers(), [this] { return PublishOnce(); }),
-      stream_(std::move(stream)) {
+      stream_(std::move(stream)),
+      doubt_(options.stream_patience) {
   stream_->SetListener(
       [this](std::string_view id, const absl::StatusOr<uint64_t>& sequence) { OnAcknowledged(id, sequence); });
 }

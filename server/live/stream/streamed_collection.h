@@ -31,6 +31,7 @@
 #include "server/live/local/shared_threads.h"
 #include "server/live/stream/ordered_stream.h"
 #include "server/live/stream/pending_calls.h"
+#include "server/live/stream/stream_doubt.h"
 #include "server/live/stream/stream_message.h"
 
 namespace maxsim {
@@ -93,7 +94,9 @@ class StreamedCollection final : public store::LiveDocuments {
   // The follower (following.cc):
   void RunFollower();
   absl::Status FollowStream();
+  absl::StatusOr<StreamInfo> OpenStream(uint64_t position, bool is_known);
   absl::Status CheckStream(const StreamInfo& info, uint64_t position) const;
+  absl::StatusOr<std::vector<StreamMessage>> SubscribeAfter(uint64_t position, const StreamInfo& info);
   absl::Status ApplyAll(const std::vector<StreamMessage>& messages);
   absl::StatusOr<store::WriteResults> Apply(absl::Span<const StreamMessage> messages,
                                             std::vector<StreamOutcome>* outcomes);
@@ -139,6 +142,13 @@ class StreamedCollection final : public store::LiveDocuments {
   SharedTask publisher_;  // its steps have ended when Stop returns
   // Declared after the members that its listener uses, so that it is destroyed before them.
   const std::unique_ptr<OrderedStream> stream_;
+
+  // Only the follower uses these.
+  StreamDoubt doubt_;
+  struct {
+    uint64_t sequence = 0;
+    uint64_t hash = 0;
+  } last_message_;  // the last applied message; sequence 0 if this process has applied none
 
   std::thread follower_;
 };

@@ -18,11 +18,12 @@ class FakeStreamServer::Stream final : public OrderedStream {
   absl::StatusOr<StreamInfo> Open(bool create) override {
     const MutexLock lock(&server_->mutex_);
     if (server_->faults_.away) return Away();
-    if (!server_->exists_ && !create) return absl::NotFoundError("the fake stream has no stream");
+    if (server_->faults_.hide_stream || (!server_->exists_ && !create))
+      return absl::NotFoundError("the fake stream has no stream");
     server_->exists_ = true;
     return StreamInfo{.stream = {.name = "fake", .created_ns = server_->created_ns_},
                       .first_sequence = server_->first_,
-                      .last_sequence = server_->messages_.size()};
+                      .last_sequence = server_->messages_.size() - server_->faults_.hide_messages};
   }
 
   absl::Status Subscribe(uint64_t after) override {

@@ -25,6 +25,8 @@ class FakeStreamServer {
     bool lose_answers = false;  // acknowledgements are lost
     bool refuse = false;        // messages are refused because the stream is full
     int64_t max_message_bytes = 1 << 20;
+    bool hide_stream = false;    // Open says that there is no stream
+    uint64_t hide_messages = 0;  // Open reports a last sequence that is this much too small
   };
 
   std::unique_ptr<OrderedStream> Connect();

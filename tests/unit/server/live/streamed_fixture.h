@@ -30,6 +30,7 @@ class Replica {
     options_.compact_after = absl::InfiniteDuration();
     options_.compact_bytes_per_second = 0;
     options_.nats.timeout = absl::Seconds(10);
+    options_.stream_patience = absl::ZeroDuration();
   }
   ~Replica() { Close(); }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "server/live/stream/nats_stream.h"
-#include "tests/unit/server/live/fake_nats.h"
+#include "tests/unit/server/live/nats/fake_nats.h"
 
 namespace maxsim::live {
 namespace {

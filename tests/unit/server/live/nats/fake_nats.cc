@@ -1,4 +1,4 @@
-#include "tests/unit/server/live/fake_nats.h"
+#include "tests/unit/server/live/nats/fake_nats.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 #include "server/live/stream/nats_stream.h"
 #include "tests/support/values/eventually.h"
-#include "tests/unit/server/live/fake_nats.h"
+#include "tests/unit/server/live/nats/fake_nats.h"
 
 namespace {
 
