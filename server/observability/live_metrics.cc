@@ -95,6 +95,8 @@ std::string_view Name(StreamOutcome outcome) {
       return "not_found";
     case StreamOutcome::kUnreadable:
       return "unreadable";
+    case StreamOutcome::kLate:
+      return "late";
   }
   return "other";
 }

@@ -43,8 +43,9 @@ enum class StreamOutcome {
   kStale,
   kNotFound,
   kUnreadable,  // no server can apply it
+  kLate,        // the stream took it after its call had failed, so no server applies it
 };
-inline constexpr size_t kNumStreamOutcomes = 5;
+inline constexpr size_t kNumStreamOutcomes = 6;
 
 // Return the value of the metrics' label: "upsert", "applied", "ok" and so on.
 std::string_view Name(WriteKind kind);

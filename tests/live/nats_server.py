@@ -1,8 +1,10 @@
 """Starts a nats-server with JetStream in a folder, stops or kills it, and calls its API."""
 
 import base64
+import calendar
 import json
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -24,6 +26,19 @@ def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
+
+
+def nanoseconds(time_text):
+    """Returns the Unix time of a text such as 2026-01-01T00:00:00.25Z."""
+    whole, _, fraction = time_text.removesuffix("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int(fraction.ljust(9, "0"))
+
+
+def is_late(message):
+    """Returns whether the stream stored a message after its expiry (kExpiryHeader in server/live/stream)."""
+    headers = base64.b64decode(message.get("hdrs", "")).decode()
+    expiry = re.search(r"^Maxsim-Expires: *(\d+)\r$", headers, re.M)
+    return expiry is not None and nanoseconds(message["time"]) > int(expiry[1])
 
 
 class NatsServer:
@@ -116,13 +131,15 @@ class NatsServer:
                     stream.flush()
 
     def messages(self, name, first, last):
-        """Returns (sequence, data) of a stream's messages from `first` to `last`."""
+        """Returns (sequence, data) of a stream's messages from `first` to `last`. The data of a late message, which no
+        server may apply, is None."""
         found = []
         for begin in range(first, last + 1, 500):
             payloads = [f'{{"seq":{number}}}'.encode() for number in range(begin, min(begin + 500, last + 1))]
             for answer in self.requests(f"$JS.API.STREAM.MSG.GET.{name}", payloads, 10.0):
                 message = json.loads(answer)["message"]
-                found.append((message["seq"], base64.b64decode(message["data"])))
+                data = None if is_late(message) else base64.b64decode(message["data"])
+                found.append((message["seq"], data))
         return sorted(found)
 
     def stream_state(self, name):

@@ -195,7 +195,7 @@ def test_a_message_has_a_largest_size(world, _):
     with client.refused(grpc.StatusCode.INVALID_ARGUMENT) as refused:
         a.upsert(client.upsert_request(NAME, [client.document("fits", rows_of(1)), client.document("large", rows)]))
     details = refused[0].details()
-    expect("documents[1]" in details and "max_payload" in details and "16256" in details, details)
+    expect("documents[1]" in details and "max_payload" in details and "16128" in details, details)
     expect(world.contents("a", ["fits"]) == {}, "a part of the call was written")
     a.upsert(client.upsert_request(NAME, [client.document("large", rows[:400])]))
 
@@ -219,6 +219,8 @@ def test_a_majority_of_nats_is_enough(world, seed):
         writers += mine
         world.wait_connected("a", "b")
         check_writes(world, writers, ["a", "b"])
+    codes = set().union(*(writer.codes for writer in writers))
+    expect(grpc.StatusCode.FAILED_PRECONDITION not in codes, f"a failover was taken for lost messages: {codes}")
     failed = sum(outcome is None for writer in writers for _, outcome in [*writer.writes.values(), *writer.deletes])
     print(f"  {failed} writes of unknown outcome")
 

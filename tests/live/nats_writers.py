@@ -20,6 +20,7 @@ class Writer:
         self.chooser = random.Random(seed * 10 + number)
         self.writes = {}  # payload: (id, (outcome, sequence) or None)
         self.deletes = []  # (id, (outcome, sequence) or None)
+        self.codes = set()  # of failed calls
         self.stop = threading.Event()
         self.problem = ""
         self.thread = threading.Thread(target=self.run)
@@ -39,7 +40,9 @@ class Writer:
             send = self.server.documents.Upsert
         try:
             results = send(request, timeout=20).results
-        except (grpc.RpcError, ValueError):
+        except (grpc.RpcError, ValueError) as error:
+            if isinstance(error, grpc.RpcError):
+                self.codes.add(error.code())
             results = [None] * len(ids)
             time.sleep(0.02)
         for i, (id, result) in enumerate(zip(ids, results)):

@@ -11,6 +11,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/thread_name.h"
+#include "client/status.h"
 #include "server/live/local/write_metrics.h"
 #include "server/live/stream/streamed_collection.h"
 #include "server/observability/live_metrics.h"
@@ -34,6 +35,10 @@ constexpr absl::Duration kMaxFollowWait = absl::Seconds(2);
 // and it takes a second or more.
 constexpr absl::Duration kFirstApplyWait = absl::Milliseconds(20);
 constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
+
+// The retry delay of a call whose message came too late. The message has just told the stream's clock, so another call
+// will probably succeed.
+constexpr absl::Duration kLateRetryDelay = absl::Milliseconds(10);
 
 uint64_t MessageHash(const StreamMessage& message) { return XXH3_64bits(message.data.data(), message.data.size()); }
 
@@ -258,6 +263,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
       last_message_ = {.sequence = last.sequence, .hash = MessageHash(last)};
       CountMessages(outcomes, *results);
       Resolve(rest.subspan(0, results->results.size()), *results);
+      ResolveLate(rest.subspan(0, results->results.size()));
       rest.remove_prefix(results->results.size());
       wait = kFirstApplyWait;
       continue;
@@ -285,8 +291,15 @@ std::vector<store::Write> StreamedCollection::Decode(absl::Span<const StreamMess
   writes.reserve(messages.size());
   for (const StreamMessage& message : messages) {
     std::string problem;
-    const store::Write& write = writes.emplace_back(DecodeMessage(message.sequence, message.data, rules_, &problem));
+    store::Write& write = writes.emplace_back(DecodeMessage(message.sequence, message.data, rules_, &problem));
     const bool is_skipped = write.kind == LogRecord::Kind::kSkipped;
+    if (message.is_late && !is_skipped) {
+      write = store::Write();
+      write.kind = LogRecord::Kind::kSkipped;
+      write.skip_reason = collection::SkipReason::kStale;
+      outcomes->push_back(StreamOutcome::kLate);
+      continue;
+    }
     outcomes->push_back(is_skipped ? StreamOutcomeOf(write.skip_reason) : StreamOutcome::kApplied);
     if (problem.empty()) continue;
     log::Write(spdlog::level::warn, "message_skipped",
@@ -323,6 +336,7 @@ void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const
     const MutexLock lock(&mutex_);
     applied_sequence_ = results.sequence;
     for (size_t idx = 0; idx < messages.size(); ++idx) {
+      if (messages[idx].is_late) continue;  // ResolveLate
       const std::optional<PendingCalls::Found> found = pending_.Find(messages[idx].id);
       if (!found.has_value()) continue;
       if (!pending_.NoteApplied(*found, results.results[idx], messages[idx].sequence, now)) continue;
@@ -345,6 +359,23 @@ void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const
       metrics_->live().Observe(name_, commit);
     }
     call->call.done(std::move(answer));
+  }
+}
+
+// Fails the calls of messages that came too late to be applied. Most of these calls have already failed, because they
+// have the same time limit.
+void StreamedCollection::ResolveLate(absl::Span<const StreamMessage> messages) {
+  MutexLock lock(&mutex_);
+  for (const StreamMessage& message : messages) {
+    if (!message.is_late) continue;
+    const std::optional<PendingCalls::Found> found = pending_.Find(message.id);
+    if (!found.has_value()) continue;
+    absl::Status status = absl::UnavailableError(
+        Cat("document ", found->idx, " of the call was not written: ", stream_->server(),
+            " took it after the time limit of the call; other documents of the call may have been written"));
+    client::SetRetryAfter(kLateRetryDelay, status);
+    if (found->call->writes.size() == 1) client::SetNothingWritten(status);
+    Fail(*found->call, std::move(status), lock);
   }
 }
 

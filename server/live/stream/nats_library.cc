@@ -147,9 +147,12 @@ Arrival ReadArrival(natsMsg* message) {
   const std::optional<Delivery> delivery = ParseDelivery(reply == nullptr ? "" : reply);
   if (!delivery.has_value()) return arrival;
   arrival.kind = Arrival::Kind::kMessage;
+  const std::optional<uint64_t> expires_ns = ParseNumber(HeaderOf(message, kExpiryHeader));
   arrival.message = {.sequence = delivery->sequence,
                      .id = std::string(HeaderOf(message, kIdHeader)),
-                     .data = std::string(DataOf(message))};
+                     .data = std::string(DataOf(message)),
+                     .is_late = expires_ns.has_value() && delivery->stored_ns > *expires_ns};
+  arrival.stored = absl::FromUnixNanos(static_cast<int64_t>(delivery->stored_ns));
   arrival.consumer_sequence = delivery->consumer_sequence;
   arrival.last_sequence = SaturatingAdd(delivery->sequence, delivery->num_pending);
   return arrival;
@@ -173,9 +176,15 @@ std::optional<Delivery> ParseDelivery(std::string_view subject) {
   if (tokens.size() < stream + kNumTokens - 2) return std::nullopt;
   const std::optional<uint64_t> sequence = ParseNumber(tokens[stream + 3]);
   const std::optional<uint64_t> consumer_sequence = ParseNumber(tokens[stream + 4]);
+  const std::optional<uint64_t> stored_ns = ParseNumber(tokens[stream + 5]);
   const std::optional<uint64_t> num_pending = ParseNumber(tokens[stream + 6]);
-  if (!sequence.has_value() || !consumer_sequence.has_value() || !num_pending.has_value()) return std::nullopt;
-  return Delivery{*sequence, *consumer_sequence, *num_pending};
+  if (!sequence.has_value() || !consumer_sequence.has_value() || !stored_ns.has_value() || !num_pending.has_value()) {
+    return std::nullopt;
+  }
+  return Delivery{.sequence = *sequence,
+                  .consumer_sequence = *consumer_sequence,
+                  .stored_ns = *stored_ns,
+                  .num_pending = *num_pending};
 }
 
 absl::StatusOr<uint64_t> ParseAcknowledgement(std::string_view data, std::string_view server) {

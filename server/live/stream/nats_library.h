@@ -53,10 +53,15 @@ std::optional<uint64_t> ParseNumber(std::string_view text);
 // The header with the message id that the sender chose.
 inline constexpr char kIdHeader[] = "Nats-Msg-Id";
 
+// The header with the expiry of a message, in nanoseconds of Unix time on the clock of the stream's servers. They
+// ignore it; ReadArrival compares it with the time at which they stored the message.
+inline constexpr char kExpiryHeader[] = "Maxsim-Expires";
+
 // Data about a message. The server puts it into the message's reply subject.
 struct Delivery {
   uint64_t sequence = 0;           // in the stream
   uint64_t consumer_sequence = 0;  // 1, 2, ...; a gap means that messages were lost on the way
+  uint64_t stored_ns = 0;          // Unix time at which the stream's leader took the message, on the leader's clock
   uint64_t num_pending = 0;        // messages after this one
 };
 
@@ -73,6 +78,7 @@ struct Arrival {
   StreamMessage message;
   uint64_t consumer_sequence = 0;
   uint64_t last_sequence = 0;  // of the stream, as of this message
+  absl::Time stored;           // Delivery::stored_ns
   // For kStatus:
   std::string answer_to;                                // send an empty answer to this subject, unless it is ""
   std::optional<uint64_t> last_consumer_sequence = {};  // of the last message that was sent to the consumer

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "base/clock/other_clock.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "server/live/stream/nats_library.h"
@@ -18,8 +19,8 @@ namespace {
 
 using nats::LastError;
 
-// Bytes that are reserved in each message for its header, which holds the message's id.
-constexpr int64_t kHeaderBytes = 128;
+// Bytes that are reserved in each message for its headers: its id, its expiry and the name of its stream.
+constexpr int64_t kHeaderBytes = 256;
 
 // The interval of the server's heartbeats, and the number of missed heartbeats after which Receive fails.
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
@@ -65,7 +66,7 @@ class NatsStream final : public OrderedStream {
   absl::StatusOr<StreamInfo> Open(bool create) override;
   absl::Status Subscribe(uint64_t after) override;
   absl::StatusOr<std::vector<StreamMessage>> Receive(absl::Duration timeout) override;
-  absl::Status Publish(int32_t slot, std::string_view id, std::string_view data) override;
+  absl::Status Publish(int32_t slot, std::string_view id, std::string_view data, absl::Time expires) override;
 
  private:
   absl::Status Connect();
@@ -75,6 +76,7 @@ class NatsStream final : public OrderedStream {
   uint64_t NumReconnects() const;
   absl::Status Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes);
   absl::Status TakeStatus(const nats::Arrival& status);
+  void ObserveClock(absl::Time told, absl::Time now);
   absl::Duration call_timeout() const { return std::min(options_.timeout, kMaxConnectWait); }
   absl::Status Away(std::string_view what, natsStatus status) const {
     return absl::UnavailableError(Cat(server_, ": ", what, ": ", LastError(status)));
@@ -89,9 +91,10 @@ class NatsStream final : public OrderedStream {
   std::atomic<int64_t> max_message_bytes_{std::numeric_limits<int64_t>::max()};
   std::atomic<uint64_t> last_sequence_{0};
 
-  // Guards the connection's lifetime. Only the follower's thread replaces the connection; other threads use it in
-  // Publish.
+  // Guards `clock_` and the connection's lifetime. Only the follower's thread replaces the connection; other threads
+  // use it in Publish.
   mutable std::mutex mutex_;
+  OtherClock clock_;  // of the stream's servers
   nats::Connection connection_;
   std::string answers_;  // the subject of acknowledgements up to the id, with the dot
 
@@ -227,10 +230,17 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
   jsErrCode code = {};
   status = js_AddConsumer(&consumer, jet_stream_.get(), name_.c_str(), &config, nullptr, &code);
   if (status != NATS_OK) return Away(Cat("no consumer of stream ", name_), status);
+  const int64_t created_ns = consumer->Created;
   jsConsumerInfo_Destroy(consumer);
   consumer_sequence_ = 0;
   last_heard_ = MonotonicNow();
+  if (created_ns > 0) ObserveClock(absl::FromUnixNanos(created_ns), last_heard_);
   return absl::OkStatus();
+}
+
+void NatsStream::ObserveClock(absl::Time told, absl::Time now) {
+  const std::lock_guard lock(mutex_);
+  clock_.Observe(told, now);
 }
 
 // Answers the server's status messages: heartbeats and flow control.
@@ -252,6 +262,8 @@ absl::Status NatsStream::Take(const nats::Message& message, std::vector<StreamMe
   }
   consumer_sequence_ = arrival.consumer_sequence;
   last_sequence_ = arrival.last_sequence;
+  // An older message was stored long ago, so its time says little about the clock.
+  if (arrival.last_sequence == arrival.message.sequence) ObserveClock(arrival.stored, last_heard_);
   *num_bytes += arrival.message.data.size();
   messages.push_back(std::move(arrival.message));
   return absl::OkStatus();
@@ -286,7 +298,7 @@ absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration ti
   return messages;
 }
 
-absl::Status NatsStream::Publish(int32_t slot, std::string_view id, std::string_view data) {
+absl::Status NatsStream::Publish(int32_t slot, std::string_view id, std::string_view data, absl::Time expires) {
   const std::lock_guard lock(mutex_);
   if (absl::Status status = CheckConnected(); !status.ok()) return status;
   const std::string subject = Cat(std::string_view(subjects_).substr(0, subjects_.size() - 1), slot);
@@ -297,6 +309,10 @@ absl::Status NatsStream::Publish(int32_t slot, std::string_view id, std::string_
   const nats::Message message(made);
   status = natsMsgHeader_Set(made, nats::kIdHeader, std::string(id).c_str());
   if (status == NATS_OK) status = natsMsgHeader_Set(made, "Nats-Expected-Stream", name_.c_str());
+  if (const std::optional<absl::Time> there = clock_.At(expires); status == NATS_OK && there.has_value()) {
+    const int64_t expires_ns = std::max<int64_t>(absl::ToUnixNanos(*there), 0);
+    status = natsMsgHeader_Set(made, nats::kExpiryHeader, Cat(expires_ns).c_str());
+  }
   if (status == NATS_OK) status = natsConnection_PublishMsg(connection_.get(), made);
   return status == NATS_OK ? absl::OkStatus() : Away("a write", status);
 }

@@ -21,6 +21,9 @@ struct StreamMessage {
   uint64_t sequence = 0;  // 1, 2, ... over the stream's life
   std::string id;         // as passed to Publish; "" if another program sent the message without one
   std::string data;
+  // The stream took the message after its expiry (Publish), so no server may apply it. All servers see the same value,
+  // because both times are stored with the message.
+  bool is_late = false;
 };
 
 // The state of a stream.
@@ -57,7 +60,12 @@ class OrderedStream {
   // its window for duplicates, it drops this one. (The window is two minutes, unless an operator changed it.) The
   // stream takes the messages of one thread in order; it may miss some. The listener gets the outcome. Returns
   // UNAVAILABLE if there is no connection: the message was not sent.
-  virtual absl::Status Publish(int32_t slot, std::string_view id, std::string_view data) = 0;
+  //
+  // A message may be under way for any time, for example if a connection stands still and then goes on. If the stream
+  // takes it after `expires` (a time of MonotonicNow()), the message is marked as late. The stream's servers decide
+  // that by their own clocks. This server translates `expires` to their clock, so it does not matter how its own clock
+  // is set. But if another server of the stream takes over, the expiry moves by the difference of their clocks.
+  virtual absl::Status Publish(int32_t slot, std::string_view id, std::string_view data, absl::Time expires) = 0;
 
   // Gets the outcome of a published message: its sequence once it is durable in the stream, UNAVAILABLE if the caller
   // may publish it again, or RESOURCE_EXHAUSTED or another error if the stream refuses it. Called on a thread of the

@@ -178,7 +178,7 @@ bool StreamedCollection::TakeCalls(MutexLock& lock) {
 // Encodes the call's messages and moves the call into the result. If memory runs out, the call stays as it was.
 std::unique_ptr<PendingCall> StreamedCollection::Encode(WriteCall& call) const {
   auto pending = std::make_unique<PendingCall>();
-  pending->deadline = call.arrived + options_.nats.timeout;
+  pending->deadline = std::min(call.arrived + options_.nats.timeout, call.caller.deadline);
   pending->writes.resize(call.writes.size());
   for (size_t idx = 0; idx < call.writes.size(); ++idx) {
     pending->writes[idx].slot = SlotOf(call.writes[idx], rules_.format.id_type);
@@ -212,6 +212,10 @@ bool StreamedCollection::SendNext(MutexLock& lock) {
   if (pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
   PendingCall* const next = pending_.FindUnsent();
   if (next == nullptr) return false;
+  if (next->deadline <= MonotonicNow()) {
+    FailOverdue(lock);
+    return true;
+  }
   if (next->num_sent == 0) {
     if (absl::Status status = CheckSize(*next); !status.ok()) {
       Fail(*next, std::move(status), lock);
@@ -223,15 +227,18 @@ bool StreamedCollection::SendNext(MutexLock& lock) {
   return true;
 }
 
-// Sends a message. Releases the lock while it does so, so the call may be deleted when this returns.
+// Sends a message, which expires when the call fails. So once the call's client has an error, the message can no longer
+// take effect, however long it is still under way. Releases the lock while it does so, so the call may be deleted when
+// this returns.
 void StreamedCollection::Send(PendingCall& call, size_t idx, MutexLock& lock) {
   const std::string id = pending_.IdOf(call.first_number + idx);
   const int32_t slot = call.writes[idx].slot;
   const std::shared_ptr<const std::string> data = call.writes[idx].data;
+  const absl::Time expires = call.deadline;
   pending_.NoteSent(call, idx, MonotonicNow());
   lock.Unlock();
   // If there is no connection, the message is treated like one that was lost by the network.
-  Guarded([&] { return stream_->Publish(slot, id, *data); }).IgnoreError();
+  Guarded([&] { return stream_->Publish(slot, id, *data, expires); }).IgnoreError();
   lock.Lock();
 }
 
@@ -253,14 +260,16 @@ void StreamedCollection::SendAgain(MutexLock& lock) {
 }
 
 absl::Status StreamedCollection::Overdue(const PendingCall& call) const {
-  const std::string within = Cat(" within nats.timeout, which is ", absl::FormatDuration(options_.nats.timeout));
+  const std::string within = call.deadline < call.call.caller.deadline
+                                 ? Cat(" within nats.timeout, which is ", absl::FormatDuration(options_.nats.timeout))
+                                 : std::string(" before the call's deadline");
   if (call.num_in_stream == call.writes.size()) {
     return absl::UnavailableError(Cat("the stream has the writes, and collection ", name_, " has not applied them",
                                       within, blocked_.ok() ? "" : ": ", std::string(blocked_.message())));
   }
   if (call.num_sent > 0) {
-    return absl::UnavailableError(Cat(stream_->server(), " has not acknowledged the writes", within,
-                                      ": all, some or none of them may have been written, or may still be"));
+    return absl::UnavailableError(
+        Cat(stream_->server(), " has not acknowledged the writes", within, ": all, some or none of them were written"));
   }
   std::string reason = std::string(lost_.message());
   if (lost_.ok()) {
@@ -276,10 +285,9 @@ void StreamedCollection::FailOverdue(MutexLock& lock) {
   const absl::Time now = MonotonicNow();
   while (true) {
     PendingCall* overdue = nullptr;
-    // All calls have the same time limit, so the first call is the first to be overdue.
     pending_.Visit([&](PendingCall& call) {
       if (call.deadline <= now) overdue = &call;
-      return false;
+      return overdue == nullptr;
     });
     if (overdue == nullptr) return;
     absl::Status error = RetryLater(Overdue(*overdue), kUnavailableRetryDelay);

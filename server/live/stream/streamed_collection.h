@@ -104,6 +104,7 @@ class StreamedCollection final : public store::LiveDocuments {
                                    std::vector<StreamOutcome>* outcomes) const;
   void Resolve(absl::Span<const StreamMessage> messages, const store::WriteResults& results);
   void ResolveUnknown(absl::Span<const StreamMessage> messages);
+  void ResolveLate(absl::Span<const StreamMessage> messages);
   void CountMessages(absl::Span<const StreamOutcome> decoded, const store::WriteResults& results);
   void NoteBlocked(const absl::Status& status);
   void NoteLost(const absl::Status& status);

@@ -55,7 +55,7 @@ class FakeStreamServer::Stream final : public OrderedStream {
     interrupted_ = true;
   }
 
-  absl::Status Publish(int32_t, std::string_view id, std::string_view data) override {
+  absl::Status Publish(int32_t, std::string_view id, std::string_view data, absl::Time expires) override {
     absl::StatusOr<uint64_t> answer;
     {
       const MutexLock lock(&server_->mutex_);
@@ -65,12 +65,16 @@ class FakeStreamServer::Stream final : public OrderedStream {
         --server_->faults_.lose_publishes;
         return absl::OkStatus();
       }
+      const Held message{std::string(id), std::string(data), expires};
+      if (server_->faults_.hold_publishes) {
+        server_->held_.push_back(message);
+        return absl::OkStatus();
+      }
       if (server_->faults_.refuse) {
         answer = absl::ResourceExhaustedError("the fake stream is full");
       } else {
-        const auto [found, is_new] = server_->sequences_.try_emplace(std::string(id), server_->messages_.size() + 1);
-        if (is_new) server_->messages_.push_back({found->second, std::string(id), std::string(data)});
-        answer = found->second;
+        server_->mutex_.AssertHeld();
+        answer = server_->Take(message);
         server_->changed_.NotifyAll();
         if (server_->faults_.lose_answers) return absl::OkStatus();
       }
@@ -97,6 +101,16 @@ class FakeStreamServer::Stream final : public OrderedStream {
   uint64_t next_ = 1;
   uint64_t created_ns_ = 0;
 };
+
+// Stores a message, unless the stream has it already. Returns its sequence.
+uint64_t FakeStreamServer::Take(const Held& message) {
+  const auto [found, is_new] = sequences_.try_emplace(message.id, messages_.size() + 1);
+  if (is_new) {
+    const bool is_late = faults_.takes_late || MonotonicNow() > message.expires;
+    messages_.push_back({found->second, message.id, message.data, is_late});
+  }
+  return found->second;
+}
 
 std::unique_ptr<OrderedStream> FakeStreamServer::Connect() { return std::make_unique<Stream>(this); }
 
@@ -130,8 +144,15 @@ void FakeStreamServer::Delete(uint64_t sequence) {
 
 void FakeStreamServer::Add(std::string data) {
   const MutexLock lock(&mutex_);
-  messages_.push_back({messages_.size() + 1, "", std::move(data)});
+  messages_.push_back({.sequence = messages_.size() + 1, .id = "", .data = std::move(data)});
   exists_ = true;
+  changed_.NotifyAll();
+}
+
+void FakeStreamServer::Release() {
+  const MutexLock lock(&mutex_);
+  for (const Held& message : held_) Take(message);
+  held_.clear();
   changed_.NotifyAll();
 }
 

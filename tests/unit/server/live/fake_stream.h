@@ -25,8 +25,10 @@ class FakeStreamServer {
     bool lose_answers = false;  // acknowledgements are lost
     bool refuse = false;        // messages are refused because the stream is full
     int64_t max_message_bytes = 1 << 20;
-    bool hide_stream = false;    // Open says that there is no stream
-    uint64_t hide_messages = 0;  // Open reports a last sequence that is this much too small
+    bool hold_publishes = false;  // messages are under way until Release
+    bool takes_late = false;      // messages are marked as late
+    bool hide_stream = false;     // Open says that there is no stream
+    uint64_t hide_messages = 0;   // Open reports a last sequence that is this much too small
   };
 
   std::unique_ptr<OrderedStream> Connect();
@@ -42,12 +44,20 @@ class FakeStreamServer {
   void Delete(uint64_t sequence);
   // Adds a message that none of the servers sent.
   void Add(std::string data);
+  // Delivers the messages that were held.
+  void Release();
 
   uint64_t num_messages() const;
   uint64_t num_publishes() const;  // including repeated and lost ones
 
  private:
   class Stream;
+  struct Held {
+    std::string id;
+    std::string data;
+    absl::Time expires;
+  };
+  uint64_t Take(const Held& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   mutable Mutex mutex_;
   ConditionVariable changed_;
   Faults faults_ ABSL_GUARDED_BY(mutex_);
@@ -57,6 +67,7 @@ class FakeStreamServer {
   uint64_t num_publishes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<StreamMessage> messages_ ABSL_GUARDED_BY(mutex_);  // including dropped ones
   std::set<uint64_t> deleted_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Held> held_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, uint64_t> sequences_ ABSL_GUARDED_BY(mutex_);  // of ids
 };
 

@@ -31,6 +31,10 @@ namespace {
 constexpr size_t kEndlessBytes = size_t{1} << 30;
 constexpr int kPollMs = 20;
 
+// What the server's clock shows.
+constexpr int64_t kNowNs = 1'700'000'000'000'000'000;
+constexpr char kNow[] = "2023-11-14T22:13:20Z";
+
 constexpr char kCreated[] = "2026-01-01T00:00:00Z";
 constexpr char kOtherTime[] = "2026-01-01T00:00:00.005Z";
 constexpr char kNoTime[] = "0001-01-01T00:00:00Z";
@@ -64,6 +68,10 @@ class FakeNats::Impl {
     const MutexLock lock(&mutex_);
     spoilt_ = part;
     manner_ = manner;
+  }
+  void DelayMessages(absl::Duration delay) {
+    const MutexLock lock(&mutex_);
+    delay_ns_ = absl::ToInt64Nanoseconds(delay);
   }
   void AwaitCreation(Creation answer) {
     const MutexLock lock(&mutex_);
@@ -187,7 +195,8 @@ class FakeNats::Impl {
     if (words[0] == "SUB") connection.subscriptions[words[1]] = words.back();
     if (is_publish && words.size() >= 4) {
       const size_t header = words[0] == "HPUB" ? std::stoul(words[words.size() - 2]) : 0;
-      *is_open = OnPublish(connection, words[1], words[2], data.substr(header, data.size() - 2 - header));
+      data.resize(data.size() - 2);
+      *is_open = OnPublish(connection, words[1], words[2], header, data);
     }
     return true;
   }
@@ -204,8 +213,9 @@ class FakeNats::Impl {
     return SendMessage(connection.fd, part, absl::StrCat("MSG ", to, " ", NumberOf(connection, to)), data);
   }
 
-  bool OnPublish(Connection& connection, const std::string& subject, const std::string& reply,
-                 const std::string& data) {
+  // The first `header` bytes of `message` are its headers.
+  bool OnPublish(Connection& connection, const std::string& subject, const std::string& reply, size_t header,
+                 const std::string& message) {
     if (subject.starts_with("$JS.API.STREAM.INFO.")) {
       return Answer(connection, Part::kStreamInfo, reply, StreamInfo());
     }
@@ -214,11 +224,11 @@ class FakeNats::Impl {
       return answer.empty() || Answer(connection, Part::kNone, reply, answer);
     }
     if (subject.starts_with("$JS.API.CONSUMER.CREATE.")) {
-      connection.deliver_to = nlohmann::json::parse(data)["config"]["deliver_subject"];
-      return Answer(
-          connection, Part::kConsumer, reply,
-          absl::StrCat(R"({"type":"io.nats.jetstream.api.v1.consumer_create_response","stream_name":")", stream_,
-                       R"(","name":"one","config":{"deliver_subject":")", connection.deliver_to, R"("}})"));
+      connection.deliver_to = nlohmann::json::parse(message.substr(header))["config"]["deliver_subject"];
+      return Answer(connection, Part::kConsumer, reply,
+                    absl::StrCat(R"({"type":"io.nats.jetstream.api.v1.consumer_create_response","stream_name":")",
+                                 stream_, R"(","name":"one","created":")", kNow, R"(","config":{"deliver_subject":")",
+                                 connection.deliver_to, R"("}})"));
     }
     if (!subject.starts_with(subjects_.substr(0, subjects_.size() - 1))) return true;
     const uint64_t sequence = ++connection.num_delivered;
@@ -226,11 +236,16 @@ class FakeNats::Impl {
     if (!Answer(connection, Part::kAcknowledged, reply, answer)) return false;
     if (connection.deliver_to.empty()) return true;
     const std::string acknowledge =
-        absl::StrCat("$JS.ACK.", stream_, ".one.1.", sequence, ".", sequence, ".1700000000000000000.0");
-    return SendMessage(
-        connection.fd, Part::kDelivery,
-        absl::StrCat("MSG ", connection.deliver_to, " ", NumberOf(connection, connection.deliver_to), " ", acknowledge),
-        data);
+        absl::StrCat("$JS.ACK.", stream_, ".one.1.", sequence, ".", sequence, ".", StoredNs(), ".0");
+    return SendMessage(connection.fd, Part::kDelivery,
+                       absl::StrCat("HMSG ", connection.deliver_to, " ", NumberOf(connection, connection.deliver_to),
+                                    " ", acknowledge, " ", header),
+                       message);
+  }
+
+  int64_t StoredNs() {
+    const MutexLock lock(&mutex_);
+    return kNowNs + delay_ns_;
   }
 
   std::string StreamInfo() {
@@ -280,6 +295,7 @@ class FakeNats::Impl {
   Mutex mutex_;
   Part spoilt_ ABSL_GUARDED_BY(mutex_) = Part::kNone;
   Manner manner_ ABSL_GUARDED_BY(mutex_) = Manner::kStops;
+  int64_t delay_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   bool exists_ ABSL_GUARDED_BY(mutex_) = true;
   std::string created_ ABSL_GUARDED_BY(mutex_) = kCreated;
   Creation creation_ ABSL_GUARDED_BY(mutex_) = Creation::kInfo;
@@ -292,6 +308,7 @@ FakeNats::FakeNats(const std::string& collection) : impl_(std::make_unique<Impl>
 FakeNats::~FakeNats() = default;
 std::string FakeNats::url() const { return absl::StrCat("nats://127.0.0.1:", impl_->port()); }
 void FakeNats::Spoil(Part part, Manner manner) { impl_->Spoil(part, manner); }
+void FakeNats::DelayMessages(absl::Duration delay) { impl_->DelayMessages(delay); }
 void FakeNats::AwaitCreation(Creation answer) { impl_->AwaitCreation(answer); }
 void FakeNats::HideTimeOfCreation() { impl_->HideTimeOfCreation(); }
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace maxsim::live {
 
 class FakeNats {
@@ -43,6 +45,9 @@ class FakeNats {
   std::string url() const;
   // Applies to messages that are sent from now on.
   void Spoil(Part part, Manner manner);
+  // Sets the time by which messages are stored later, on the server's clock, than its clock shows otherwise: as if they
+  // had been under way for so long.
+  void DelayMessages(absl::Duration delay);
   // Removes the stream, which exists from the start, until a client asks to create it.
   void AwaitCreation(Creation answer);
   // Reports the year 1 as the stream's time of creation from now on.

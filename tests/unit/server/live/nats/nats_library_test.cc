@@ -15,6 +15,7 @@ TEST(NatsDelivery, IsReadFromTheSubjectsOfBothForms) {
   ASSERT_TRUE(plain.has_value());
   EXPECT_EQ(plain->sequence, 70u);
   EXPECT_EQ(plain->consumer_sequence, 7u);
+  EXPECT_EQ(plain->stored_ns, 1'700'000'000'000'000'000u);
   EXPECT_EQ(plain->num_pending, 3u);
   const auto of_domain = ParseDelivery("$JS.ACK.hub.account.maxsim-docs.consumer.1.71.8.1700000000000000000.2.random");
   ASSERT_TRUE(of_domain.has_value());
@@ -24,9 +25,9 @@ TEST(NatsDelivery, IsReadFromTheSubjectsOfBothForms) {
 }
 
 TEST(NatsDelivery, IsNotReadFromAnythingElse) {
-  for (const char* const subject :
-       {"", "$JS", "$JS.ACK.s.c.1.70.7.17", "$JS.FC.s.c.1.70.7.17.3", "$JS.ACK.s.c.1.x.7.17.3",
-        "$JS.ACK.s.c.1.70.-7.17.3", "$JS.ACK.s.c.1.70.7.17.", "$JS.ACK.s.c.1.70.7.17.3.4", "a.b.c.d.e.f.g.h.i"}) {
+  for (const char* const subject : {"", "$JS", "$JS.ACK.s.c.1.70.7.17", "$JS.FC.s.c.1.70.7.17.3",
+                                    "$JS.ACK.s.c.1.x.7.17.3", "$JS.ACK.s.c.1.70.-7.17.3", "$JS.ACK.s.c.1.70.7.x.3",
+                                    "$JS.ACK.s.c.1.70.7.17.", "$JS.ACK.s.c.1.70.7.17.3.4", "a.b.c.d.e.f.g.h.i"}) {
     EXPECT_FALSE(ParseDelivery(subject).has_value()) << subject;
   }
 }

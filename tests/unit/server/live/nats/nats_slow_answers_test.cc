@@ -72,7 +72,7 @@ void ExpectWorks(Client& client) {
   const absl::StatusOr<StreamInfo> info = client.stream().Open(false);
   ASSERT_TRUE(info.ok()) << info.status();
   ASSERT_TRUE(client.stream().Subscribe(0).ok());
-  ASSERT_TRUE(client.stream().Publish(7, "id-1", "data").ok());
+  ASSERT_TRUE(client.stream().Publish(7, "id-1", "data", absl::InfiniteFuture()).ok());
   EXPECT_TRUE(test::Eventually([&] { return client.num_acknowledged() == 1; }));
   std::vector<StreamMessage> messages;
   test::Eventually([&] {
@@ -128,7 +128,7 @@ TEST(NatsSlowAnswersTest, AStreamThatIsLeftWhileAMessageArrivesEnds) {
       ASSERT_TRUE(client.stream().Open(false).ok());
       ASSERT_TRUE(client.stream().Subscribe(0).ok());
       server.Spoil(part, manner);
-      ASSERT_TRUE(client.stream().Publish(7, "id-1", "data").ok());
+      ASSERT_TRUE(client.stream().Publish(7, "id-1", "data", absl::InfiniteFuture()).ok());
       const int num_acknowledged = part == Part::kDelivery ? 1 : 0;
       EXPECT_TRUE(test::Eventually([&] { return client.num_acknowledged() == num_acknowledged; }));
       const auto received = client.stream().Receive(absl::Milliseconds(30));

@@ -1,0 +1,46 @@
+// Translates a deadline to the clock of another machine, without trusting that the two clocks are set to the same time.
+//
+// The other machine now and then tells the time on its clock. The message takes some time to arrive, so its clock has
+// advanced when this process gets it: the other clock is ahead of what was told, and never behind it. So a translated
+// deadline may be early, by as long as the message took, but is never late. Only the rates of the two clocks matter,
+// and only since the last message.
+#pragma once
+
+#include <optional>
+
+#include "absl/time/time.h"
+
+namespace maxsim {
+
+// Not thread-safe. `now` and `local` are times of MonotonicNow().
+class OtherClock {
+ public:
+  // A newer message replaces an older one only if it took less time, or if the older one has this age. So the clocks
+  // may run apart for this time; at 500 parts per million, which NTP allows, that is 5 ms.
+  static constexpr absl::Duration kMaxAge = absl::Seconds(10);
+
+  // Records that the other clock showed `told` at some moment before `now`.
+  void Observe(absl::Time told, absl::Time now) {
+    const absl::Duration ahead = told - now;
+    if (seen_.has_value() && ahead < seen_->ahead && now - seen_->at < kMaxAge) return;
+    seen_ = {ahead, now};
+  }
+  // Forgets the other clock, because it was replaced.
+  void Reset() { seen_ = std::nullopt; }
+
+  // Translates a deadline: as long as the other clock shows no more than the result, the time `local` has not passed.
+  // Returns nullopt if nothing was observed yet.
+  std::optional<absl::Time> At(absl::Time local) const {
+    if (!seen_.has_value()) return std::nullopt;
+    return local + seen_->ahead;
+  }
+
+ private:
+  struct Seen {
+    absl::Duration ahead;
+    absl::Time at;
+  };
+  std::optional<Seen> seen_;
+};
+
+}  // namespace maxsim
