@@ -32,6 +32,13 @@ namespace {
 
 using service::ServingState;
 
+// The longest time in which a write may begin at a replica. It is longer than a write that succeeds normally takes:
+// with the default values of live.max_queue_time and nats.timeout, a replica gives up after 10 s.
+constexpr absl::Duration kMaxWriteTime = absl::Seconds(10);
+
+// Returns until when a write with this deadline may begin.
+absl::Time ExpiryOf(absl::Time deadline) { return std::min(deadline, MonotonicNow() + kMaxWriteTime); }
+
 // Takes an error about a document or id in a part's request. Returns the error with the index that the document or id
 // has in the client's request.
 absl::Status WithClientsItem(const absl::Status& status, const Positions& positions) {
@@ -147,6 +154,7 @@ void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, const
   const GroupCallOptions options{.deadline = deadline,
                                  .may_hedge = false,
                                  .may_repeat = false,
+                                 .expires = ExpiryOf(deadline),
                                  .cancelled = {},  // A write is carried out even if its client goes away.
                                  .span = call->context.span.AsParent()};
   std::vector<AnswerCheck<Response>> checks = ChecksOf<Response>(sent.requests, check);
@@ -234,9 +242,11 @@ void RouterDocuments::DeleteMatching(const v1::DeleteRequest& request,
   });
   if (!status.ok()) return call->Finish(status);
   // If the client goes away, a group that still looks for documents stops. One that writes already goes on.
-  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
+  const absl::Time deadline = DeadlineOf(call->context);
+  const GroupCallOptions options{.deadline = deadline,
                                  .may_hedge = false,
                                  .may_repeat = false,
+                                 .expires = ExpiryOf(deadline),
                                  .cancelled = call->context.cancelled,
                                  .span = call->context.span.AsParent()};
   std::vector<AnswerCheck<v1::DeleteResponse>> checks = ChecksOf<v1::DeleteResponse>(sent.requests, CheckDeleteAnswer);

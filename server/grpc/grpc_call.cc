@@ -1,5 +1,6 @@
 #include "server/grpc/grpc_call.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,7 @@
 #include "base/monotonic_clock.h"
 #include "server/service/call/client_of.h"
 #include "server/service/call/status.h"
+#include "server/service/call/write_expiry.h"
 
 namespace maxsim::rpc {
 
@@ -24,6 +26,15 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   // from now.
   const gpr_timespec deadline = context.raw_deadline();
   return ToMonotonic(deadline, gpr_now(deadline.clock_type), MonotonicNow());
+}
+
+absl::Time WriteDeadlineOf(const grpc::CallbackServerContext& context) {
+  absl::Time deadline = DeadlineOf(context);
+  const auto expiries = context.client_metadata().equal_range(service::kWriteExpiryKey);
+  for (auto one = expiries.first; one != expiries.second; ++one) {
+    deadline = std::min(deadline, service::ParseWriteExpiry({one->second.data(), one->second.size()}));
+  }
+  return deadline;
 }
 
 absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now) {

@@ -39,6 +39,9 @@ absl::Status Authenticate(const service::Authenticator& authenticator, const grp
 // deadline, and for one whose deadline is more than a year away.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context);
 
+// Returns until when a write may begin: its deadline, or its expiry (service/call/write_expiry.h) if that is earlier.
+absl::Time WriteDeadlineOf(const grpc::CallbackServerContext& context);
+
 // Converts a deadline to MonotonicNow()'s clock. `grpc_now` and `monotonic_now` are the same moment on the deadline's
 // clock and on MonotonicNow()'s. Returns InfiniteFuture if the deadline is more than a year away, as gRPC's infinite
 // future is.

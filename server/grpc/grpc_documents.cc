@@ -36,7 +36,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
   auto* call = new AnsweringCall(deps_.calls, deps_.answers, context, response);
   CallContext of_call{.method = method,
                       .arrival = arrival,
-                      .deadline = DeadlineOf(*context),
+                      .deadline = scope == Scope::kWrite ? WriteDeadlineOf(*context) : DeadlineOf(*context),
                       .client = ClientOf(*context, deps_.client_key),
                       .cancelled = call->cancelled(),
                       .span = StartSpan(deps_.tracer, span_name, *context, arrival),

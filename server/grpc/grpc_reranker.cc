@@ -8,6 +8,7 @@
 #include "server/grpc/messages/message_buffer.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
+#include "server/service/call/write_expiry.h"
 #include "server/service/hidden_folders.h"
 
 namespace maxsim::rpc {
@@ -97,7 +98,11 @@ grpc::ServerUnaryReactor* GrpcReranker::GetInfo(grpc::CallbackServerContext* con
                                                 v1::GetInfoResponse* response) {
   const absl::Time arrival = MonotonicNow();
   absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);
-  if (status.ok()) *response = deps_.info();
+  if (status.ok()) {
+    *response = deps_.info();
+    response->mutable_clock()->set_id(service::ClockId());
+    response->mutable_clock()->set_now_us(absl::ToUnixMicros(MonotonicNow()));
+  }
   if (!Authenticate(*deps_.authenticator, *context, service::Scope::kAdmin).ok()) {
     for (v1::CollectionInfo& info : *response->mutable_collections()) service::HideFolders(info);
   }

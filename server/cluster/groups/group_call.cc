@@ -34,22 +34,6 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 // A check may be late by 1 / kLookSlack of its delay, so that the timer can wake once for many calls.
 constexpr int kLookSlack = 16;
 
-// Returns whether an error counts against the replica. Errors that the request or its sender caused do not count.
-// UNAVAILABLE with a retry delay does not count either: the replica is healthy, but it has not yet applied the write
-// that the request must see, or is not connected to the stream that takes its writes.
-bool IsFault(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-      return !client::RetryAfter(status).has_value();
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kUnknown:
-      return true;
-    default:
-      return false;
-  }
-}
-
 absl::Status Full(const Group& group, absl::Duration retry_after, const std::string& why) {
   absl::Status status = absl::ResourceExhaustedError(absl::StrCat("group ", group.name(), " ", why));
   client::SetRetryAfter(retry_after, status);
@@ -122,6 +106,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     std::shared_ptr<Replica> replica;
     std::function<void()> cancel;
     bool ended = false;
+    uint64_t clock_id = 0;    // Replica::clock_id() when the attempt began
     tracing::Span span = {};  // it ends with the attempt, or with the call
   };
 
@@ -162,6 +147,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       if (replica == nullptr) return false;
       number = static_cast<int>(attempts_.size());
       attempts_.push_back({.replica = replica, .cancel = nullptr});
+      attempts_.back().clock_id = replica->clock_id();
       attempts_.back().span =
           service::StartGroupAttempt(options_.span, target_.group->name(), replica->target(), number, is_hedge);
       span = attempts_.back().span.AsParent();
@@ -256,10 +242,12 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     const absl::Time now = MonotonicNow();
     std::shared_ptr<Replica> replica;
     bool is_late = false;
+    uint64_t clock_id = 0;
     {
       const MutexLock lock(&mutex_);
       Attempt& attempt = attempts_[static_cast<size_t>(number)];
       attempt.ended = true;
+      clock_id = attempt.clock_id;
       service::EndCall(status, attempt.span);
       replica = attempt.replica;
       --num_in_flight_;
@@ -275,10 +263,31 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       return Finish(status, number, now);
     }
     const bool may_repeat = options_.may_repeat || IsSafeToRepeat(status);
+    if (!may_repeat && MayStillHappen(status)) return FinishOnceExpired(status, number, replica, clock_id);
     if (!may_repeat || !MayAskAnother(status) || now >= options_.deadline) return Finish(status, number, now);
     if (environment_.metrics != nullptr) environment_.metrics->CountRetry(target_.group->name());
     Protected([&] {
       if (!TryAttempt() && !HasAttemptInFlight()) Finish(ErrorOfAll(status), number, now);
+    });
+  }
+
+  // Ends a write that a lost replica may still carry out, but only once it cannot: once the write has expired, or
+  // another process has taken the replica's place. A replica without a clock knows of no expiry, so waiting would not
+  // help.
+  void FinishOnceExpired(const absl::Status& status, int number, const std::shared_ptr<Replica>& replica,
+                         uint64_t clock_id) {
+    const absl::Time now = MonotonicNow();
+    const bool can_expire = clock_id != 0 && options_.expires < absl::InfiniteFuture();
+    if (!can_expire || now >= options_.expires || replica->clock_id() != clock_id) return Finish(status, number, now);
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_) return;
+    }
+    Protected([&] {
+      environment_.timer->At(std::min(options_.expires, now + kLookInterval), absl::ZeroDuration(),
+                             [call = shared_from_this(), status, number, replica, clock_id] {
+                               call->FinishOnceExpired(status, number, replica, clock_id);
+                             });
     });
   }
 
@@ -356,30 +365,6 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 };
 
 }  // namespace
-
-bool IsOtherGeneration(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) && client::ReasonOf(status) == client::kReasonOtherGeneration;
-}
-
-bool IsSafeToRepeat(const absl::Status& status) {
-  const std::string reason = client::ReasonOf(status);
-  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected;
-}
-
-bool MayAskAnother(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kCancelled:  // The replica cancelled, not the client (GroupCallOptions::cancelled).
-      return true;
-    case absl::StatusCode::kResourceExhausted:
-      return client::RetryAfter(status).has_value();
-    default:
-      return IsOtherGeneration(status);
-  }
-}
 
 void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context) {
   Guarded([&] {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,11 +21,13 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 #include "server/cluster/groups/answer_fault.h"
+#include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/call_registry.h"
 #include "server/cluster/groups/group.h"
 #include "server/cluster/groups/replica.h"
 #include "server/cluster/groups/timer.h"
 #include "server/observability/cluster_metrics.h"
+#include "server/service/call/write_expiry.h"
 #include "server/tracing/span.h"
 
 namespace maxsim::cluster {
@@ -50,6 +53,9 @@ struct GroupCallOptions {
   // writes: a write whose answer is lost may have been carried out, so it is repeated only after an error that shows
   // that nothing was written (IsSafeToRepeat).
   bool may_repeat = true;
+  // For writes: no replica begins the write after this time of MonotonicNow(), even if the call reaches it later. If a
+  // replica is lost that has the write, the call ends only then, so that the write does not happen after its error.
+  absl::Time expires = absl::InfiniteFuture();
   // If true, a replica that refuses this call because it is full gets no calls of any kind for a while. True only for
   // Rerank. Other calls do not wait in the replica's queue but have limits of their own, so a replica that refuses
   // one of them may still have room for the rest.
@@ -66,17 +72,6 @@ using SendAttempt = std::function<std::function<void()>(Replica& replica, int at
 
 // Adds the trace headers of the span to a call's metadata. Adds nothing if there is no span.
 void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context);
-
-// Returns whether another replica may answer a call that ended with this error: UNAVAILABLE, RESOURCE_EXHAUSTED with
-// RetryInfo, a fault of the server, CANCELLED by the server, or a generation that the server does not have.
-bool MayAskAnother(const absl::Status& status);
-
-// Returns whether a write that ended with this error has certainly written nothing: the server said so, or there was
-// no connection to send it on.
-bool IsSafeToRepeat(const absl::Status& status);
-
-// Returns whether an error says that the replica does not have the generation in RerankRequest.generation.
-bool IsOtherGeneration(const absl::Status& status);
 
 // Starts a call. Calls `done` exactly once: with OK and the number of the attempt that succeeded, or with the error of
 // the last attempt, or with the error of an earlier attempt if that has a retry delay. Calls it before returning if the
@@ -109,6 +104,11 @@ void CallGroup(const CallEnvironment& environment, CallTarget target, const Grou
     attempt->context.set_deadline(client::ToGrpcTime(options.deadline));
     if (environment.metadata != nullptr) environment.metadata->AddTo(attempt->context);
     AddTrace(span, attempt->context);
+    if (options.expires < absl::InfiniteFuture()) {
+      if (const std::string expiry = replica.WriteExpiryAt(options.expires); !expiry.empty()) {
+        attempt->context.AddMetadata(service::kWriteExpiryKey, expiry);
+      }
+    }
     // `replica` stays valid because the call keeps its replicas until its last attempt has ended.
     rpc(replica.stubs(), &attempt->context, request.get(), &attempt->response,
         [attempt, request, check, &replica, metrics = environment.metrics,

@@ -265,6 +265,7 @@ void Membership::OnPoll(const std::shared_ptr<Replica>& replica, const absl::Sta
                         std::shared_ptr<const v1::GetInfoResponse> info) {
   const bool was_up = replica->poll_status().ok();
   if (status.ok()) {
+    replica->ObserveClock(info->clock(), MonotonicNow());
     replica->SetInfo(std::move(info));
     if (!was_up) log::Write(spdlog::level::info, "replica_answers", {{"replica", replica->target()}});
   } else if (replica->CountPollFailure() >= kMaxPollFailures || !absl::IsDeadlineExceeded(status)) {

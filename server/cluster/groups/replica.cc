@@ -1,10 +1,12 @@
 #include "server/cluster/groups/replica.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "grpc/impl/codegen/grpc_types.h"
 #include "grpcpp/create_channel.h"
+#include "server/service/call/write_expiry.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -84,6 +86,24 @@ void Replica::Reconnect() { Connect().IgnoreError(); }
 ReplicaStubs Replica::stubs() const {
   const MutexLock lock(&mutex_);
   return stubs_;
+}
+
+void Replica::ObserveClock(const v1::ServerClock& clock, absl::Time now) {
+  const MutexLock lock(&mutex_);
+  if (clock.id() != clock_id_) clock_.Reset();
+  clock_id_ = clock.id();
+  if (clock_id_ != 0) clock_.Observe(absl::FromUnixMicros(clock.now_us()), now);
+}
+
+uint64_t Replica::clock_id() const {
+  const MutexLock lock(&mutex_);
+  return clock_id_;
+}
+
+std::string Replica::WriteExpiryAt(absl::Time expires) const {
+  const MutexLock lock(&mutex_);
+  const std::optional<absl::Time> there = clock_.At(expires);
+  return there.has_value() ? service::FormatWriteExpiry(clock_id_, *there) : "";
 }
 
 std::shared_ptr<const v1::GetInfoResponse> Replica::info() const {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock/other_clock.h"
 #include "base/mutex.h"
 #include "client/options.h"
 #include "grpcpp/client_context.h"
@@ -83,6 +84,13 @@ class Replica {
 
   // The replica's last answer to a poll; null before the first one. It is kept when the replica stops answering.
   std::shared_ptr<const v1::GetInfoResponse> info() const;
+  // Records that the replica told the time on its clock, in an answer that arrived at `now`.
+  void ObserveClock(const v1::ServerClock& clock, absl::Time now);
+  // Returns the id of the replica's clock; 0 if it told none. Each start of the replica has another id.
+  uint64_t clock_id() const;
+  // Returns the value of service::kWriteExpiryKey for a write that must not begin after `expires`, a time of
+  // MonotonicNow(). Returns "" if the replica has told no time.
+  std::string WriteExpiryAt(absl::Time expires) const;
   // Record a poll's answer, or why there was none.
   void SetInfo(std::shared_ptr<const v1::GetInfoResponse> info);
   void SetPollError(const absl::Status& status);
@@ -109,6 +117,8 @@ class Replica {
   std::atomic<int> poll_failures_{0};
   mutable Mutex mutex_;
   ReplicaStubs stubs_ ABSL_GUARDED_BY(mutex_);
+  uint64_t clock_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  OtherClock clock_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const v1::GetInfoResponse> info_ ABSL_GUARDED_BY(mutex_);
   absl::Status poll_status_ ABSL_GUARDED_BY(mutex_) = absl::UnavailableError("it has not answered yet");
 };

@@ -45,6 +45,7 @@ class GroupCallTest : public testing::Test {
                    {.deadline = deadline_,
                     .may_hedge = may_hedge,
                     .may_repeat = may_repeat_,
+                    .expires = expires_,
                     .full_for_all = full_for_all_,
                     .cancelled = client_gone_,
                     .span = span_},
@@ -96,6 +97,7 @@ class GroupCallTest : public testing::Test {
   std::vector<std::string> traceparents_ ABSL_GUARDED_BY(mutex_);
   tracing::SpanParent span_;
   bool may_repeat_ = true;
+  absl::Time expires_ = absl::InfiniteFuture();
   bool full_for_all_ = true;
   std::shared_ptr<std::atomic<bool>> client_gone_;  // null: the call does not watch its client
   absl::Notification finished_;

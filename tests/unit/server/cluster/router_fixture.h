@@ -20,6 +20,7 @@
 #include "server/cluster/groups/timer.h"
 #include "server/cluster/router_scorer.h"
 #include "server/observability/metrics.h"
+#include "server/service/call/write_expiry.h"
 #include "server/service/request/text_encoding.h"
 #include "tests/support/fake_server.h"
 #include "tests/support/values/eventually.h"
@@ -39,6 +40,10 @@ class FakeReplica {
       if (away) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
       const MutexLock lock(&mutex_);
       answer = said_;
+      if (tells_time_) {
+        answer.mutable_clock()->set_id(service::ClockId());
+        answer.mutable_clock()->set_now_us(absl::ToUnixMicros(MonotonicNow()));
+      }
       return grpc::Status::OK;
     };
   }
@@ -55,12 +60,16 @@ class FakeReplica {
     return said_.collections(0);
   }
 
+  // Sets whether the replica tells the time on its clock.
+  void TellTime(bool tells) { tells_time_ = tells; }
+
   // Stops the replica's server. Afterwards no server listens at the target.
   void End() { server_.reset(); }
 
   std::atomic<bool> away{false};  // the replica answers no poll
 
  private:
+  std::atomic<bool> tells_time_{false};
   Mutex mutex_;
   v1::GetInfoResponse said_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<test::FakeServer> server_;

@@ -9,11 +9,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "server/service/call/write_expiry.h"
 #include "server/service/documents.h"
 #include "server/service/request/text_encoding.h"
 #include "server/store/collection_store.h"
@@ -45,6 +47,28 @@ TEST_F(GrpcDocumentsTest, DocumentsAreWrittenDeletedAndRead) {
   ASSERT_TRUE(stub_->Get(&get_context, get, &got).ok());
   ASSERT_EQ(got.documents_size(), 1);
   EXPECT_EQ(got.documents(0).payload(), R"({"n":2})");
+}
+
+TEST_F(GrpcDocumentsTest, AWriteThatArrivesAfterItsExpiryIsNotCarriedOut) {
+  const absl::Time now = MonotonicNow();
+  const auto status_with = [&](const std::string& expiry) {
+    grpc::ClientContext context;
+    context.AddMetadata(service::kWriteExpiryKey, expiry);
+    v1::DeleteRequest deletes;
+    deletes.set_collection("live");
+    deletes.mutable_string_ids()->add_ids("doc-1");
+    v1::DeleteResponse deleted;
+    return stub_->Delete(&context, deletes, &deleted).error_code();
+  };
+  EXPECT_EQ(status_with(service::FormatWriteExpiry(service::ClockId(), now - absl::Milliseconds(1))),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status_with(service::FormatWriteExpiry(service::ClockId() + 1, now + absl::Hours(1))),
+            grpc::StatusCode::DEADLINE_EXCEEDED)
+      << "the write was sent to the process that was here before";
+  EXPECT_EQ(live_->sequence, 7u);
+  EXPECT_EQ(status_with(service::FormatWriteExpiry(service::ClockId(), now + absl::Hours(1))), grpc::StatusCode::OK);
+  EXPECT_EQ(live_->sequence, 8u);
+  EXPECT_NEAR(absl::ToDoubleSeconds(live_->last_caller.deadline - now), 3600, 1);
 }
 
 TEST_F(GrpcDocumentsTest, AnErrorCarriesWhenToComeAgain) {

@@ -1,0 +1,60 @@
+#include "server/cluster/groups/call_outcome.h"
+
+#include <string>
+
+#include "client/error_details.h"
+#include "client/status.h"
+
+namespace maxsim::cluster {
+
+bool IsFault(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return !client::RetryAfter(status).has_value();
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsOtherGeneration(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) && client::ReasonOf(status) == client::kReasonOtherGeneration;
+}
+
+bool IsSafeToRepeat(const absl::Status& status) {
+  const std::string reason = client::ReasonOf(status);
+  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected;
+}
+
+bool MayAskAnother(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kCancelled:  // The replica cancelled, not the client (GroupCallOptions::cancelled).
+      return true;
+    case absl::StatusCode::kResourceExhausted:
+      return client::RetryAfter(status).has_value();
+    default:
+      return IsOtherGeneration(status);
+  }
+}
+
+bool MayStillHappen(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kCancelled:
+      // gRPC's own errors have no details, but those of a replica for a write have.
+      return client::ReasonOf(status).empty() && !client::RetryAfter(status).has_value();
+    default:
+      return false;
+  }
+}
+
+}  // namespace maxsim::cluster
