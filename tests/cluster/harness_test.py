@@ -226,6 +226,27 @@ class HistoryTest(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "another one"):
             self.acknowledged(self.delete, exact.APPLIED, 4)
 
+    def test_a_failed_write_that_undoes_a_later_one_is_found(self):
+        first, second = self.writes[0], history.Write("a", 2, '{"n":9}', 0)
+        self.ledger.add([second])
+        self.extend(message(second.payload, rows=vectors(2, 8)))
+        second.begun = 5.0
+        self.acknowledged(second, exact.APPLIED, 1)
+        self.known.check_not_undone()
+        self.extend(self.sent[0])
+        for failed, is_undone in ((6.0, False), (4.0, True)):
+            self.ledger.failed = []
+            self.ledger.fail([first], failed)
+            if is_undone:
+                self.assertRaisesRegex(AssertionError, "came as message 2, after message 1", self.known.check_not_undone)
+            else:
+                self.known.check_not_undone()
+
+    def test_a_late_message_changes_nothing(self):
+        self.extend(self.sent[0], None, self.sent[1])
+        self.assertEqual(self.known.state("a", 2)[0], '{"n":0}')
+        self.assertEqual(self.known.state("a", 3)[0], '{"n":1}')
+
     def test_an_answer_is_of_the_first_sequence_that_had_it(self):
         self.extend(*self.sent)
         part = corpus.part_of("a", 3)

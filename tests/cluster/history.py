@@ -22,6 +22,7 @@ class Write:
         self.id, self.number, self.payload, self.version = id, number, payload, version
         self.result = None  # (outcome, sequence), when it is acknowledged
         self.found = 0  # its sequence, when it is found in the stream
+        self.begun, self.failed = 0.0, None  # when its call began, and when it failed; times of one clock
 
 
 class Message:
@@ -55,6 +56,7 @@ class Ledger:
         self.upserts = {}  # by payload, which is unique for each
         self.deletes = collections.defaultdict(list)  # by (id, version)
         self.acknowledged = []  # those that History has not processed yet
+        self.failed = []  # writes of failed calls
         self.newest = 0  # the newest sequence that an acknowledgement named
         self.count = 0
 
@@ -76,6 +78,13 @@ class Ledger:
             self.newest = max(self.newest, answer.sequence)
             self.count += len(writes)
 
+    def fail(self, writes, now):
+        """Notes that the call with these writes ended with an error at this time."""
+        with self.lock:
+            for one in writes:
+                one.failed = now
+            self.failed += writes
+
     def take(self):
         with self.lock:
             taken, self.acknowledged = self.acknowledged, []
@@ -92,16 +101,19 @@ class History:
         self.states = {}  # by id: sequences, and from each on (payload, number, position) or None
         self.changes = [[] for _ in range(parts)]  # of each part: (sequence, id)
         self.deletes = collections.Counter()  # messages by (id, version)
+        self.applied = collections.defaultdict(list)  # by id: (begin, sequence) of acknowledged writes that were applied
         self.claimed = set()  # sequences in the acknowledgements of deletes
         for position, (id, document) in enumerate(oracle.documents.items()):
             self.states[id] = [0], [(document.payload, numbers[id], position)]
 
     def extend(self, messages):
         """Applies (sequence, data) of the stream to the oracle. Checks that each message is an attempted write, and
-        that no write is in the stream twice."""
+        that no write is in the stream twice. The data of a late message, which no server may apply, is None."""
         for sequence, data in messages:
             assert sequence == self.last + 1, f"the stream has message {sequence} behind {self.last}"
             self.last = sequence
+            if data is None:
+                continue
             self.oracle.sequence = sequence - 1
             message = Message(sequence, data, self.oracle.id_type)
             if message.kind == UPSERT:
@@ -163,6 +175,22 @@ class History:
                 self.claimed.add(sequence)
             else:
                 assert self.deletes[one.id, one.version], f"{what}, is not in the stream"
+            if outcome == exact.APPLIED:
+                self.applied[one.id].append((one.begun, sequence))
+
+    def check_not_undone(self):
+        """Checks that no upsert whose call failed was carried out after an acknowledged write of the same id that began
+        after the failure."""
+        with self.ledger.lock:
+            failed = list(self.ledger.failed)
+        for one in failed:
+            if not one.found or self.outcomes[one.found][0] != exact.APPLIED:
+                continue
+            for begun, sequence in self.applied[one.id]:
+                assert begun < one.failed or sequence > one.found, (
+                    f"{one.payload} of {one.id!r} failed, and came as message {one.found}, after message {sequence}, "
+                    f"which was sent {begun - one.failed:.3f} s later and acknowledged"
+                )
 
     def state(self, id, sequence):
         """Returns (payload, number, position) that a document has at a sequence of the stream. Returns None if it does

@@ -6,7 +6,8 @@ Writers send some 200 upserts per second, and deletes, through the router. Reade
 documents, half of them with the sequence of the newest acknowledgement. Meanwhile replicas are killed, paused,
 drained, reloaded and compacted, nats-server is killed, and a replica is cut off from NATS or from the router: one
 event at a time, and each at least once. After each event the test reads the stream. Every acknowledged write must be
-in it, exactly once and with the acknowledged outcome, and no other write may be in it twice. For every answer there
+in it, exactly once and with the acknowledged outcome, and no other write may be in it twice. A write whose call failed
+must not undo an acknowledged write that was sent after the failure. For every answer there
 must be one sequence per group at which an oracle held the documents in the answer. The scores must have the bits of a
 single server that holds everything, and the answer must name the oldest of these sequences. No read may fail. A write
 that begins and ends while NATS is down gets UNAVAILABLE. At the end all replicas hold the documents of the oracle.
@@ -133,6 +134,7 @@ class LiveChaos(Events):
         count = len(answers)
         self.known.extend(self.world.messages(self.known.last + 1, self.world.stream_last()))
         self.known.check_acknowledged(acknowledged)
+        self.known.check_not_undone()
         self.questions.check(self.known, answers[:count])
         del answers[:count]
 

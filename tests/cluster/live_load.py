@@ -62,6 +62,8 @@ class Writers:
             self.ledger.add(writes)
             send = stubs.documents.Upsert if writes[0].payload else stubs.documents.Delete
             begin = time.monotonic()
+            for one in writes:
+                one.begun = begin
             answer = compare.call(send, request, WRITE_LIMIT_S)
             failed = isinstance(answer, compare.Failure)
             self.calls.append((begin, time.monotonic(), answer.code if failed else 0))
@@ -69,6 +71,8 @@ class Writers:
                 self.ledger.acknowledge(writes, answer)
             elif answer.code not in (UNAVAILABLE, DEADLINE_EXCEEDED):
                 raise AssertionError(f"a write failed with {answer}")
+            else:
+                self.ledger.fail(writes, time.monotonic())
             # A writer that is more than 0.5 s late does not catch up.
             due = max(due + len(writes) * self.count / self.rate, time.monotonic() - 0.5)
             self.ending.wait(max(0, due - time.monotonic()))
