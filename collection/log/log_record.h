@@ -14,7 +14,7 @@ namespace maxsim::collection {
 // Why a message of a stream changes nothing in the collection.
 enum class SkipReason : uint8_t {
   kOtherPartition = 1,  // the document's slot is not in the collection's partition
-  kStale = 2,           // the id already has a version that is as new or newer
+  kStale = 2,           // the id already has a version that is as new or newer, or the message came too late
   kNotFound = 3,        // a delete of an id that the collection does not hold
   kUnreadable = 4,      // no server can apply it: it is damaged, or was written for another format
 };

@@ -15,25 +15,25 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
-const absl::Time kBegin = absl::FromUnixSeconds(1'000'000);
+const absl::Time kFirstLook = absl::FromUnixSeconds(1'000'000);
 
 TEST(StreamDoubtTest, BelievesAFindingOnceEveryLookHadOneForItsPatience) {
   const absl::Status finding = absl::FailedPreconditionError("messages are lost");
   StreamDoubt doubt(kPatience);
-  const absl::Status first = doubt.Judge(finding, kBegin);
+  const absl::Status first = doubt.Judge(finding, kFirstLook);
   EXPECT_TRUE(absl::IsUnavailable(first)) << first;
   EXPECT_THAT(std::string(first.message()), HasSubstr("messages are lost"));
-  EXPECT_TRUE(absl::IsUnavailable(doubt.Judge(finding, kBegin + kPatience - absl::Nanoseconds(1))));
-  EXPECT_EQ(doubt.Judge(finding, kBegin + kPatience), finding);
-  EXPECT_EQ(doubt.Judge(finding, kBegin + 2 * kPatience), finding);
+  EXPECT_TRUE(absl::IsUnavailable(doubt.Judge(finding, kFirstLook + kPatience - absl::Nanoseconds(1))));
+  EXPECT_EQ(doubt.Judge(finding, kFirstLook + kPatience), finding);
+  EXPECT_EQ(doubt.Judge(finding, kFirstLook + 2 * kPatience), finding);
   doubt.Clear();
-  EXPECT_TRUE(absl::IsUnavailable(doubt.Judge(finding, kBegin + 3 * kPatience)));
-  EXPECT_EQ(doubt.Judge(finding, kBegin + 4 * kPatience), finding);
+  EXPECT_TRUE(absl::IsUnavailable(doubt.Judge(finding, kFirstLook + 3 * kPatience)));
+  EXPECT_EQ(doubt.Judge(finding, kFirstLook + 4 * kPatience), finding);
 }
 
 TEST(StreamDoubtTest, WithoutPatienceBelievesAtOnce) {
   const absl::Status finding = absl::FailedPreconditionError("messages are lost");
-  EXPECT_EQ(StreamDoubt(absl::ZeroDuration()).Judge(finding, kBegin), finding);
+  EXPECT_EQ(StreamDoubt(absl::ZeroDuration()).Judge(finding, kFirstLook), finding);
 }
 
 class StreamFailoverTest : public StreamedTest {
