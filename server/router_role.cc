@@ -17,8 +17,10 @@
 namespace maxsim {
 namespace {
 
-// How long Start waits for groups that do not answer. After this time the router serves with the groups that answer.
-constexpr absl::Duration kStartTime = absl::Seconds(30);
+// How long Start waits for groups that do not answer. After this time the router serves with the groups that answer. It
+// is long enough for servers that are started together with the router to listen, and short enough that a router which
+// replaces another one does not wait for a group that is lost.
+constexpr absl::Duration kStartTime = absl::Seconds(5);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
 
 bool Answers(const cluster::Group& group) {

@@ -33,7 +33,8 @@ constexpr int kMaxReadingAttempts = 4;
 // Turns an error of a group into the client's error. If the group is lost, the error names it.
 absl::Status GroupErrorOf(const absl::Status& status, const std::string& group, bool names_generation) {
   if (!IsLost(status) || (names_generation && IsOtherGeneration(status))) return status;
-  if (absl::IsUnavailable(status)) return WithOrigin(status, absl::StrCat("group ", group));
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))
+    return WithOrigin(status, absl::StrCat("group ", group));
   // The details belong to an error with another code, so they are dropped.
   return absl::UnavailableError(absl::StrCat("group ", group, " does not answer: ", status.message()));
 }

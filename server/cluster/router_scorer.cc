@@ -108,7 +108,8 @@ void RouterScorer::Ask(std::shared_ptr<Scoring> scoring) {
 bool RouterScorer::OthersMayAnswer(const Scoring& scoring,
                                    const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
   for (size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].ok() || !IsLost(answers[i].status())) continue;
+    // After a timeout no time is left for another attempt.
+    if (answers[i].ok() || !IsLost(answers[i].status()) || absl::IsDeadlineExceeded(answers[i].status())) continue;
     const PartRequest& part = scoring.split.parts[i];
     if (part.part == PartRequest::kAnyGroup) return true;
     const CallTarget& target = scoring.collection->parts[part.part].target;
@@ -230,7 +231,8 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
 }
 
 bool RouterScorer::IsServed(const std::string& collection) const {
-  return !absl::IsNotFound(deps_.membership->view()->Find(collection).status());
+  // Not Find: while a group is silent, that does not say NOT_FOUND for names that no server has.
+  return deps_.membership->view()->collections().contains(collection);
 }
 
 std::vector<std::string> RouterScorer::Names() const {

@@ -15,7 +15,7 @@ std::shared_ptr<Replica> ChooseReplica(const Replicas& replicas, absl::Span<cons
   for (size_t i = 0; i < replicas.size(); ++i) {
     const std::shared_ptr<Replica>& replica = replicas[(i + turn) % replicas.size()];
     if (std::find(tried.begin(), tried.end(), replica.get()) != tried.end()) continue;
-    const Cost cost(replica->health().is_ejected(now), !replica->poll_status().ok(),
+    const Cost cost(replica->health().is_ejected(now), !replica->poll_status().ok() || replica->is_silent(now),
                     replica->health().full_until() > now, replica->calls_in_flight());
     if (best == nullptr || cost < best_cost) {
       best = replica;

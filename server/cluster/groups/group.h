@@ -19,8 +19,8 @@ namespace maxsim::cluster {
 using Replicas = std::vector<std::shared_ptr<Replica>>;
 
 // Chooses the replica to ask among those that are not in `tried`. Prefers, in this order, one that is not ejected,
-// answers polls, is not full, and has the fewest calls in flight; `turn` decides between equally good ones. Picks an
-// ejected replica if there is no other, since it may still answer. Returns null if all have been tried.
+// answers polls in time, is not full, and has the fewest calls in flight; `turn` decides between equally good ones.
+// Picks an ejected replica if there is no other, since it may still answer. Returns null if all have been tried.
 std::shared_ptr<Replica> ChooseReplica(const Replicas& replicas, absl::Span<const Replica* const> tried, absl::Time now,
                                        uint64_t turn);
 

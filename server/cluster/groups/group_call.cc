@@ -28,6 +28,10 @@ constexpr int kSilencePercentiles = 10;
 constexpr absl::Duration kMinSilence = absl::Milliseconds(100);
 constexpr absl::Duration kMaxSilence = absl::Seconds(5);
 
+// A read ends with UNAVAILABLE after this time, or after the silence above if that is shorter, if none of the replicas
+// that have it can be reached. In the meantime an answer that was already on its way may still arrive.
+constexpr absl::Duration kLostPatience = absl::Seconds(1);
+
 // How often a slow call is checked (GroupCall::Look).
 constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
@@ -91,9 +95,9 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     group.EarnHedge();
     Protected([&] {
       TryAttempt();
-      if (MayAskSecond()) {
+      if (options_.may_hedge && target_.replicas.size() > 1) {
         ScheduleHedge();
-      } else if (options_.cancelled != nullptr) {
+      } else if (options_.may_repeat || options_.cancelled != nullptr) {
         LookIn(kLookInterval, begin_);
       }
     });
@@ -119,8 +123,6 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
     if (!status.ok()) Finish(status, 0, MonotonicNow());
   }
-
-  bool MayAskSecond() const { return options_.may_hedge && target_.replicas.size() > 1; }
 
   // If all replicas are full, returns the first time at which one of them may get a call again. Otherwise returns
   // nullopt.
@@ -197,29 +199,45 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     if (options_.cancelled != nullptr && *options_.cancelled) {
       return Finish(absl::CancelledError("the client went away"), 0, now);
     }
-    if (MayAskSecond()) Hedge(now);
-    if (const absl::Status status = ErrorWhereOthersStandStill(now); !status.ok()) return Finish(status, 0, now);
+    if (options_.may_repeat) AskAnotherIfDue(now);
+    if (const absl::Status status = ErrorWhereNobodyAnswers(now); !status.ok()) return Finish(status, 0, now);
     LookIn(kLookInterval, now);
   }
 
-  // Sends the call to one more replica in two cases: the group has budget for a hedge, or each replica that has the
-  // call and has not answered is ejected or fails its polls.
-  void Hedge(absl::Time now) {
-    bool all_asked = false;
+  // Returns whether a call that waits for the replica may wait in vain: it is ejected, or leaves polls unanswered.
+  static bool IsSuspect(const Replica& replica, absl::Time now) {
+    return replica.health().is_ejected(now) || replica.is_silent(now) || !replica.poll_status().ok();
+  }
+
+  // Returns whether a replica that does not have the call yet answers polls, and calls if it has any.
+  bool AnotherIsWell(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::any_of(target_.replicas.begin(), target_.replicas.end(), [&](const std::shared_ptr<Replica>& replica) {
+      const bool has_call = std::any_of(attempts_.begin(), attempts_.end(),
+                                        [&](const Attempt& attempt) { return attempt.replica == replica; });
+      return !has_call && !IsSuspect(*replica, now) && replica->health().full_until() <= now &&
+             (replica->calls_in_flight() == 0 || !replica->health().stands_still(now, Silence(), begin_));
+    });
+  }
+
+  // Sends the call to one more replica if each replica that has it and has not answered is suspect, or answers no calls
+  // while another is well. Such a second call takes nothing from the budget for hedges, because the first one may never
+  // be answered. Also sends it to one more replica if the call may hedge and the budget allows it.
+  void AskAnotherIfDue(absl::Time now) {
     bool nobody_answers = true;
     {
       const MutexLock lock(&mutex_);
       if (num_in_flight_ == 0) return;  // OnEnd is about to ask another one.
+      if (attempts_.size() == target_.replicas.size()) return;
+      // A call that may not hedge takes as long as its request is large, so a long wait says nothing.
+      const bool may_leave = options_.may_hedge && AnotherIsWell(now);
       for (const Attempt& attempt : attempts_) {
-        if (attempt.ended) continue;
-        const Replica& replica = *attempt.replica;
-        if (replica.poll_status().ok() && !replica.health().is_ejected(now)) nobody_answers = false;
+        if (attempt.ended || IsSuspect(*attempt.replica, now)) continue;
+        if (may_leave && attempt.replica->health().stands_still(now, Silence(), begin_)) continue;
+        nobody_answers = false;
       }
-      all_asked = attempts_.size() == target_.replicas.size();
     }
-    if (all_asked) return;
     const bool measured = target_.group->latencies().percentile() < absl::InfiniteDuration();
-    if (nobody_answers || (measured && target_.group->TakeHedge())) {
+    if (nobody_answers || (options_.may_hedge && measured && target_.group->TakeHedge())) {
       if (TryAttempt(/*is_hedge=*/true) && environment_.metrics != nullptr) {
         environment_.metrics->CountHedge(target_.group->name());
       }
@@ -298,19 +316,28 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     return come_back_.ok() || client::RetryAfter(last).has_value() ? last : come_back_;
   }
 
-  // Returns the error with a retry delay if a replica returned one and all replicas that have not answered are
-  // stalled. A client that retries after this error gets an answer, but one that waits for the stalled replicas does
-  // not. Returns OK otherwise, and for a write: a stalled replica may still carry it out.
-  absl::Status ErrorWhereOthersStandStill(absl::Time now) {
+  // Returns the error with which a read ends although replicas have not answered it. There are two such cases. If one
+  // replica returned an error with a retry delay and all others are stalled, returns that error: a client that retries
+  // gets an answer. If none of the others can be reached, returns that error or UNAVAILABLE. Returns OK otherwise, and
+  // for a write: a stalled replica may still carry it out.
+  absl::Status ErrorWhereNobodyAnswers(absl::Time now) {
     const MutexLock lock(&mutex_);
-    if (!options_.may_repeat || come_back_.ok() || attempts_.size() < target_.replicas.size()) return absl::OkStatus();
-    for (const Attempt& attempt : attempts_) {
-      if (!attempt.ended && !attempt.replica->health().stands_still(now, Silence(), begin_)) return absl::OkStatus();
+    if (!options_.may_repeat || num_in_flight_ == 0 || attempts_.size() < target_.replicas.size()) {
+      return absl::OkStatus();
     }
+    bool all_stalled = !come_back_.ok();
+    bool all_lost = now - begin_ >= std::min(Silence(), kLostPatience);
+    for (const Attempt& attempt : attempts_) {
+      if (attempt.ended) continue;
+      all_stalled = all_stalled && attempt.replica->health().stands_still(now, Silence(), begin_);
+      all_lost = all_lost && attempt.replica->is_lost();
+    }
+    if (!all_stalled && !all_lost) return absl::OkStatus();
     for (const Attempt& attempt : attempts_) {
       if (!attempt.ended) attempt.replica->health().CountOvertaken(now, Silence(), begin_);
     }
-    return come_back_;
+    if (!come_back_.ok()) return come_back_;
+    return absl::UnavailableError(absl::StrCat("no replica of group ", target_.group->name(), " can be reached"));
   }
 
   bool HasAttemptInFlight() {

@@ -237,12 +237,14 @@ void Membership::BeginPolls() {
       auto poll = std::make_shared<Poll>();
       poll->group = group;
       poll->replica = replica;
-      poll->context.set_deadline(client::ToGrpcTime(MonotonicNow() + kPollTimeout));
+      const absl::Time now = MonotonicNow();
+      poll->context.set_deadline(client::ToGrpcTime(now + kPollTimeout));
       metadata_.AddTo(poll->context);
       {
         const MutexLock lock(&mutex_);
         if (!polls_.insert(replica.get()).second) continue;
       }
+      replica->BeginPoll(now);
       replica->stubs().reranker->async()->GetInfo(
           &poll->context, &poll->request, poll->response.get(), [this, poll](const grpc::Status& status) {
             absl::Status checked = ErrorOfReplica(status);
@@ -268,7 +270,8 @@ void Membership::OnPoll(const std::shared_ptr<Replica>& replica, const absl::Sta
     replica->ObserveClock(info->clock(), MonotonicNow());
     replica->SetInfo(std::move(info));
     if (!was_up) log::Write(spdlog::level::info, "replica_answers", {{"replica", replica->target()}});
-  } else if (replica->CountPollFailure() >= kMaxPollFailures || !absl::IsDeadlineExceeded(status)) {
+  } else if (replica->CountPollFailure(/*is_silent=*/absl::IsDeadlineExceeded(status)) >= kMaxPollFailures ||
+             !absl::IsDeadlineExceeded(status)) {
     replica->SetPollError(status);
     if (was_up) {
       log::Write(spdlog::level::warn, "replica_does_not_answer",

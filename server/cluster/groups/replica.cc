@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/error_details.h"
 #include "grpc/impl/codegen/grpc_types.h"
 #include "grpcpp/create_channel.h"
 #include "server/service/call/write_expiry.h"
@@ -44,6 +45,12 @@ bool ReplicaHealth::stands_still(absl::Time now, absl::Duration silence, absl::T
 
 void ReplicaHealth::CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin) {
   if (stands_still(now, silence, call_begin)) CountFailure(now);
+}
+
+void ReplicaHealth::Forgive() {
+  num_failures_.store(0, std::memory_order_relaxed);
+  ejection_us_.store(0, std::memory_order_relaxed);
+  ejected_until_us_.store(0, std::memory_order_relaxed);
 }
 
 bool ReplicaHealth::is_ejected(absl::Time now) const {
@@ -111,8 +118,29 @@ std::shared_ptr<const v1::GetInfoResponse> Replica::info() const {
   return info_;
 }
 
+void Replica::BeginPoll(absl::Time now) {
+  int64_t none = 0;
+  unanswered_since_us_.compare_exchange_strong(none, absl::ToUnixMicros(now), std::memory_order_relaxed);
+}
+
+int Replica::CountPollFailure(bool is_silent) {
+  if (!is_silent) unanswered_since_us_.store(0, std::memory_order_relaxed);
+  return poll_failures_.fetch_add(1) + 1;
+}
+
+bool Replica::is_silent(absl::Time now) const {
+  const int64_t since_us = unanswered_since_us_.load(std::memory_order_relaxed);
+  return since_us != 0 && now - FromMicros(since_us) >= kPollPatience;
+}
+
+bool Replica::is_lost() const {
+  const absl::Status status = poll_status();
+  return absl::IsDeadlineExceeded(status) || client::ReasonOf(status) == client::kReasonNotConnected;
+}
+
 void Replica::SetInfo(std::shared_ptr<const v1::GetInfoResponse> info) {
-  poll_failures_ = 0;
+  unanswered_since_us_.store(0, std::memory_order_relaxed);
+  if (poll_failures_.exchange(0) > 0) health_.Forgive();
   const MutexLock lock(&mutex_);
   info_ = std::move(info);
   poll_status_ = absl::OkStatus();

@@ -54,6 +54,10 @@ class ReplicaHealth {
   // Returns whether the replica has answered no call for at least `silence`, counted from `call_begin` at the earliest.
   bool stands_still(absl::Time now, absl::Duration silence, absl::Time call_begin) const;
 
+  // Ends an ejection and forgets the failures. For a replica that answers again after it could not be reached: what it
+  // failed at meanwhile says nothing about it now.
+  void Forgive();
+
   // Returns whether the replica is ejected at `now`.
   bool is_ejected(absl::Time now) const;
 
@@ -91,13 +95,27 @@ class Replica {
   // Returns the value of service::kWriteExpiryKey for a write that must not begin after `expires`, a time of
   // MonotonicNow(). Returns "" if the replica has told no time.
   std::string WriteExpiryAt(absl::Time expires) const;
-  // Record a poll's answer, or why there was none.
+  // Records that a poll begins. Times are of MonotonicNow().
+  void BeginPoll(absl::Time now);
+  // Records a poll's answer. If polls failed before it, also forgives the failures of calls.
   void SetInfo(std::shared_ptr<const v1::GetInfoResponse> info);
+  // Records why the replica counts as one that does not answer.
   void SetPollError(const absl::Status& status);
-  // Counts a failed poll. Returns how many have failed in a row, including this one.
-  int CountPollFailure() { return poll_failures_.fetch_add(1) + 1; }
+  // Counts a failed poll. `is_silent` says that nothing came back at all. Returns how many have failed in a row,
+  // including this one.
+  int CountPollFailure(bool is_silent);
   // OK while the replica answers polls.
   absl::Status poll_status() const;
+
+  // How long a poll may take before the replica counts as silent. A server answers a poll within a millisecond, so
+  // this leaves room for a retransmission on a lossy network, which takes 200 ms.
+  static constexpr absl::Duration kPollPatience = absl::Milliseconds(250);
+  // Returns whether a poll has had no answer of any kind for kPollPatience at `now`. This is known long before
+  // poll_status() is an error, but it may also be a short pause.
+  bool is_silent(absl::Time now) const;
+  // Returns whether the replica counts as one that does not answer because it cannot be reached, so that calls wait for
+  // it in vain. False if it returns errors or impossible answers to polls, because it may still answer calls.
+  bool is_lost() const;
 
   ReplicaHealth& health() { return health_; }
   const ReplicaHealth& health() const { return health_; }
@@ -115,6 +133,7 @@ class Replica {
   ReplicaHealth health_;
   std::atomic<int> calls_in_flight_{0};
   std::atomic<int> poll_failures_{0};
+  std::atomic<int64_t> unanswered_since_us_{0};  // when the first poll without any answer began; 0 if there is none
   mutable Mutex mutex_;
   ReplicaStubs stubs_ ABSL_GUARDED_BY(mutex_);
   uint64_t clock_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/saturating.h"
 #include "base/text.h"
+#include "server/cluster/reports/collection_report.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -33,11 +33,6 @@ struct GroupSaid {
     });
   }
 };
-
-collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
-  if (!info.has_partition()) return {};
-  return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
-}
 
 // Returns whether a replica answers polls and has loaded all of its collections. Before that it answers no requests.
 // `info` is the replica's last answer to a poll, or null.
@@ -104,27 +99,6 @@ uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
     }
   }
   return best;
-}
-
-// Returns an error if two servers report different shapes of a collection, else OK.
-absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInfo& b, const std::string& name) {
-  const auto differs = [&](const char* what, const std::string& left, const std::string& right) {
-    return absl::UnavailableError(absl::StrCat("collection ", Quote(name), ": ", what, " is ", left,
-                                               " on one server and ", right, " on another"));
-  };
-  if (a.dim() != b.dim()) return differs("dim", absl::StrCat(a.dim()), absl::StrCat(b.dim()));
-  if (a.id_type() != b.id_type()) {
-    return differs("id_type", v1::IdType_Name(a.id_type()), v1::IdType_Name(b.id_type()));
-  }
-  if (a.storage() != b.storage()) {
-    return differs("storage", v1::DataType_Name(a.storage()), v1::DataType_Name(b.storage()));
-  }
-  if (a.rotation_seed() != b.rotation_seed()) {
-    return differs("rotation_seed", absl::StrCat(a.rotation_seed()), absl::StrCat(b.rotation_seed()));
-  }
-  if (a.has_live() != b.has_live())
-    return differs("live", a.has_live() ? "true" : "false", b.has_live() ? "true" : "false");
-  return absl::OkStatus();
 }
 
 // Returns an error if a server contradicts the known shape of the collection or the known slots of its group, else OK.
@@ -197,33 +171,6 @@ absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& vie
   return absl::OkStatus();
 }
 
-void AddUp(const v1::CollectionInfo& part, bool is_first, v1::CollectionInfo& sum) {
-  sum.set_num_documents(SaturatingAdd(sum.num_documents(), part.num_documents()));
-  sum.set_num_tokens(SaturatingAdd(sum.num_tokens(), part.num_tokens()));
-  sum.set_num_shards(SaturatingAdd(sum.num_shards(), part.num_shards()));
-  sum.set_token_bytes(SaturatingAdd(sum.token_bytes(), part.token_bytes()));
-  sum.set_resident_bytes(SaturatingAdd(sum.resident_bytes(), part.resident_bytes()));
-  sum.set_unavailable_documents(SaturatingAdd(sum.unavailable_documents(), part.unavailable_documents()));
-  sum.set_has_payloads(sum.has_payloads() || part.has_payloads());
-  sum.set_loaded_at_unix_seconds(std::max(sum.loaded_at_unix_seconds(), part.loaded_at_unix_seconds()));
-  if (sum.residency().empty()) sum.set_residency(part.residency());
-  sum.set_code_planes(is_first ? part.code_planes() : std::min(sum.code_planes(), part.code_planes()));
-  if (!part.has_live()) return;
-  v1::LiveInfo& live = *sum.mutable_live();
-  live.set_sequence(is_first ? part.live().sequence() : std::min(live.sequence(), part.live().sequence()));
-  live.set_compacted_sequence(std::max(live.compacted_sequence(), part.live().compacted_sequence()));
-  live.set_num_changed_documents(SaturatingAdd(live.num_changed_documents(), part.live().num_changed_documents()));
-  live.set_num_deleted_documents(SaturatingAdd(live.num_deleted_documents(), part.live().num_deleted_documents()));
-  live.set_num_segments(SaturatingAdd(live.num_segments(), part.live().num_segments()));
-  live.set_segment_bytes(SaturatingAdd(live.segment_bytes(), part.live().segment_bytes()));
-  live.set_segment_used_bytes(SaturatingAdd(live.segment_used_bytes(), part.live().segment_used_bytes()));
-  live.set_log_bytes(SaturatingAdd(live.log_bytes(), part.live().log_bytes()));
-  if (live.log().empty()) live.set_log(part.live().log());
-  live.set_lag(std::max(live.lag(), part.live().lag()));
-  live.set_is_compacting(live.is_compacting() || part.live().is_compacting());
-  if (live.error().empty()) live.set_error(part.live().error());
-}
-
 // Adds the group's part, with the replicas that have the view's generation. Returns an error if the replicas contradict
 // each other or the view.
 absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
@@ -253,7 +200,7 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
 
 // Returns the first group that has not said what it holds of the collection, because none of its replicas has
 // answered, or those that have answered are still loading. Returns null if there is no such group.
-std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups, const std::string& name) {
+std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {
   for (const std::shared_ptr<Group>& group : groups) {
     const Replicas replicas = group->replicas();
     if (std::all_of(replicas.begin(), replicas.end(),
@@ -351,7 +298,12 @@ std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups,
 absl::StatusOr<std::shared_ptr<const CollectionView>> View::Find(std::string_view name) const {
   const auto found = collections_.find(name);
   if (found == collections_.end()) {
-    return absl::NotFoundError(absl::StrCat("no collection ", Quote(name), " on any server of the cluster"));
+    const std::shared_ptr<Group> silent = SilentGroup(groups_, name);
+    if (silent == nullptr) {
+      return absl::NotFoundError(absl::StrCat("no collection ", Quote(name), " on any server of the cluster"));
+    }
+    return absl::UnavailableError(absl::StrCat("no server that answers has a collection ", Quote(name), ", and group ",
+                                               silent->name(), " has not said what it has"));
   }
   if (!found->second->status.ok()) return found->second->status;
   return found->second;

@@ -61,7 +61,8 @@ class View {
 
   const std::vector<std::shared_ptr<Group>>& groups() const { return groups_; }
 
-  // Returns NOT_FOUND if no replica has the name; UNAVAILABLE, with the reason, if the collection cannot be served.
+  // Returns NOT_FOUND if all groups have said what they have, and none has the name; UNAVAILABLE, with the reason, if
+  // the collection cannot be served, and if a group that may have it has not answered yet.
   absl::StatusOr<std::shared_ptr<const CollectionView>> Find(std::string_view name) const;
 
   const std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>>& collections() const {

@@ -325,7 +325,8 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
                                   : absl::StrCat("group ", collection->parts[part].target.group->name());
     const std::string text = absl::StrCat(group, " does not answer: ", status.message());
     // Keeps the error's details only if its code stays the same, because they would not fit another code.
-    lost.Update(absl::IsUnavailable(status) ? WithMessage(status, text) : absl::UnavailableError(text));
+    const bool keeps_code = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    lost.Update(keeps_code ? WithMessage(status, text) : absl::UnavailableError(text));
   }
   if (num_lost == 0 || (num_lost < answers.size() && !split.fail_on_missing)) return absl::OkStatus();
   return lost;
@@ -342,7 +343,8 @@ bool IsLost(const absl::Status& status) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kNotFound:  // the collection was unloaded there
+    case absl::StatusCode::kNotFound:          // the collection was unloaded there
+    case absl::StatusCode::kDeadlineExceeded:  // it was silent, or too slow
       return true;
     default:
       return IsOtherGeneration(status);

@@ -11,8 +11,8 @@
 
 namespace maxsim::cluster {
 
-// Returns whether a part's error means that its group is lost. The request's policy then decides what happens. Other
-// errors mean that the request is wrong or has no time left.
+// Returns whether a part's error means that its group is lost, which includes a group that did not answer in time. The
+// request's policy then decides what happens. Other errors mean that the request is wrong.
 bool IsLost(const absl::Status& status);
 
 // Merges the answers of the parts, [split.parts], in rank order (kernels/rank_order.h). Each answer
@@ -20,8 +20,9 @@ bool IsLost(const absl::Status& status);
 // the longest of the parts; the caller sets total_us and encode_us.
 //
 // Returns an error about the request (such as INVALID_ARGUMENT) if a part reported one, translated to the client's
-// request; UNAVAILABLE if all groups are lost, or if one is lost and the request's policy is to fail; NOT_FOUND if ids
-// are unknown and the request's policy is to fail; INVALID_ARGUMENT if the answer exceeds limits.max_answer_bytes.
+// request; UNAVAILABLE or DEADLINE_EXCEEDED if all groups are lost, or if one is lost and the request's policy is to
+// fail (the code of the first lost group, DEADLINE_EXCEEDED if that did not answer in time); NOT_FOUND if ids are
+// unknown and the request's policy is to fail; INVALID_ARGUMENT if the answer exceeds limits.max_answer_bytes.
 absl::StatusOr<v1::RerankResponse> MergeRerank(const SplitRequest& split, const CollectionView* collection,
                                                std::vector<absl::StatusOr<v1::RerankResponse>> answers,
                                                const service::RequestLimits& limits);

@@ -54,6 +54,37 @@ TEST(ReplicaHealthTest, ABusyReplicaMayBeOvertakenAndASilentOneNot) {
   EXPECT_TRUE(health.is_ejected(now));
 }
 
+TEST(ReplicaTest, APollThatIsUnansweredTooLongMakesAReplicaSilentUntilAnAnswerComes) {
+  const std::shared_ptr<Replica> replica = MakeReplica("localhost:1");
+  const absl::Time begin = absl::UnixEpoch() + absl::Hours(1);
+  EXPECT_FALSE(replica->is_silent(begin));
+  replica->BeginPoll(begin);
+  EXPECT_FALSE(replica->is_silent(begin + Replica::kPollPatience - absl::Milliseconds(1)));
+  EXPECT_TRUE(replica->is_silent(begin + Replica::kPollPatience));
+  // A poll that times out and the next one that begins do not end the silence. An error is an answer.
+  replica->CountPollFailure(/*is_silent=*/true);
+  replica->BeginPoll(begin + absl::Seconds(1));
+  EXPECT_TRUE(replica->is_silent(begin + absl::Seconds(1)));
+  replica->CountPollFailure(/*is_silent=*/false);
+  EXPECT_FALSE(replica->is_silent(begin + absl::Hours(1)));
+  replica->BeginPoll(begin + absl::Hours(1));
+  Say(*replica, {});
+  EXPECT_FALSE(replica->is_silent(begin + absl::Hours(2)));
+}
+
+TEST(ReplicaTest, AReplicaThatIsBackGetsCallsAtOnce) {
+  const std::shared_ptr<Replica> replica = MakeReplica("localhost:1");
+  const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) replica->health().CountFailure(now);
+  Say(*replica, {});
+  EXPECT_TRUE(replica->health().is_ejected(now)) << "it answers polls all the time and fails calls";
+  replica->CountPollFailure(/*is_silent=*/true);
+  Say(*replica, {});
+  EXPECT_FALSE(replica->health().is_ejected(now));
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) replica->health().CountFailure(now);
+  EXPECT_FALSE(replica->health().is_ejected(now + ReplicaHealth::kMinEjection)) << "ejections begin anew";
+}
+
 class ChooseReplicaTest : public testing::Test {
  protected:
   ChooseReplicaTest() {
@@ -99,6 +130,13 @@ TEST_F(ChooseReplicaTest, OneThatIsLeftOutIsTheLastResort) {
   EXPECT_EQ(Choose({replicas_[2].get()}), 1);
   EXPECT_EQ(Choose({replicas_[2].get(), replicas_[1].get()}), 0);
   EXPECT_EQ(Choose({replicas_[0].get(), replicas_[1].get(), replicas_[2].get()}), -1);
+}
+
+TEST_F(ChooseReplicaTest, ASilentOneIsNotAskedWhileAnotherAnswers) {
+  for (int i : {0, 1}) replicas_[static_cast<size_t>(i)]->BeginPoll(now_ - Replica::kPollPatience);
+  replicas_[2]->BeginCall();
+  for (uint64_t turn = 0; turn < 6; ++turn) EXPECT_EQ(Choose({}, turn), 2);
+  EXPECT_EQ(Choose({replicas_[2].get()}, 0), 0);
 }
 
 TEST(GroupTest, CallsBeyondTheLimitHaveNoPlace) {

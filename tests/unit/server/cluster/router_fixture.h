@@ -37,6 +37,7 @@ class FakeReplica {
     *said_.add_collections() = std::move(collection);
     server_ = std::make_unique<test::FakeServer>();
     server_->on_info = [this](v1::GetInfoResponse& answer) {
+      Eventually([&] { return !silent; });
       if (away) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
       const MutexLock lock(&mutex_);
       answer = said_;
@@ -47,6 +48,8 @@ class FakeReplica {
       return grpc::Status::OK;
     };
   }
+
+  ~FakeReplica() { silent = false; }
 
   std::string target() const { return server_->target(); }
   test::FakeServer& server() { return *server_; }
@@ -66,7 +69,8 @@ class FakeReplica {
   // Stops the replica's server. Afterwards no server listens at the target.
   void End() { server_.reset(); }
 
-  std::atomic<bool> away{false};  // the replica answers no poll
+  std::atomic<bool> away{false};    // the replica answers polls with an error
+  std::atomic<bool> silent{false};  // the replica does not answer polls
 
  private:
   std::atomic<bool> tells_time_{false};

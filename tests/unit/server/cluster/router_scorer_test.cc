@@ -142,6 +142,21 @@ TEST_F(RouterScorerTest, AnAnswerNamesALostGroupOrFailsAsItIsAskedTo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("group g0"));
 }
 
+TEST_F(RouterScorerTest, AnAnswerNamesAGroupThatIsSilent) {
+  for (int index : {0, 1}) {
+    replica(0, index).server().on_rerank = [](const grpc::ServerContext& context, auto&&...) {
+      Eventually([&] { return context.IsCancelled(); });
+      return grpc::Status::OK;
+    };
+  }
+  StartRouter();
+  for (int index : {0, 1}) replica(0, index).silent = true;
+  const auto partial = Rerank(RequestFor({}));
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  EXPECT_THAT(partial->unavailable_groups(), ElementsAre("g0"));
+  EXPECT_THAT(partial->results(0).scores(), ElementsAre(2));
+}
+
 TEST_F(RouterScorerTest, AnotherReplicaAnswersInThePlaceOfOneWhoseAnswerIsWrong) {
   replica(0, 0).server().on_rerank = OneAlignmentTooMany();
   StartRouter();

@@ -53,6 +53,16 @@ TEST(ViewTest, AnUnknownNameIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(View::Of(MakeGroups(2))->Find("other").status()));
 }
 
+TEST(ViewTest, ANameThatASilentGroupMayHaveIsUnavailable) {
+  const auto groups = MakeGroups(2);
+  groups[1]->SetReplicas({MakeReplica("localhost:9")});
+  const absl::Status silent = View::Of(groups)->Find("other").status();
+  EXPECT_TRUE(absl::IsUnavailable(silent)) << silent;
+  EXPECT_THAT(std::string(silent.message()), HasSubstr("group g1 has not said what it has"));
+  Say(*groups[1]->replicas()[0], {});
+  EXPECT_TRUE(absl::IsNotFound(View::Of(groups)->Find("other").status()));
+}
+
 TEST(ViewTest, SlotsInTwoGroupsOrInNoneAreNotServed) {
   auto groups = MakeGroups(3);
   Say(*groups[1]->replicas()[0], {InfoOf("c", 1, {1300, 2730})});
