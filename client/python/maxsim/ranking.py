@@ -79,7 +79,8 @@ class Ranking(Sequence[Document]):
 
     `missing` has the candidates that the collection does not hold. `generation` is that of the collection, or 0
     without a collection. `unavailable` is the number of candidates that were not scored because the server has lost
-    their device. `query_tokens` are the query's tokens as text, if the query is a text, alignments is True and the
+    their device or, if it is a router, does not reach the servers that hold them; `unavailable_groups` names the groups
+    of servers that it does not reach. `query_tokens` are the query's tokens as text, if the query is a text, alignments is True and the
     encoder reports them. `sequence` is the number of the last write to a live collection that the answer reflects,
     and 0 for other collections. `query_truncated`: the server's encoder cut off the end of the query's text. Not all
     encoders report this. `refinement` describes the scan of the collection's codes that selected documents, and says
@@ -93,6 +94,7 @@ class Ranking(Sequence[Document]):
     sequence: int = 0
     query_truncated: bool = False
     refinement: Refinement | None = None
+    unavailable_groups: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def ids(self) -> list[Id]:
@@ -151,6 +153,7 @@ class Ranking(Sequence[Document]):
             "sequence": self.sequence,
             "query_truncated": self.query_truncated,
             "refinement": None if self.refinement is None else dataclasses.asdict(self.refinement),
+            "unavailable_groups": list(self.unavailable_groups),
         }
 
     def _answer(self) -> _Answer | None:
@@ -271,6 +274,7 @@ def _ranking(result: pb.QueryResult, response: pb.RerankResponse) -> Ranking:
         sequence=response.sequence,
         query_truncated=result.query_truncated,
         refinement=_refinement(result),
+        unavailable_groups=list(response.unavailable_groups),
     )
     return ranking
 

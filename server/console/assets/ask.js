@@ -135,7 +135,11 @@ function showAnswer(answer, what, seen_us) {
   parts.push(`answered in ${duration(answer.timings.total_us)}`);
   if (what.filter !== "") parts.push(`filter ${what.filter}`);
   if (answer.missing?.length > 0) parts.push(`${plural(answer.missing.length, "unknown id")}`);
-  if (answer.unavailable_documents > 0) parts.push(`${count(answer.unavailable_documents)} on lost devices`);
+  if (answer.unavailable_documents > 0) {
+    const groups = answer.unavailable_groups ?? [];
+    const where = groups.length > 0 ? `of groups that do not answer (${groups.join(", ")})` : "on lost devices";
+    parts.push(`${count(answer.unavailable_documents)} ${where}`);
+  }
   if (answer.query_truncated) parts.push("the encoder cut the end of the question, which is longer than its model reads");
   if (answer.refinement !== undefined) parts.push(refinementText(answer.refinement));
   byId("answer-status").textContent = `${parts.join(" · ")}.`;

@@ -245,6 +245,9 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
   answer.Append("],\"meta\":" + MetaOf(form, response));
   answer.Append(absl::StrCat(",\"model\":", Dump(form.model), ",\"timings\":", TimingsText(response.timings())));
   if (unavailable > 0) answer.Append(absl::StrCat(",\"unavailable_documents\":", unavailable));
+  if (response.unavailable_groups_size() > 0) {
+    answer.Append(absl::StrCat(",\"unavailable_groups\":", ListText(response.unavailable_groups())));
+  }
   answer.Append(absl::StrCat(",\"usage\":{\"prompt_tokens\":", response.encoded_tokens(),
                              ",\"total_tokens\":", response.encoded_tokens(), "}"));
   if (response.results_size() > 0 && response.results(0).query_tokens_size() > 0) {

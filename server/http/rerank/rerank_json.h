@@ -3,10 +3,11 @@
 //   {"id": REQUEST_ID, "model": MODEL, "generation": G, "sequence": N (of a live collection),
 //    "results": [{"index": I, "id": ID, "relevance_score": S, "group": VALUE, "document": {...}, "alignment": {...}},
 //    ...], "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}, "tokens": {...}}, "missing":
-//    [ID, ...], "unavailable_documents": N (if a device is lost), "query_tokens": [TEXT, ...], "query_truncated":
-//    true (if the encoder cut the query; the result of a document that it cut has "truncated"), "refinement": {...}
-//    (after a scan of codes), "usage": {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ...,
-//    "queue_us": ..., "copy_us": ..., "kernel_us": ..., "total_us": ...}}
+//    [ID, ...], "unavailable_documents": N (if a device or a group of servers is lost), "unavailable_groups": [NAME,
+//    ...] (from a router that has lost groups), "query_tokens": [TEXT, ...], "query_truncated": true (if the encoder
+//    cut the query; the result of a document that it cut has "truncated"), "refinement": {...} (after a scan of codes),
+//    "usage": {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
+//    "kernel_us": ..., "total_us": ...}}
 //
 // "index" is the position in `documents` as sent; for "*", the position in the whole collection, in the collection's
 // order.

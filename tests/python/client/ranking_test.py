@@ -34,7 +34,7 @@ class RankingTest(unittest.TestCase):
             unavailable_documents=2,
             query_tokens=["what", "?"],
         )
-        self.response = pb.RerankResponse(results=[result], generation=7)
+        self.response = pb.RerankResponse(results=[result], generation=7, unavailable_groups=["g1"])
         self.ranking = read_response(self.response)[0]
 
     def test_it_is_a_sequence_of_documents(self):
@@ -140,8 +140,10 @@ class RankingTest(unittest.TestCase):
             "sequence": 0,
             "query_truncated": False,
             "refinement": None,
+            "unavailable_groups": ["g1"],
         }
         self.assertEqual(values, wanted)
+        self.assertEqual(self.ranking[:1].unavailable_groups, ["g1"])
 
     def test_a_scan_is_described(self):
         self.assertIsNone(self.ranking.refinement)

@@ -168,6 +168,21 @@ TEST_F(CtlTest, RerankSaysWhatALostDeviceTook) {
   EXPECT_EQ(json::parse(as_json.out)["unavailable_documents"], 1200);
 }
 
+TEST_F(CtlTest, RerankNamesGroupsThatDoNotAnswer) {
+  server_.on_rerank = [](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    grpc::Status status = Answer(request, response);
+    response.mutable_results(0)->set_unavailable_documents(2);
+    response.add_unavailable_groups("g1");
+    response.add_unavailable_groups("g3");
+    return status;
+  };
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--all"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.err, HasSubstr("2 candidates could not be scored: groups g1, g3 do not answer\n"));
+  const Outcome as_json = Run({"rerank", "--query", Path("q.npy"), "--all", "--json"});
+  EXPECT_EQ(json::parse(as_json.out)["unavailable_groups"], json({"g1", "g3"}));
+}
+
 TEST_F(CtlTest, RerankAsksForARefinementAndSaysWhatCameOfIt) {
   v1::Refinement refinement;
   refinement.set_planes(4);

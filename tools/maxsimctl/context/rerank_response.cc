@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "client/info_json.h"
@@ -120,6 +121,13 @@ std::vector<int64_t> RanksOf(int64_t offset, const v1::QueryResult& result) {
   return ranks;
 }
 
+std::string WhyUnavailable(const v1::RerankResponse& response) {
+  if (response.unavailable_groups().empty()) return "the server has lost a device";
+  return command_line::WithoutControls(Cat(response.unavailable_groups_size() == 1 ? "group " : "groups ",
+                                           absl::StrJoin(response.unavailable_groups(), ", "),
+                                           response.unavailable_groups_size() == 1 ? " does" : " do", " not answer"));
+}
+
 Json ToJson(const v1::RerankRequest& request, const v1::RerankResponse& response) {
   const v1::QueryResult& result = response.results(0);
   const std::vector<int64_t> ranks = RanksOf(request.offset(), result);
@@ -140,6 +148,7 @@ Json ToJson(const v1::RerankRequest& request, const v1::RerankResponse& response
                    {"copy", timings.copy_us()},
                    {"kernel", timings.kernel_us()},
                    {"total", timings.total_us()}}}};
+  if (response.unavailable_groups_size() > 0) answer["unavailable_groups"] = response.unavailable_groups();
   if (result.query_truncated()) answer["query_truncated"] = true;
   if (result.query_tokens_size() > 0) answer["query_tokens"] = result.query_tokens();
   if (result.has_refinement()) answer["refinement"] = client::RefinementJson<Json>(result.refinement());

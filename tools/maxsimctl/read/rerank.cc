@@ -127,7 +127,7 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
   }
   if (const uint64_t count = response.results(0).unavailable_documents(); count > 0) {
     context.err() << Cat(FormatCount(static_cast<int64_t>(count)), count == 1 ? " candidate" : " candidates",
-                         " could not be scored: the server has lost a device\n");
+                         " could not be scored: ", WhyUnavailable(response), "\n");
   }
   for (const std::string& remark : TruncationRemarks(response.results(0))) context.err() << remark << '\n';
   if (response.results(0).has_refinement()) context.err() << RefinementText(response.results(0).refinement()) << '\n';

@@ -60,6 +60,10 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   EXPECT_FALSE(body.contains("unavailable_documents"));
   response.mutable_results(0)->set_unavailable_documents(9);
   EXPECT_EQ(json::parse(FormatRerankResponse({.model = "c"}, response))["unavailable_documents"], 9);
+  EXPECT_FALSE(body.contains("unavailable_groups"));
+  response.add_unavailable_groups("g1");
+  response.add_unavailable_groups("g2");
+  EXPECT_EQ(json::parse(FormatRerankResponse({.model = "c"}, response))["unavailable_groups"], json({"g1", "g2"}));
 }
 
 TEST(RerankJsonTest, ThePagesAnswerIsWrittenAsTheServerWritesIt) {
