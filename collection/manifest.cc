@@ -53,6 +53,21 @@ int64_t FieldFileBytes(const ShardEntry& entry) {
   return entry.field_file.has_value() ? entry.field_file->num_bytes : 0;
 }
 
+std::string FingerprintOf(const Manifest& manifest) {
+  Checksum checksum;
+  const auto add = [&](const std::string& text) { checksum.Update(text.data(), text.size() + 1); };
+  add(Cat(manifest.dim, " ", static_cast<int>(manifest.storage), " ", manifest.rotation_seed, " ",
+          static_cast<int>(manifest.id_type), " ", manifest.num_centroids));
+  add(DescribeCodes(manifest.codes));
+  add(DescribeFields(manifest.fields));
+  for (const ShardEntry& shard : manifest.shards) {
+    add(shard.checksum);
+    for (const FileEntry& file : shard.code_files) add(file.checksum);
+    if (shard.field_file.has_value()) add(shard.field_file->checksum);
+  }
+  return checksum.Format();
+}
+
 std::string FormatManifest(const Manifest& manifest) {
   nlohmann::ordered_json json;
   json["format"] = kManifestFormat;

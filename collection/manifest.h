@@ -125,6 +125,11 @@ std::string DescribeFields(const std::vector<Field>& fields);
 // Returns the size of a shard's field file; 0 if it has none.
 int64_t FieldFileBytes(const ShardEntry& entry);
 
+// Returns a hash of everything that answers depend on: the files' checksums in their order and the numbers with which
+// they are read. Copies of one build have the same one, and so do builds of the same documents by one program. It does
+// not depend on names, times and the generation's number.
+std::string FingerprintOf(const Manifest& manifest);
+
 std::string FormatManifest(const Manifest& manifest);
 
 // Returns NOT_FOUND if the folder has no manifest. If the file is not a manifest, errors do not quote its contents.

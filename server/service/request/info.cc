@@ -64,6 +64,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
     info.mutable_partition()->set_end_slot(static_cast<uint32_t>(manifest.partition->end));
   }
   info.set_rotation_seed(manifest.rotation_seed);
+  if (status.live == nullptr) info.set_fingerprint(collection.generation().fingerprint());
   for (const collection::Field& field : manifest.fields) {
     v1::FieldDeclaration& declared = *info.add_fields();
     declared.set_name(field.name);

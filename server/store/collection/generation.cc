@@ -52,6 +52,7 @@ int CodePlanes(const Generation::Contents& contents) {
 
 Generation::Generation(Contents contents)
     : contents_(std::move(contents)),
+      fingerprint_(collection::FingerprintOf(contents_.manifest)),
       is_resident_(AllIn(contents_.on_gpu ? Residency::kGpu : Residency::kHost, contents_.parts)),
       is_streamed_(IsStreamed(contents_)),
       code_planes_(CodePlanes(contents_)),

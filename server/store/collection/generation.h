@@ -46,6 +46,7 @@ class Generation {
   const std::string& name() const { return contents_.name; }
   const std::string& path() const { return contents_.path; }
   const collection::Manifest& manifest() const { return contents_.manifest; }
+  const std::string& fingerprint() const { return fingerprint_; }  // of the manifest
   const std::vector<Part>& parts() const { return contents_.parts; }
   const IdIndex& index() const { return contents_.index; }
   const DocumentLengths& lengths() const { return lengths_; }
@@ -81,6 +82,7 @@ class Generation {
 
  private:
   const Contents contents_;
+  const std::string fingerprint_;
   const bool is_resident_;
   const bool is_streamed_;
   const int code_planes_;
