@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/error_details.h"
 #include "server/cluster/groups/answer_fault.h"
 #include "server/cluster/groups/check_info.h"
-#include "server/cluster/groups/error_origin.h"
 #include "server/cluster/groups/rpcs.h"
+#include "server/cluster/parts/error_origin.h"
 #include "server/observability/logging.h"
 
 namespace maxsim::cluster {
@@ -27,14 +28,36 @@ v1::CollectionInfo InfoFrom(const Replica& replica, const std::string& name) {
   return {};
 }
 
-// Returns a group's replicas in the order in which to reload them. Replicas that do not have the generation that
-// requests name (for example because they were restarted) come first. So the other replicas go on serving that
-// generation in the meantime.
-Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t asked_for) {
-  std::stable_partition(replicas.begin(), replicas.end(), [&](const std::shared_ptr<Replica>& replica) {
-    return InfoFrom(*replica, name).generation() != asked_for;
-  });
-  return replicas;
+bool AnswersPolls(const std::shared_ptr<Replica>& replica) { return replica->poll_status().ok(); }
+
+// A group whose replicas are being reloaded.
+struct Reloading {
+  std::shared_ptr<Group> group;
+  Replicas replicas = {};  // in the order in which to reload them
+  size_t num_alive = 0;    // answered polls when the reload began
+  size_t num_asked = 0;
+  size_t num_reloaded = 0;
+
+  bool has_more() const { return num_asked < replicas.size(); }
+};
+
+// Returns the groups in the order in which to reload them. Within a group, replicas that do not have the generation
+// that requests name (for example because they were restarted) come first, so that the others go on serving that
+// generation in the meantime, and replicas that do not answer come last. A group with only one replica that answers
+// comes after the others, because it has nobody to serve the old generation once that replica has the new one.
+std::vector<Reloading> InReloadOrder(const View& view, const std::string& name, uint64_t asked_for) {
+  std::vector<Reloading> groups;
+  for (const std::shared_ptr<Group>& group : view.groups()) {
+    Reloading& reloading = groups.emplace_back(Reloading{.group = group, .replicas = group->replicas()});
+    Replicas& replicas = reloading.replicas;
+    const auto alive_end = std::stable_partition(replicas.begin(), replicas.end(), AnswersPolls);
+    std::stable_partition(replicas.begin(), alive_end, [&](const std::shared_ptr<Replica>& replica) {
+      return InfoFrom(*replica, name).generation() != asked_for;
+    });
+    reloading.num_alive = static_cast<size_t>(alive_end - replicas.begin());
+  }
+  std::stable_partition(groups.begin(), groups.end(), [](const Reloading& one) { return one.num_alive > 1; });
+  return groups;
 }
 
 // Returns the error with a note that says which server of the cluster it comes from.
@@ -142,21 +165,48 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
   const std::shared_ptr<const View> view = membership_->view();
   const auto known = view->collections().find(name);
   const uint64_t asked_for = known == view->collections().end() ? 0 : known->second->generation;
-  std::vector<std::pair<std::shared_ptr<Group>, Replicas>> groups;
-  for (const std::shared_ptr<Group>& group : view->groups()) {
-    groups.emplace_back(group, InReloadOrder(group->replicas(), name, asked_for));
-  }
-  for (const bool first_wave : {true, false}) {
-    for (const auto& [group, replicas] : groups) {
-      const size_t half = (replicas.size() + 1) / 2;
-      for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
-        const auto response = CallChecked(*group, *replicas[i], kReloadRpc, request, change);
-        if (!response.ok()) return OfServer(*replicas[i], *group, response.status());
-        *changed = *changed || response->changed();
+  std::vector<Reloading> groups = InReloadOrder(*view, name, asked_for);
+  absl::Status away;  // the first server that could not be reached
+  // Reloads the group's next replica. Returns an error that ends the reload.
+  const auto reload_next = [&](Reloading& one) {
+    const Replica& replica = *one.replicas[one.num_asked++];
+    const auto response = CallChecked(*one.group, replica, kReloadRpc, request, change);
+    if (response.ok()) {
+      ++one.num_reloaded;
+      *changed = *changed || response->changed();
+      return absl::OkStatus();
+    }
+    if (both.stopped() || !absl::IsUnavailable(response.status())) {
+      return OfServer(replica, *one.group, response.status());
+    }
+    // A server that is away, or starts, loads the published generation when it starts.
+    away.Update(OfServer(replica, *one.group, response.status()));
+    log::Write(spdlog::level::warn, "replica_not_reloaded",
+               {{"name", name}, {"replica", replica.target()}, {"error", std::string(response.status().message())}});
+    return absl::OkStatus();
+  };
+  // Calls `wants` for each group as long as it returns true, and reloads a replica each time.
+  const auto reload_while = [&](const std::function<bool(const Reloading&)>& wants) {
+    for (Reloading& one : groups) {
+      while (one.has_more() && wants(one)) {
+        if (absl::Status status = reload_next(one); !status.ok()) return status;
       }
     }
-    // From here on requests name the new generation.
-    membership_->Refresh();
+    return absl::OkStatus();
+  };
+  absl::Status status =
+      reload_while([](const Reloading& one) { return one.num_asked < std::max<size_t>(1, (one.num_alive + 1) / 2); });
+  // Requests name the new generation only if every group has it.
+  if (status.ok()) status = reload_while([](const Reloading& one) { return one.num_reloaded == 0; });
+  if (!status.ok()) return status;
+  // From here on requests name the new generation.
+  membership_->Refresh();
+  if (status = reload_while([](const Reloading&) { return true; }); !status.ok()) return status;
+  membership_->Refresh();
+  if (!away.ok()) {
+    return client::WithAddition(away,
+                                "; all servers that answer have been reloaded, and this one loads the published "
+                                "generation when it starts");
   }
   return InfoOf(name);
 }

@@ -26,6 +26,10 @@ namespace maxsim::cluster {
 // The deadline of a call. It is long because loading a large collection takes minutes.
 inline constexpr absl::Duration kAdminTimeout = absl::Hours(2);
 
+// A call ends with UNAVAILABLE once its server could not be reached for this long. Without this, a server whose machine
+// is gone would hold it for kAdminTimeout.
+inline constexpr absl::Duration kAdminPatience = absl::Seconds(30);
+
 // Calls a method of a server and blocks until it answers. If the context's `stop` (must not be null) is stopped,
 // cancels the call and returns soon, with the status of `stop`. The call has its own span, a child of the context's
 // span. The span's ids go to the server.
@@ -51,12 +55,18 @@ absl::StatusOr<Response> CallAdmin(const Group& group, const Replica& replica, R
     call.has_ended = true;
     call.changed.NotifyAll();
   });
+  absl::Time reached = MonotonicNow();
+  bool is_given_up = false;
   MutexLock lock(&call.mutex);
   while (!call.has_ended) {
-    if (stop.stopped()) context.TryCancel();
+    const absl::Time now = MonotonicNow();
+    if (!replica.is_lost()) reached = now;
+    is_given_up = is_given_up || now - reached >= kAdminPatience;
+    if (is_given_up || stop.stopped()) context.TryCancel();
     call.changed.WaitFor(lock, std::chrono::milliseconds(50));
   }
   absl::Status status = ErrorOfReplica(call.status);
+  if (!status.ok() && is_given_up) status = absl::UnavailableError("it cannot be reached");
   if (!status.ok() && stop.stopped()) status = stop.status();
   service::EndCall(status, span);
   if (status.ok()) return response;

@@ -99,6 +99,34 @@ TEST_F(RouterCollectionsTest, AReplicaOfAnotherGenerationIsReloadedFirst) {
               ElementsAre("01 ReloadCollection", "10 ReloadCollection", "00 ReloadCollection", "11 ReloadCollection"));
 }
 
+TEST_F(RouterCollectionsTest, AServerThatDiesDuringAReloadLeavesNoGroupWithoutTheNewGeneration) {
+  replica(0, 0).server().admin_status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
+  bool changed = false;
+  const absl::Status status = collections_->Reload("c", &changed, {}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(0, 0).target() + " of group g0: gone"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("all servers that answer have been reloaded"));
+  EXPECT_TRUE(changed);
+  EXPECT_THAT(asked(),
+              ElementsAre("00 ReloadCollection", "10 ReloadCollection", "01 ReloadCollection", "11 ReloadCollection"));
+}
+
+TEST_F(RouterCollectionsTest, AnErrorOfTheFilesEndsAReload) {
+  replica(0, 0).server().admin_status = grpc::Status(grpc::StatusCode::DATA_LOSS, "damaged");
+  bool changed = false;
+  EXPECT_TRUE(absl::IsDataLoss(collections_->Reload("c", &changed, {}).status()));
+  EXPECT_THAT(asked(), ElementsAre("00 ReloadCollection"));
+}
+
+TEST_F(RouterCollectionsTest, AGroupWithOneReplicaLeftIsReloadedAfterTheFirstWaveOfTheOthers) {
+  replica(0, 0).away = true;
+  ASSERT_TRUE(Eventually([&] { return !seen(0, 0)->poll_status().ok(); }));
+  bool changed = false;
+  ASSERT_TRUE(collections_->Reload("c", &changed, {}).ok());
+  EXPECT_THAT(asked(),
+              ElementsAre("10 ReloadCollection", "01 ReloadCollection", "11 ReloadCollection", "00 ReloadCollection"));
+}
+
 TEST_F(RouterCollectionsTest, AnUnloadOfWhatNobodyHasIsNotFound) {
   for (const auto& one : replicas_) one->server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "none");
   EXPECT_TRUE(absl::IsNotFound(collections_->Unload("c", {})));
