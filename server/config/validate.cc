@@ -113,6 +113,28 @@ bool IsLoopback(const std::string& text) {
          (address->host == "localhost" || address->host == "::1" || absl::StartsWith(address->host, "127."));
 }
 
+// Returns an error if a router lists its own address as a server of a group. (An address that only a name server can
+// tell, and one in cluster.groups_file, is found when the router asks it: check_info.h.)
+absl::Status ValidateNotItself(const Config& config) {
+  const absl::StatusOr<Address> own = ParseAddress(config.grpc.address);
+  if (!own.ok() || own->port == 0) return absl::OkStatus();
+  const auto number_of = [](const std::string& host) { return host == "localhost" ? std::string("127.0.0.1") : host; };
+  const bool is_any = own->host == "0.0.0.0" || own->host == "::";
+  for (const cluster::GroupOptions& group : config.cluster.groups) {
+    for (const std::string& target : group.targets) {
+      const absl::StatusOr<Address> address = ParseAddress(target);
+      if (!address.ok() || address->port != own->port) continue;
+      const std::string host = number_of(address->host);
+      const bool is_same = host == number_of(own->host) || (is_any && (host == "127.0.0.1" || host == "::1"));
+      if (!is_same) continue;
+      return absl::InvalidArgumentError(absl::StrCat("cluster.groups: target ", target, " of group ", group.name,
+                                                     " is this router itself (grpc.address is ", config.grpc.address,
+                                                     ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateCluster(const Config& config) {
   const cluster::ClusterOptions& cluster = config.cluster;
   if (!cluster.groups.empty() && !cluster.groups_file.empty()) {
@@ -123,6 +145,7 @@ absl::Status ValidateCluster(const Config& config) {
         absl::StrCat("collections: ", config.collections.front().name,
                      " is configured, and a router (cluster.groups) has no collections of its own"));
   }
+  if (absl::Status status = ValidateNotItself(config); !status.ok()) return status;
   if (cluster.poll_interval < absl::Milliseconds(10)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cluster.poll_interval: ", absl::FormatDuration(cluster.poll_interval), " is less than the limit 10ms"));

@@ -53,6 +53,9 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
   if (const size_t bytes = answer.ByteSizeLong(); bytes > kMaxInfoBytes) {
     return WrongInfo("collections", "GetInfo takes ", bytes, " bytes, and at most ", kMaxInfoBytes, " are accepted");
   }
+  if (answer.groups_size() > 0) {
+    return WrongInfo("groups", "it is a router, and a router's groups must be servers: does it list itself?");
+  }
   std::set<std::string_view> names;
   for (int i = 0; i < answer.collections_size(); ++i) {
     const v1::CollectionInfo& info = answer.collections(i);

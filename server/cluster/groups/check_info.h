@@ -16,7 +16,8 @@ namespace maxsim::cluster {
 // keeps the last. A collection takes about 500 bytes.
 inline constexpr size_t kMaxInfoBytes = size_t{16} << 20;
 
-// Checks names and slots and, for loaded collections, dimension, storage type and kind of ids.
+// Refuses the answer of a router, because routers that ask each other would pass a request around for ever. Checks
+// names and slots and, for loaded collections, dimension, storage type and kind of ids.
 std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer);
 
 // Checks that the answer to a change of collection `name` is about that collection.

@@ -60,6 +60,16 @@ TEST(CheckInfoTest, AnAnswerOfTooManyBytesIsRefused) {
   EXPECT_TRUE(CheckInfoAnswer(answer).has_value());
 }
 
+TEST(CheckInfoTest, ARouterIsNoReplica) {
+  v1::GetInfoResponse answer;
+  EXPECT_FALSE(CheckInfoAnswer(answer).has_value());
+  answer.add_groups()->set_name("g0");
+  const std::optional<AnswerFault> fault = CheckInfoAnswer(answer);
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_STREQ(fault->field, "groups");
+  EXPECT_THAT(fault->message, HasSubstr("it is a router"));
+}
+
 TEST(CheckInfoTest, AChangeOfAnotherCollectionIsRefused) {
   v1::CollectionInfo answered;
   answered.set_name("c");
