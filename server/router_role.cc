@@ -10,6 +10,7 @@
 #include "base/monotonic_clock.h"
 #include "base/token_file.h"
 #include "maxsim_version.h"
+#include "server/cluster/router_info.h"
 #include "server/observability/logging.h"
 #include "server/service/request/info.h"
 #include "server/startup.h"
@@ -22,12 +23,6 @@ namespace {
 // replaces another one does not wait for a group that is lost.
 constexpr absl::Duration kStartTime = absl::Seconds(5);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
-
-bool Answers(const cluster::Group& group) {
-  const cluster::Replicas replicas = group.replicas();
-  return std::any_of(replicas.begin(), replicas.end(),
-                     [](const std::shared_ptr<cluster::Replica>& replica) { return replica->poll_status().ok(); });
-}
 
 absl::StatusOr<client::ClientOptions> OptionsToReplicas(const config::Config& config) {
   client::ClientOptions options;
@@ -89,22 +84,7 @@ v1::GetInfoResponse RouterRole::Info() const {
   if (auto encoder = texts_.info(); encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
   *response.mutable_limits() = service::ToProto(config_.limits, config_.batching.max_queue_work);
   for (v1::CollectionInfo& collection : collections_.List()) *response.add_collections() = std::move(collection);
-  const absl::Time now = MonotonicNow();
-  const std::shared_ptr<const cluster::View> view = membership_.view();
-  for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
-    v1::GroupInfo& info = *response.add_groups();
-    info.set_name(group->name());
-    const absl::Duration percentile = group->latencies().percentile();
-    for (const std::shared_ptr<cluster::Replica>& replica : group->replicas()) {
-      v1::ReplicaInfo& of_replica = *info.add_replicas();
-      of_replica.set_target(replica->target());
-      of_replica.set_calls_in_flight(static_cast<uint32_t>(std::max(0, replica->calls_in_flight())));
-      if (const auto said = replica->info(); said != nullptr) of_replica.set_version(said->version());
-      if (percentile < absl::InfiniteDuration()) of_replica.set_p95_us(absl::ToDoubleMicroseconds(percentile));
-      of_replica.set_error(std::string(replica->poll_status().message()));
-      of_replica.set_state(view->StateOf(*replica, now));
-    }
-  }
+  cluster::AddGroups(*membership_.view(), MonotonicNow(), response);
   return response;
 }
 
@@ -114,7 +94,7 @@ absl::Status RouterRole::Start(const Begin& begin) {
     std::string silent;
     const std::shared_ptr<const cluster::View> view = membership_.view();
     for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
-      if (!Answers(*group)) silent = group->name();
+      if (!cluster::Answers(*group)) silent = group->name();
     }
     if (silent.empty()) break;
     if (absl::Status status = begin(absl::StrCat("group ", silent)); !status.ok()) return status;
@@ -137,24 +117,12 @@ ActivityTotals RouterRole::Observe() {
 absl::Status RouterRole::Readiness() const {
   const std::shared_ptr<const cluster::View> view = membership_.view();
   for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
-    if (Answers(*group)) return absl::OkStatus();
+    if (cluster::Answers(*group)) return absl::OkStatus();
   }
   return absl::UnavailableError("no server of the cluster answers");
 }
 
-std::string RouterRole::Losses() const {
-  std::string text;
-  const std::shared_ptr<const cluster::View> view = membership_.view();
-  for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
-    if (!Answers(*group)) absl::StrAppend(&text, "group ", group->name(), " does not answer\n");
-    for (const std::shared_ptr<cluster::Replica>& replica : group->replicas()) {
-      const absl::Status status = replica->poll_status();
-      if (status.ok()) continue;
-      absl::StrAppend(&text, "replica ", replica->target(), " of group ", group->name(), ": ", status.message(), "\n");
-    }
-  }
-  return text;
-}
+std::string RouterRole::Losses() const { return cluster::DescribeLosses(*membership_.view()); }
 
 int64_t RouterRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);

@@ -39,7 +39,7 @@ class RouterRole : public Role {
   ActivityTotals Observe() override;
   // Returns UNAVAILABLE while no server of the cluster answers.
   absl::Status Readiness() const override;
-  // Returns a line for each group and each replica that does not answer.
+  // Returns a line for each loss (cluster::DescribeLosses).
   std::string Losses() const override;
   void ReloadAll() override { collections_.ReloadAll(); }
   void StopChanges() override { stop_.Request(absl::StatusCode::kUnavailable); }

@@ -375,7 +375,7 @@ class World:
 
 
 def bucket_limit(us: float) -> float:
-    """Returns the upper limit of the bucket that server/cluster/groups/latency_window.h counts a time in: buckets grow by an
+    """Returns the upper limit of the bucket that server/cluster/observed/latency_window.h counts a time in: buckets grow by an
     eighth."""
     whole = int(us)
     if whole < 8:

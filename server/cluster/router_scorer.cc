@@ -230,6 +230,10 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
       [call = std::move(call)](absl::StatusOr<v1::ExplainResponse> answer) { call->Finish(std::move(answer)); });
 }
 
+Rejection RouterScorer::RejectionOf(const absl::Status& status) const {
+  return absl::IsUnavailable(status) ? Rejection::kGroup : Scorer::RejectionOf(status);
+}
+
 bool RouterScorer::IsServed(const std::string& collection) const {
   // Not Find: while a group is silent, that does not say NOT_FOUND for names that no server has.
   return deps_.membership->view()->collections().contains(collection);

@@ -37,6 +37,8 @@ class RouterScorer : public service::Scorer {
   void Answer(std::unique_ptr<service::RerankCall> call) override;
   // Asks the group that has the document.
   void Answer(std::unique_ptr<service::ExplainCall> call) override;
+  // UNAVAILABLE means that a group cannot answer: a router has no device that could be lost.
+  Rejection RejectionOf(const absl::Status& status) const override;
   bool IsServed(const std::string& collection) const override;
   std::vector<std::string> Names() const override;
 

@@ -90,6 +90,15 @@ void AddRouterKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "cluster.poll_interval", +[](Config& c) -> absl::Duration& { return c.cluster.poll_interval; }, absl::Minutes(1),
       "Interval at which each replica is asked what it has."));
+  keys.push_back(Count(
+      "cluster.max_lag_writes", +[](Config& c) -> uint64_t& { return c.cluster.max_lag_writes; }, 0, kHuge,
+      "Writes that a replica of a live collection may be behind the others. Beyond it the replica gets no requests for "
+      "the collection, as long as its group has a replica within the limit; 0: no limit. Only with live.log nats."));
+  keys.push_back(Count(
+      "cluster.max_lag_seconds", +[](Config& c) -> int& { return c.cluster.max_lag_seconds; }, 0, 3600,
+      "Seconds for which a replica of a live collection may lack a write that another replica has. Beyond it the "
+      "replica gets no requests for the collection, as long as its group has a replica within the limit; 0: no limit. "
+      "Only with live.log nats."));
   keys.push_back(Text(
       "cluster.token_file", "path", +[](Config& c) -> std::string& { return c.cluster.token_file; },
       "File with the bearer token that the replicas want."));

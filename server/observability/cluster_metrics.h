@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -30,14 +32,33 @@ class ClusterMetrics {
   // Counts a refused answer. `field` names the wrong field, and must be one of a few constants.
   void CountBadAnswer(std::string_view group, std::string_view field);
 
+  // What a replica has of a collection.
+  struct HeldGauges {
+    std::string name;
+    double generation = 0;
+    double sequence = 0;
+    double lag_writes = 0;
+    double lag_seconds = 0;
+    bool is_left_out = false;
+  };
   struct ReplicaGauges {
     bool answers = false;
     bool is_ejected = false;
     int calls_in_flight = 0;
+    std::vector<HeldGauges> collections = {};
   };
+  // Also removes the series of collections that the replica no longer has.
   void SetReplica(std::string_view group, std::string_view target, const ReplicaGauges& gauges);
   // Removes the series of a replica that is no longer configured.
   void RemoveReplica(std::string_view group, std::string_view target);
+
+  struct CollectionGauges {
+    std::string name;
+    bool is_served = false;
+    int num_missing_groups = 0;
+  };
+  // Sets the gauges of all collections, and removes those of collections that are not in the list.
+  void SetCollections(const std::vector<CollectionGauges>& collections);
 
   // Sets the number of calls in flight to all groups. Routers can be scaled by it.
   void SetCallsInFlight(int calls);

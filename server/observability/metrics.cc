@@ -16,9 +16,9 @@ using prometheus::Histogram;
 using prometheus::Labels;
 
 constexpr std::array kRejections = {
-    Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,   Rejection::kNotFound,
-    Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced, Rejection::kLoading,
-    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder,   Rejection::kGeneration};
+    Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,    Rejection::kNotFound,
+    Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced,  Rejection::kLoading,
+    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder,   Rejection::kGeneration, Rejection::kGroup};
 
 static_assert(kRejections.size() == kNumRejections);
 
@@ -54,6 +54,8 @@ std::string_view Name(Rejection reason) {
       return "encoder";
     case Rejection::kGeneration:
       return "generation";
+    case Rejection::kGroup:
+      return "group";
   }
   return "other";
 }

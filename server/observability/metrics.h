@@ -35,9 +35,10 @@ enum class Rejection {
   kHttpFull,    // http.max_concurrent_requests were in progress
   kEncoder,     // its texts could not be encoded
   kGeneration,  // the collection is not of the requested generation
+  kGroup,       // at a router: a group of servers cannot answer, or the collection cannot be served
 };
 
-inline constexpr size_t kNumRejections = 14;
+inline constexpr size_t kNumRejections = 15;
 
 // Returns the value of the metrics' label: "queue_full" and so on.
 std::string_view Name(Rejection reason);

@@ -83,7 +83,7 @@ class Chaos(Events):
         self._publish()
         node.kill()
         node.start()
-        self.cluster.wait_ready()
+        self.cluster.wait_ready(may_be_left_out=True)
         time.sleep(0.5)
         self._reload()
 

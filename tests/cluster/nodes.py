@@ -166,13 +166,15 @@ class Cluster:
         self.router.start()
         self.wait_ready()
 
-    def wait_ready(self, nodes=None):
-        """Waits until the router reports these replicas, or all, as READY, with the collections that they serve."""
+    def wait_ready(self, nodes=None, may_be_left_out=False):
+        """Waits until the router reports these replicas, or all, as READY, with the collections that they serve. With
+        `may_be_left_out`, a replica that gets no requests because of its generation counts, too."""
         wanted = self.replicas() if nodes is None else nodes
         until = time.monotonic() + READY_LIMIT_S
         while True:
             states = self.router.groups()
-            late = [node for node in wanted if not self._is_ready(node, states[self.router.target_of[node.name]])]
+            ready = {rerank_pb2.REPLICA_STATE_READY} | ({rerank_pb2.REPLICA_STATE_LEFT_OUT} if may_be_left_out else set())
+            late = [node for node in wanted if not self._is_ready(node, states[self.router.target_of[node.name]], ready)]
             names = {name for node in wanted for name in node.collections}
             if not late and names <= self.router.ready_collections():
                 return
@@ -191,8 +193,8 @@ class Cluster:
             time.sleep(0.05)
 
     @staticmethod
-    def _is_ready(node, state):
-        if state.state != rerank_pb2.REPLICA_STATE_READY:
+    def _is_ready(node, state, ready):
+        if state.state not in ready:
             return False
         try:
             return node.collections.keys() <= node.ready_collections()

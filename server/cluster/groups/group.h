@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
-#include "server/cluster/groups/latency_window.h"
 #include "server/cluster/groups/replica.h"
+#include "server/cluster/observed/latency_window.h"
 
 namespace maxsim::cluster {
 

@@ -47,7 +47,9 @@ Membership::Membership(ClusterOptions options, client::ClientOptions to_replicas
       metadata_(to_replicas_),
       metrics_(metrics),
       resolve_(std::move(resolve)),
-      watch_interval_(watch_interval) {}
+      watch_interval_(watch_interval),
+      lags_({.writes = options_.max_lag_writes, .time = absl::Seconds(options_.max_lag_seconds)}),
+      reporter_(metrics) {}
 
 Membership::~Membership() {
   Stop();
@@ -246,10 +248,10 @@ void Membership::BeginPolls() {
       }
       replica->BeginPoll(now);
       replica->stubs().reranker->async()->GetInfo(
-          &poll->context, &poll->request, poll->response.get(), [this, poll](const grpc::Status& status) {
+          &poll->context, &poll->request, poll->response.get(), [this, poll, now](const grpc::Status& status) {
             absl::Status checked = ErrorOfReplica(status);
             if (checked.ok()) checked = CheckInfo(*poll->group, *poll->replica, *poll->response);
-            OnPoll(poll->replica, checked, std::move(poll->response));
+            OnPoll(poll->replica, now, checked, std::move(poll->response));
           });
     }
   }
@@ -263,12 +265,12 @@ absl::Status Membership::CheckInfo(const Group& group, const Replica& replica, c
   });
 }
 
-void Membership::OnPoll(const std::shared_ptr<Replica>& replica, const absl::Status& status,
+void Membership::OnPoll(const std::shared_ptr<Replica>& replica, absl::Time asked, const absl::Status& status,
                         std::shared_ptr<const v1::GetInfoResponse> info) {
   const bool was_up = replica->poll_status().ok();
   if (status.ok()) {
     replica->ObserveClock(info->clock(), MonotonicNow());
-    replica->SetInfo(std::move(info));
+    replica->SetInfo(std::move(info), asked);
     if (!was_up) log::Write(spdlog::level::info, "replica_answers", {{"replica", replica->target()}});
   } else if (replica->CountPollFailure(/*is_silent=*/absl::IsDeadlineExceeded(status)) >= kMaxPollFailures ||
              !absl::IsDeadlineExceeded(status)) {
@@ -288,21 +290,21 @@ void Membership::OnPoll(const std::shared_ptr<Replica>& replica, const absl::Sta
 
 void Membership::PublishView() {
   const absl::Time now = MonotonicNow();
-  int calls_in_flight = 0;
   for (const std::shared_ptr<Group>& group : groups_) {
     if (options_.hedge_at > 0) group->latencies().Turn(now, options_.hedge_at);
-    calls_in_flight += group->calls_in_flight();
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      metrics_->SetReplica(group->name(), replica->target(),
-                           {.answers = replica->poll_status().ok(),
-                            .is_ejected = replica->health().is_ejected(now),
-                            .calls_in_flight = replica->calls_in_flight()});
+      const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
+      if (info == nullptr) continue;
+      for (const v1::CollectionInfo& collection : info->collections()) {
+        const v1::LiveInfo& live = collection.live();
+        if (live.log() == kStreamLog) lags_.Note(collection.name(), live.sequence(), now);
+      }
     }
   }
-  metrics_->SetCallsInFlight(calls_in_flight);
-  std::shared_ptr<const View> view = View::Of(groups_, this->view().get());
+  const std::shared_ptr<const View> view = View::Of(groups_, this->view().get(), &lags_);
+  reporter_.Report(*view, now);
   const MutexLock lock(&mutex_);
-  view_ = std::move(view);
+  view_ = view;
 }
 
 void Membership::Run() {

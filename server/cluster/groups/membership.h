@@ -19,6 +19,8 @@
 #include "server/cluster/groups/group.h"
 #include "server/cluster/groups/groups_watcher.h"
 #include "server/cluster/groups/view.h"
+#include "server/cluster/groups/view_reporter.h"
+#include "server/cluster/observed/lag.h"
 #include "server/observability/cluster_metrics.h"
 
 namespace maxsim::cluster {
@@ -63,7 +65,7 @@ class Membership {
   void TakeGroups();
   void BeginPolls();
   absl::Status CheckInfo(const Group& group, const Replica& replica, const v1::GetInfoResponse& info) const;
-  void OnPoll(const std::shared_ptr<Replica>& replica, const absl::Status& status,
+  void OnPoll(const std::shared_ptr<Replica>& replica, absl::Time asked, const absl::Status& status,
               std::shared_ptr<const v1::GetInfoResponse> info);
   void PublishView();
   void Run();
@@ -78,6 +80,8 @@ class Membership {
   // Used only by thread_ once Start has returned.
   std::vector<std::shared_ptr<Group>> groups_;
   std::string groups_error_;  // the last one that was logged
+  LagTracker lags_;
+  ViewReporter reporter_;
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

@@ -138,11 +138,17 @@ bool Replica::is_lost() const {
   return absl::IsDeadlineExceeded(status) || client::ReasonOf(status) == client::kReasonNotConnected;
 }
 
-void Replica::SetInfo(std::shared_ptr<const v1::GetInfoResponse> info) {
+absl::Time Replica::info_asked() const {
+  const MutexLock lock(&mutex_);
+  return info_asked_;
+}
+
+void Replica::SetInfo(std::shared_ptr<const v1::GetInfoResponse> info, absl::Time asked) {
   unanswered_since_us_.store(0, std::memory_order_relaxed);
   if (poll_failures_.exchange(0) > 0) health_.Forgive();
   const MutexLock lock(&mutex_);
   info_ = std::move(info);
+  info_asked_ = asked;
   poll_status_ = absl::OkStatus();
 }
 

@@ -97,8 +97,10 @@ class Replica {
   std::string WriteExpiryAt(absl::Time expires) const;
   // Records that a poll begins. Times are of MonotonicNow().
   void BeginPoll(absl::Time now);
-  // Records a poll's answer. If polls failed before it, also forgives the failures of calls.
-  void SetInfo(std::shared_ptr<const v1::GetInfoResponse> info);
+  // Returns when the poll that info() answers began. InfinitePast if that is unknown.
+  absl::Time info_asked() const;
+  // Records the answer to a poll that began at `asked`. If polls failed before it, also forgives the failures of calls.
+  void SetInfo(std::shared_ptr<const v1::GetInfoResponse> info, absl::Time asked = absl::InfinitePast());
   // Records why the replica counts as one that does not answer.
   void SetPollError(const absl::Status& status);
   // Counts a failed poll. `is_silent` says that nothing came back at all. Returns how many have failed in a row,
@@ -139,6 +141,7 @@ class Replica {
   uint64_t clock_id_ ABSL_GUARDED_BY(mutex_) = 0;
   OtherClock clock_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const v1::GetInfoResponse> info_ ABSL_GUARDED_BY(mutex_);
+  absl::Time info_asked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Status poll_status_ ABSL_GUARDED_BY(mutex_) = absl::UnavailableError("it has not answered yet");
 };
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
-#include "server/cluster/reports/collection_report.h"
+#include "server/cluster/observed/collection_report.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -33,12 +33,6 @@ struct GroupSaid {
     });
   }
 };
-
-// Returns whether a replica answers polls and has loaded all of its collections. Before that it answers no requests.
-// `info` is the replica's last answer to a poll, or null.
-bool IsLoaded(const Replica& replica, const v1::GetInfoResponse* info) {
-  return info != nullptr && replica.poll_status().ok() && !info->loading();
-}
 
 // Returns whether a server has not yet said whether it has a collection, because it has not answered or is still
 // loading.
@@ -101,14 +95,31 @@ uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
   return best;
 }
 
+// Returns whether two servers have different builds of a generation. Earlier servers report no fingerprint.
+bool IsOtherBuild(const std::string& one, const std::string& other) {
+  return !one.empty() && !other.empty() && one != other;
+}
+
+std::string OtherBuild(const std::string& name, const Group& group, uint64_t generation, const std::string& fingerprint,
+                       const v1::CollectionInfo& other) {
+  return absl::StrCat("collection ", Quote(name), ": servers of group ", group.name(),
+                      " have different builds of generation ", generation, ": the fingerprint is ", fingerprint,
+                      " on one and ", other.fingerprint(), " on another");
+}
+
 // Returns an error if a server contradicts the known shape of the collection or the known slots of its group, else OK.
 absl::Status Contradiction(const CollectionView& before, const Group& group, const v1::CollectionInfo& info) {
   if (absl::Status status = CheckSameShape(before.info, info, before.name); !status.ok()) return status;
   for (const CollectionView::Part& part : before.parts) {
-    if (part.target.group.get() != &group || part.slots == SlotsOf(info)) continue;
-    return absl::UnavailableError(absl::StrCat("collection ", Quote(before.name), ": group ", group.name(), " held ",
-                                               collection::DescribeSlots(part.slots), ", and a server of it holds ",
-                                               collection::DescribeSlots(SlotsOf(info))));
+    if (part.target.group.get() != &group) continue;
+    if (part.slots != SlotsOf(info)) {
+      return absl::UnavailableError(absl::StrCat("collection ", Quote(before.name), ": group ", group.name(), " held ",
+                                                 collection::DescribeSlots(part.slots), ", and a server of it holds ",
+                                                 collection::DescribeSlots(SlotsOf(info))));
+    }
+    if (before.generation == info.generation() && IsOtherBuild(part.fingerprint, info.fingerprint())) {
+      return absl::UnavailableError(OtherBuild(before.name, group, info.generation(), part.fingerprint, info));
+    }
   }
   return absl::OkStatus();
 }
@@ -117,7 +128,8 @@ absl::Status Contradiction(const CollectionView& before, const Group& group, con
 // with that state. So a single server that is configured wrongly does not make the collection unavailable. Considers
 // only servers that report the generation `generation` or a live collection. Returns the contradiction of the last
 // removed server, or OK.
-absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups) {
+absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups,
+                                    std::map<const Replica*, std::string>& reasons) {
   absl::Status left_out;
   if (before == nullptr || !before->status.ok()) return left_out;
   for (GroupSaid& group : groups) {
@@ -130,12 +142,38 @@ absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t gener
     const auto contradicts = [&](const Said& said) {
       if (!counts(said) || agrees(said)) return false;
       left_out = Contradiction(*before, *group.group, said.info);
+      reasons[said.replica.get()] = std::string(left_out.message());
       return true;
     };
     group.replicas.erase(std::remove_if(group.replicas.begin(), group.replicas.end(), contradicts),
                          group.replicas.end());
   }
   return left_out;
+}
+
+// Removes the replicas that are too far behind their stream, as View::Of says.
+void LeaveOutLagging(const LagTracker& lags, const std::string& name, std::vector<GroupSaid>& groups,
+                     std::map<const Replica*, std::string>& reasons) {
+  for (GroupSaid& group : groups) {
+    if (group.replicas.size() < 2 || group.replicas.front().info.live().log() != kStreamLog) continue;
+    std::vector<std::string> excesses;
+    bool any_is_within = false;
+    uint64_t most_advanced = 0;
+    for (const Said& said : group.replicas) {
+      const v1::LiveInfo& live = said.info.live();
+      excesses.push_back(lags.Excess(lags.LagOf(name, live.sequence(), live.lag(), said.replica->info_asked())));
+      any_is_within = any_is_within || excesses.back().empty();
+      most_advanced = std::max(most_advanced, live.sequence());
+    }
+    std::vector<Said> kept;
+    for (size_t i = 0; i < excesses.size(); ++i) {
+      Said& said = group.replicas[i];
+      const bool is_kept = any_is_within ? excesses[i].empty() : said.info.live().sequence() == most_advanced;
+      if (!is_kept) reasons[said.replica.get()] = excesses[i];
+      if (is_kept) kept.push_back(std::move(said));
+    }
+    group.replicas = std::move(kept);
+  }
 }
 
 // Assigns every slot to the part that holds it. Assigns slots that no part holds to `silent`, a group that has not
@@ -179,15 +217,24 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
   const v1::CollectionInfo* of_part = nullptr;
   for (const Said& said : group.replicas) {
     const bool has_generation = view.generation == 0 || said.info.generation() == view.generation;
-    if (!has_generation) continue;
+    if (!has_generation) {
+      if (!said.answers) continue;
+      view.left_out[said.replica.get()] =
+          absl::StrCat("it has generation ", said.info.generation(), ", and requests name ", view.generation);
+      continue;
+    }
     if (absl::Status status = CheckSameShape(view.info, said.info, view.name); !status.ok()) return status;
     if (of_part != nullptr && SlotsOf(*of_part) != SlotsOf(said.info)) {
       return absl::UnavailableError(absl::StrCat(
           "collection ", Quote(view.name), ": replicas of group ", group.group->name(), " hold ",
           collection::DescribeSlots(SlotsOf(*of_part)), " and ", collection::DescribeSlots(SlotsOf(said.info))));
     }
+    if (view.generation != 0 && IsOtherBuild(part.fingerprint, said.info.fingerprint())) {
+      return absl::UnavailableError(OtherBuild(view.name, *group.group, view.generation, part.fingerprint, said.info));
+    }
     part.target.replicas.push_back(said.replica);
     of_part = &said.info;
+    if (part.fingerprint.empty()) part.fingerprint = said.info.fingerprint();
   }
   // A group that has only a different generation cannot answer requests, but it still reports which slots it holds.
   if (of_part == nullptr) of_part = &group.replicas.front().info;
@@ -222,7 +269,8 @@ void KeepParts(const std::vector<std::shared_ptr<Group>>& groups, const Collecti
     if (has_part || std::none_of(groups.begin(), groups.end(), is_same)) continue;
     view.parts.push_back({.target = {.group = part.target.group, .replicas = {}},
                           .num_documents = part.num_documents,
-                          .slots = part.slots});
+                          .slots = part.slots,
+                          .fingerprint = part.fingerprint});
   }
 }
 
@@ -233,14 +281,16 @@ bool HadPart(const Group& group, const CollectionView* before) {
 }
 
 std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shared_ptr<Group>>& groups,
-                                                     const std::string& name, const CollectionView* before) {
+                                                     const std::string& name, const CollectionView* before,
+                                                     const LagTracker* lags) {
   std::vector<GroupSaid> said = AskAll(groups, name);
   auto view = std::make_shared<CollectionView>();
   view->name = name;
   view->info.set_name(name);
   const v1::CollectionInfo* shape = nullptr;
   const uint64_t newest = ChooseGeneration(said);
-  const absl::Status left_out = LeaveOutContradictions(before, newest, said);
+  const absl::Status left_out = LeaveOutContradictions(before, newest, said, view->left_out);
+  if (lags != nullptr) LeaveOutLagging(*lags, name, said, view->left_out);
   for (const GroupSaid& group : said) {
     for (const Said& one : group.replicas) {
       if (shape == nullptr || (shape->generation() != newest && one.info.generation() == newest)) shape = &one.info;
@@ -266,14 +316,14 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
   }
   KeepParts(groups, before, *view);
   if (view->status.ok()) view->status = DealSlots(SilentGroup(groups, name), *view);
-  view->info.set_state(view->status.ok() ? v1::COLLECTION_STATE_READY : v1::COLLECTION_STATE_FAILED);
-  view->info.set_error(std::string((view->status.ok() ? left_out : view->status).message()));
+  view->SetState(left_out);
   return view;
 }
 
 }  // namespace
 
-std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups, const View* before) {
+std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups, const View* before,
+                                     const LagTracker* lags) {
   std::shared_ptr<View> view(new View(std::move(groups)));
   std::set<std::string> names;
   for (const std::shared_ptr<Group>& group : view->groups_) {
@@ -290,8 +340,9 @@ std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups,
       const auto found = before->collections_.find(name);
       if (found != before->collections_.end()) known = found->second.get();
     }
-    view->collections_[name] = ReadCollection(view->groups_, name, known);
+    view->collections_[name] = ReadCollection(view->groups_, name, known, lags);
   }
+  view->SetReports(lags);
   return view;
 }
 
@@ -321,13 +372,6 @@ absl::StatusOr<CallTarget> View::AnyGroup(uint64_t turn) const {
     if (!replicas.empty()) return CallTarget{group, std::move(replicas)};
   }
   return absl::UnavailableError("no server of the cluster answers");
-}
-
-v1::ReplicaState View::StateOf(const Replica& replica, absl::Time now) const {
-  if (!replica.poll_status().ok()) return v1::REPLICA_STATE_CONNECTING;
-  if (replica.health().is_ejected(now)) return v1::REPLICA_STATE_EJECTED;
-  return IsLoaded(replica, replica.info().get()) && loaded_.contains(&replica) ? v1::REPLICA_STATE_READY
-                                                                               : v1::REPLICA_STATE_LOADING;
 }
 
 }  // namespace maxsim::cluster

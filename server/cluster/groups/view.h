@@ -18,6 +18,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/cluster/groups/group.h"
 #include "server/cluster/groups/group_call.h"
+#include "server/cluster/observed/lag.h"
 
 namespace maxsim::cluster {
 
@@ -31,6 +32,7 @@ struct CollectionView {
     CallTarget target;  // with the replicas that have `generation`
     uint64_t num_documents = 0;
     collection::SlotRange slots;
+    std::string fingerprint = {};  // of the replicas' generation; "" if unknown or live
   };
 
   std::string name;
@@ -42,6 +44,12 @@ struct CollectionView {
   std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
   // OK, or why the collection cannot be served: groups contradict each other, or no group holds some slot.
   absl::Status status;
+  // The groups that cannot answer now, because none of their replicas answers, or has the generation. Answers lack
+  // their documents. Empty if `status` is not OK.
+  std::vector<std::string> missing_groups = {};
+  // For replicas that answer and are in no target because they differ from the others or are too far behind: the
+  // reason.
+  std::map<const Replica*, std::string> left_out = {};
 
   // Return the part that holds a slot, and the index of that part.
   const Part& PartOf(int32_t slot) const { return parts[PartIndexOf(slot)]; }
@@ -50,14 +58,24 @@ struct CollectionView {
   // parts.
   bool has_one_log() const { return parts.size() == 1 || info.live().log() == kStreamLog; }
   bool has_int_ids() const { return info.id_type() == v1::ID_TYPE_INT64; }
+
+  // Sets missing_groups, and state and error of `info`. `note` is the error if all groups can answer.
+  void SetState(const absl::Status& note);
 };
+
+// Returns whether a replica answers polls and has loaded all of its collections. Before that it answers no requests.
+// `info` is the replica's last answer to a poll, or null.
+bool IsLoaded(const Replica& replica, const v1::GetInfoResponse* info);
 
 // The object is immutable.
 class View {
  public:
   // Makes a view from the replicas' last answers. If a group reports nothing about a collection that other groups have,
   // takes the group's part from `before` (may be null), because its servers are probably starting or not reachable.
-  static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups, const View* before = nullptr);
+  // Leaves out replicas whose lag exceeds the bounds of `lags` (may be null), as long as another replica of the group
+  // is within them. If none is, leaves out those that are behind the group's most advanced replica.
+  static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups, const View* before = nullptr,
+                                        const LagTracker* lags = nullptr);
 
   const std::vector<std::shared_ptr<Group>>& groups() const { return groups_; }
 
@@ -74,15 +92,20 @@ class View {
   absl::StatusOr<CallTarget> AnyGroup(uint64_t turn) const;
 
   // Returns the state of a replica at `now`, a time of MonotonicNow(). READY means that it answers polls, is not
-  // ejected, and has loaded all of its collections, now and also when this view was made. The latter counts because the
-  // view decides which replicas get calls.
+  // ejected, gets requests for all of its collections, and has loaded them, now and also when this view was made. The
+  // latter counts because the view decides which replicas get calls.
   v1::ReplicaState StateOf(const Replica& replica, absl::Time now) const;
+
+  // Returns what a replica last reported about each of its collections, and whether it is left out.
+  const std::vector<v1::ReplicaCollection>& ReportsOf(const Replica& replica) const;
 
  private:
   explicit View(std::vector<std::shared_ptr<Group>> groups) : groups_(std::move(groups)) {}
+  void SetReports(const LagTracker* lags);
 
   const std::vector<std::shared_ptr<Group>> groups_;
   std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>> collections_;
+  std::map<const Replica*, std::vector<v1::ReplicaCollection>> reports_;
   std::set<const Replica*> loaded_;  // those that answered polls and had loaded all of their collections
 };
 

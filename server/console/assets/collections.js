@@ -54,7 +54,7 @@ function card(collection) {
       "div",
       { class: "heading" },
       h("h3", {}, collection.name),
-      h("p", { class: state === "failed" ? "fixed error" : "fixed muted" }, collection.live ? `${state}, live` : state),
+      h("p", { class: state === "failed" || state === "partial" ? "fixed error" : "fixed muted" }, collection.live ? `${state}, live` : state),
     ),
     served
       ? h(

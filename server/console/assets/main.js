@@ -47,7 +47,9 @@ async function updateStats() {
   showStats(await get("/v1/stats"));
   // Ask for readiness as a load balancer does. A server that is draining still answers /v1/stats, but is not ready.
   const ready = await fetch("/readyz", { cache: "no-store" });
-  setState(ready.ok ? "good" : "bad", ready.ok ? "ready" : (await ready.text()).trim());
+  const lines = (await ready.text()).trim().split("\n");
+  // The lines after the first say what a ready server lacks: devices or, at a router, groups and replicas.
+  setState(ready.ok ? "good" : "bad", ready.ok ? ["ready", ...lines.slice(1)].join(" · ") : lines.join("\n"));
 }
 
 function startTheme() {

@@ -177,7 +177,7 @@ class WorldTest(unittest.TestCase):
                 run(**wrong)
 
     def test_buckets_are_those_of_the_router(self):
-        # These are the upper limits of the buckets in server/cluster/groups/latency_window.h: buckets of one value
+        # These are the upper limits of the buckets in server/cluster/observed/latency_window.h: buckets of one value
         # below 8, and eight buckets for each power of two above.
         limits = {0: 1, 7: 8, 8: 9, 15: 16, 16: 18, 17: 18, 1000: 1024, 1024: 1152, 1151: 1152, 1152: 1280}
         self.assertEqual({us: world.bucket_limit(us) for us in limits}, limits)

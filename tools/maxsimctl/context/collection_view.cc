@@ -78,6 +78,8 @@ std::string StateName(v1::CollectionState state) {
       return "ready";
     case v1::COLLECTION_STATE_FAILED:
       return "failed";
+    case v1::COLLECTION_STATE_PARTIAL:
+      return "partial";
     default:
       return "unknown";
   }

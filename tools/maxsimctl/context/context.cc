@@ -149,7 +149,8 @@ absl::StatusOr<v1::CollectionInfo> Context::FindCollection(const std::string& na
   std::vector<const v1::CollectionInfo*> ready;
   for (const v1::CollectionInfo& collection : info->collections()) {
     if (collection.name() == name || (name.empty() && info->collections_size() == 1)) return collection;
-    const bool serves = collection.state() == v1::COLLECTION_STATE_READY;
+    const bool serves =
+        collection.state() == v1::COLLECTION_STATE_READY || collection.state() == v1::COLLECTION_STATE_PARTIAL;
     if (serves) ready.push_back(&collection);
     names.push_back(serves ? collection.name()
                            : absl::StrCat(collection.name(), " (", StateName(collection.state()), ")"));

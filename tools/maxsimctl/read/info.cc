@@ -35,12 +35,55 @@ std::string StateName(v1::ReplicaState state) {
     case v1::REPLICA_STATE_CONNECTING:
       return "does not answer";
     case v1::REPLICA_STATE_EJECTED:
-      return "left out";
+      return "ejected";
     case v1::REPLICA_STATE_LOADING:
       return "loading";
+    case v1::REPLICA_STATE_LEFT_OUT:
+      return "left out";
     default:
       return "unknown";
   }
+}
+
+Json HeldJson(const v1::ReplicaInfo& replica) {
+  Json collections = Json::array();
+  for (const v1::ReplicaCollection& held : replica.collections()) {
+    collections.push_back({{"name", held.name()},
+                           {"generation", held.generation()},
+                           {"sequence", held.sequence()},
+                           {"lag_writes", held.lag_writes()},
+                           {"lag_seconds", held.lag_seconds()},
+                           {"left_out", held.left_out()}});
+  }
+  return collections;
+}
+
+// Prints what each replica has of each collection.
+void PrintHeld(const v1::GetInfoResponse& info, std::ostream& out) {
+  command_line::Table table({{"replica"},
+                             {"collection"},
+                             {"generation", command_line::Align::kRight},
+                             {"sequence", command_line::Align::kRight},
+                             {"lag", command_line::Align::kRight},
+                             {"behind for", command_line::Align::kRight},
+                             {"requests"}});
+  bool any = false;
+  for (const v1::GroupInfo& group : info.groups()) {
+    for (const v1::ReplicaInfo& replica : group.replicas()) {
+      for (const v1::ReplicaCollection& held : replica.collections()) {
+        any = true;
+        table.AddRow({command_line::WithoutControls(replica.target()), command_line::WithoutControls(held.name()),
+                      std::to_string(held.generation()),
+                      held.sequence() > 0 ? FormatCount(static_cast<int64_t>(held.sequence())) : "-",
+                      held.lag_writes() > 0 ? FormatCount(static_cast<int64_t>(held.lag_writes())) + " writes" : "-",
+                      held.lag_seconds() > 0 ? command_line::Fixed(held.lag_seconds(), 1) + " s" : "-",
+                      held.left_out().empty() ? "yes" : "no"});
+      }
+    }
+  }
+  if (!any) return;
+  out << '\n';
+  table.Print(out);
 }
 
 Json ServerJson(const v1::GetInfoResponse& info) {
@@ -69,7 +112,8 @@ Json ServerJson(const v1::GetInfoResponse& info) {
                           {"version", replica.version()},
                           {"calls_in_flight", replica.calls_in_flight()},
                           {"p95_us", replica.p95_us()},
-                          {"error", replica.error()}});
+                          {"error", replica.error()},
+                          {"collections", HeldJson(replica)}});
     }
     json["groups"].push_back({{"name", group.name()}, {"replicas", std::move(replicas)}});
   }
@@ -125,6 +169,7 @@ void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
     devices.Print(out);
   } else {
     PrintGroups(info, out);
+    PrintHeld(info, out);
   }
   if (info.has_encoder()) {
     const v1::EncoderInfo& encoder = info.encoder();

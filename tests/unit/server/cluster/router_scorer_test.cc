@@ -157,6 +157,16 @@ TEST_F(RouterScorerTest, AnAnswerNamesAGroupThatIsSilent) {
   EXPECT_THAT(partial->results(0).scores(), ElementsAre(2));
 }
 
+TEST_F(RouterScorerTest, ALostGroupIsTheReasonOfARejection) {
+  for (int index : {0, 1}) Fail(replica(0, index), absl::UnavailableError("it drains"));
+  StartRouter();
+  v1::RerankRequest request = RequestFor({});
+  request.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  EXPECT_TRUE(absl::IsUnavailable(Rerank(request).status()));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_rejections_total{reason=\"group\"} 1"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_rejections_total{reason=\"device\"} 0"));
+}
+
 TEST_F(RouterScorerTest, AnotherReplicaAnswersInThePlaceOfOneWhoseAnswerIsWrong) {
   replica(0, 0).server().on_rerank = OneAlignmentTooMany();
   StartRouter();

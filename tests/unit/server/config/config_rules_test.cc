@@ -62,6 +62,34 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
   for (const std::string& isa : CpuIsas()) EXPECT_TRUE(LoadWith({"--backend.cpu_isa=" + isa}).ok()) << isa;
 }
 
+TEST(ConfigTest, ARouterDoesNotListItself) {
+  const auto load = [](const std::string& address, const std::string& target) {
+    return LoadWith({"--grpc.address=" + address, "--cluster.groups=g0=a:1 " + target});
+  };
+  EXPECT_EQ(ErrorOf(load("10.0.0.1:7070", "10.0.0.1:7070")),
+            "cluster.groups: target 10.0.0.1:7070 of group g0 is this router itself (grpc.address is 10.0.0.1:7070)");
+  EXPECT_THAT(ErrorOf(load("127.0.0.1:7070", "localhost:7070")), HasSubstr("is this router itself"));
+  EXPECT_THAT(ErrorOf(load("0.0.0.0:7070", "127.0.0.1:7070")), HasSubstr("is this router itself"));
+  EXPECT_THAT(ErrorOf(load("[::]:7070", "[::1]:7070")), HasSubstr("is this router itself"));
+  EXPECT_TRUE(load("0.0.0.0:7070", "127.0.0.1:7071").ok());
+  EXPECT_TRUE(load("0.0.0.0:7070", "10.0.0.1:7070").ok());
+  EXPECT_TRUE(load("127.0.0.1:7070", "127.0.0.2:7070").ok());
+  EXPECT_TRUE(load("127.0.0.1:0", "127.0.0.1:7070").ok());
+}
+
+TEST(ConfigTest, TheBoundsOfAReplicasLagAreNumbers) {
+  const auto loaded = LoadWith({"--cluster.max_lag_writes=5000", "--cluster.max_lag_seconds=30"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->config.cluster.max_lag_writes, 5000);
+  EXPECT_EQ(loaded->config.cluster.max_lag_seconds, 30);
+  EXPECT_EQ(LoadWith({})->config.cluster.max_lag_writes, 0);
+  EXPECT_EQ(LoadWith({})->config.cluster.max_lag_seconds, 10);
+  EXPECT_TRUE(LoadWith({"--cluster.max_lag_seconds=3600"}).ok());
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.max_lag_seconds=3601"})), HasSubstr("cluster.max_lag_seconds: \"3601\""));
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.max_lag_seconds=-1"})), HasSubstr("cluster.max_lag_seconds"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.max_lag_writes=few"})), HasSubstr("cluster.max_lag_writes"));
+}
+
 TEST(ConfigTest, TheHttpPortWantsTlsWhereThereIsACertificate) {
   const auto tls_with = [](const std::string& value) {
     return HttpTlsOf(LoadWith({"--tls.cert_file=c", "--tls.key_file=k", "--http.tls=" + value})->config);

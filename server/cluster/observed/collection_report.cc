@@ -1,4 +1,4 @@
-#include "server/cluster/reports/collection_report.h"
+#include "server/cluster/observed/collection_report.h"
 
 #include <algorithm>
 

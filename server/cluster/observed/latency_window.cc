@@ -1,4 +1,4 @@
-#include "server/cluster/groups/latency_window.h"
+#include "server/cluster/observed/latency_window.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,43 @@
+// Tells people and metrics what a router's newest view says about collections and replicas.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/cluster/groups/view.h"
+#include "server/observability/cluster_metrics.h"
+
+namespace maxsim::cluster {
+
+// Not thread-safe.
+class ViewReporter {
+ public:
+  // How long a problem must last before it is logged: reloads and starts cause short ones.
+  static constexpr absl::Duration kPatience = absl::Seconds(2);
+
+  // `metrics` must outlive the object.
+  explicit ViewReporter(ClusterMetrics* metrics) : metrics_(metrics) {}
+
+  // Sets the gauges of collections, replicas and calls, and removes those of collections that are gone. Logs a line for
+  // each collection that answers lack documents of or that cannot be served, and for each replica that is left out,
+  // once that has lasted for kPatience, and another line when it is over. `now` is a time of MonotonicNow().
+  void Report(const View& view, absl::Time now);
+
+ private:
+  struct Problem {
+    absl::Time since;
+    bool is_logged = false;
+  };
+  // Notes whether there is a problem with `key`. Returns whether this must be logged.
+  bool Changes(const std::string& key, bool is_problem, absl::Time now);
+  void ReportCollections(const View& view, absl::Time now);
+  void ReportReplicas(const View& view, absl::Time now);
+
+  ClusterMetrics* const metrics_;
+  // By collection, or by group, replica and collection.
+  std::map<std::string, Problem> problems_;  // of the last report
+  std::map<std::string, Problem> still_;     // of the report in progress
+};
+
+}  // namespace maxsim::cluster
