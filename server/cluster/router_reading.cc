@@ -108,9 +108,11 @@ void RouterDocuments::Ask(std::shared_ptr<Reading<Request, Response>> reading) {
     if (!found.ok()) return found.status();
     reading->collection = *std::move(found);
     const CollectionView& collection = *reading->collection;
-    absl::Status wrong = service::CheckGeneration(reading->request.generation(), collection.name,
-                                                  collection.info.has_live(), collection.generation);
-    if (wrong.ok()) wrong = CheckMinSequence(reading->request.min_sequence(), collection);
+    absl::Status wrong = CheckMinSequence(reading->request.min_sequence(), collection);
+    if (wrong.ok()) {
+      wrong = service::CheckGeneration(reading->request.generation(), collection.name, collection.info.has_live(),
+                                       collection.generation);
+    }
     if (wrong.ok()) wrong = CheckLimit(reading->request);
     if (!wrong.ok()) return wrong;
     auto of_part = std::make_shared<Request>(reading->request);

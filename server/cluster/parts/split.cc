@@ -257,7 +257,13 @@ class Splitter {
 }  // namespace
 
 absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& collection) {
-  if (min_sequence == 0 || collection.has_one_log()) return absl::OkStatus();
+  if (min_sequence == 0) return absl::OkStatus();
+  if (!collection.info.has_live()) {
+    return service::InvalidField("min_sequence",
+                                 absl::StrCat("is ", min_sequence, ", and collection \"", collection.name,
+                                              "\" is not live: it has no writes to wait for"));
+  }
+  if (collection.has_one_log()) return absl::OkStatus();
   return service::InvalidField("min_sequence",
                                absl::StrCat("is ", min_sequence, ", and the groups of collection ", collection.name,
                                             " have logs of their own (live.log: nats gives them one)"));
@@ -266,10 +272,11 @@ absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& colle
 absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const CollectionView* collection,
                                          const service::RequestLimits& limits, uint64_t turn) {
   if (collection != nullptr) {
-    absl::Status status = service::CheckGeneration(request.generation(), request.collection(),
-                                                   collection->info.has_live(), collection->generation);
+    // In the order in which a server checks, so that a request with two mistakes gets the same error.
+    absl::Status status = CheckMinSequence(request.min_sequence(), *collection);
     if (!status.ok()) return status;
-    status = CheckMinSequence(request.min_sequence(), *collection);
+    status = service::CheckGeneration(request.generation(), request.collection(), collection->info.has_live(),
+                                      collection->generation);
     if (!status.ok()) return status;
   }
   Splitter splitter(request, collection, limits, turn);

@@ -62,7 +62,8 @@ absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const Colle
 // Moves the inline documents that SplitRerank took out back into the request, so that it can be split again.
 void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request);
 
-// Returns INVALID_ARGUMENT if a request asks for a minimum sequence although the groups have separate logs.
+// Returns INVALID_ARGUMENT if a request asks for a minimum sequence although the collection is not live, or the groups
+// have separate logs.
 absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& collection);
 
 }  // namespace maxsim::cluster

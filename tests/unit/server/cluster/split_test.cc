@@ -233,13 +233,29 @@ TEST_F(SplitTest, AlignmentsCountForTheWholeRequest) {
 TEST_F(SplitTest, ASequenceIsAskedForWhereThePartsHaveOneLog) {
   SetIds(*request_.mutable_candidates(), 50);
   request_.set_min_sequence(4);
-  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("min_sequence: is 4"));
+  EXPECT_THAT(std::string(Split().status().message()),
+              HasSubstr("min_sequence: is 4, and collection \"c\" is not live"));
+  request_.set_generation(6);
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("min_sequence: is 4"))
+      << "of two mistakes, the one that a server names";
+  request_.clear_generation();
+  auto with_logs = std::make_shared<CollectionView>(*collection_);
+  with_logs->info.mutable_live()->set_log("local");
+  collection_ = with_logs;
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("min_sequence: is 4, and the groups of collection c"));
   auto of_stream = std::make_shared<CollectionView>(*collection_);
   of_stream->info.mutable_live()->set_log(kStreamLog);
   collection_ = of_stream;
   const auto split = Split();
   ASSERT_TRUE(split.ok()) << split.status();
   for (const PartRequest& part : split->parts) EXPECT_EQ(part.request->min_sequence(), 4);
+}
+
+TEST_F(SplitTest, ACollectionOfOnePartThatIsNotLiveHasNoSequenceEither) {
+  collection_ = *View::Of(MakeGroups(1, 7))->Find("c");
+  SetIds(*request_.mutable_candidates(), 5);
+  request_.set_min_sequence(4);
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("\"c\" is not live: it has no writes to wait for"));
 }
 
 TEST_F(SplitTest, WrongRequestsNameTheFieldOfTheClient) {
