@@ -219,17 +219,18 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
   }
 
-  // Sends the call to one more replica if each replica that has it and has not answered is suspect, or answers no calls
-  // while another is well. Such a second call takes nothing from the budget for hedges, because the first one may never
-  // be answered. Also sends it to one more replica if the call may hedge and the budget allows it.
+  // Sends the call to one more replica if each replica that has it and has not answered is suspect, or the first one
+  // answers no calls while another is well. Such a second call takes nothing from the budget for hedges, because the
+  // first one may never be answered. Also sends it to one more replica if the call may hedge and the budget allows it.
   void AskAnotherIfDue(absl::Time now) {
     bool nobody_answers = true;
     {
       const MutexLock lock(&mutex_);
       if (num_in_flight_ == 0) return;  // OnEnd is about to ask another one.
       if (attempts_.size() == target_.replicas.size()) return;
-      // A call that may not hedge takes as long as its request is large, so a long wait says nothing.
-      const bool may_leave = options_.may_hedge && AnotherIsWell(now);
+      // Only once per call, so that a group of slow replicas gets no call more than twice for this reason. A call that
+      // may not hedge takes as long as its request is large, so a long wait says nothing.
+      const bool may_leave = options_.may_hedge && attempts_.size() == 1 && AnotherIsWell(now);
       for (const Attempt& attempt : attempts_) {
         if (attempt.ended || IsSuspect(*attempt.replica, now)) continue;
         if (may_leave && attempt.replica->health().stands_still(now, Silence(), begin_)) continue;
