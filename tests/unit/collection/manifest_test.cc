@@ -1,10 +1,7 @@
 #include "collection/manifest.h"
 
-#include <functional>
-#include <set>
 #include <string>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "collection/manifest_parser.h"
 #include "gmock/gmock.h"
@@ -148,32 +145,6 @@ TEST(ManifestTest, TheSequenceOfTheLogReturnsAndIsLeftOutWhereNothingIsSaidOfIt)
   EXPECT_THAT(error(-1), HasSubstr("log_sequence: -1 is not in 0 .. 9007199254740991"));
   EXPECT_THAT(error(kMaxLogSequence + 1), HasSubstr("log_sequence: 9007199254740992 is not in"));
   EXPECT_THAT(error("7"), HasSubstr("log_sequence: an integer expected"));
-}
-
-TEST(ManifestTest, TheFingerprintIsOfTheContentsAlone) {
-  const std::string fingerprint = FingerprintOf(Example());
-  EXPECT_TRUE(IsChecksum(fingerprint)) << fingerprint;
-  Manifest same = Example();
-  same.name = "other";
-  same.generation = 4;
-  same.created_by = "another program";
-  same.created_at = "2027-01-02T03:04:05Z";
-  same.shards[0].file = "c.safetensors";
-  EXPECT_EQ(FingerprintOf(same), fingerprint);
-  const std::string other_hash = "xxh3-128:0123456789abcdef0123456789abcdee";
-  std::set<std::string> seen = {fingerprint};
-  const auto expect_other = [&](const std::function<void(Manifest&)>& change) {
-    Manifest manifest = Example();
-    change(manifest);
-    EXPECT_TRUE(seen.insert(FingerprintOf(manifest)).second) << seen.size();
-  };
-  expect_other([&](Manifest& manifest) { manifest.shards[0].checksum = other_hash; });
-  expect_other([&](Manifest& manifest) { manifest.shards[1].checksum = other_hash; });
-  expect_other([&](Manifest& manifest) { manifest.shards.pop_back(); });
-  expect_other([&](Manifest& manifest) { manifest.dim = 64; });
-  expect_other([&](Manifest& manifest) { manifest.storage = ScalarType::kF16; });
-  expect_other([&](Manifest& manifest) { manifest.shards[0].field_file = FileEntry{"f", 1, other_hash}; });
-  expect_other([&](Manifest& manifest) { manifest.codes = CodesFormat{}; });
 }
 
 TEST(ManifestTest, ACollectionMayHaveNoShard) {

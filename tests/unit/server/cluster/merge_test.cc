@@ -250,22 +250,6 @@ TEST_F(MergeTest, ALostGroupIsNamedAndItsDocumentsAreCounted) {
   for (const std::string& id : merged->results(0).string_ids().ids()) EXPECT_EQ(of_lost.count(id), 0);
 }
 
-TEST_F(MergeTest, AGroupThatDoesNotAnswerInTimeIsLost) {
-  AddQuery();
-  request_.mutable_candidates()->mutable_whole_collection();
-  const absl::Status late = absl::DeadlineExceededError("no time left");
-  const auto merged = Merge({1}, late);
-  ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_THAT(merged->unavailable_groups(), ElementsAre("g1"));
-  EXPECT_EQ(merged->results(0).unavailable_documents(), collection_->parts[1].num_documents);
-  // Without any answer the code stays, because the client's deadline may just be too short.
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Merge({0, 1, 2}, late).status()));
-  request_.set_missing_policy(v1::MISSING_POLICY_FAIL);
-  const absl::Status status = Merge({1}, late).status();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("group g1 does not answer: no time left"));
-}
-
 TEST_F(MergeTest, ALostGroupFailsARequestThatSaysSo) {
   AddQuery();
   request_.mutable_candidates()->mutable_whole_collection();

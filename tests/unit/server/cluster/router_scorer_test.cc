@@ -157,6 +157,23 @@ TEST_F(RouterScorerTest, AnAnswerNamesAGroupThatIsSilent) {
   EXPECT_THAT(partial->results(0).scores(), ElementsAre(2));
 }
 
+TEST_F(RouterScorerTest, AGroupThatDoesNotAnswerInTimeIsLost) {
+  const absl::Status late = absl::DeadlineExceededError("no time left");
+  for (int index : {0, 1}) Fail(replica(0, index), late);
+  StartRouter();
+  v1::RerankRequest request = RequestFor({});
+  const auto partial = Rerank(request);
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  EXPECT_THAT(partial->unavailable_groups(), ElementsAre("g0"));
+  EXPECT_EQ(partial->results(0).unavailable_documents(), 1);
+  request.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  const absl::Status status = Rerank(request).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("group g0 does not answer: no time left"));
+  // Without any answer the code stays as well, because the client's deadline may just be too short.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Rerank(RequestFor({IdOf(0, 2)})).status()));
+}
+
 TEST_F(RouterScorerTest, ALostGroupIsTheReasonOfARejection) {
   for (int index : {0, 1}) Fail(replica(0, index), absl::UnavailableError("it drains"));
   StartRouter();
