@@ -10,7 +10,7 @@
 namespace maxsim::collection {
 namespace {
 
-Manifest Example() {
+Manifest FingerprintedManifest() {
   const std::string hash = "xxh3-128:0123456789abcdef0123456789abcdef";
   Manifest manifest{.name = "wiki",
                     .generation = 3,
@@ -25,9 +25,9 @@ Manifest Example() {
 }
 
 TEST(ManifestFingerprintTest, TheFingerprintIsOfTheContentsAlone) {
-  const std::string fingerprint = FingerprintOf(Example());
+  const std::string fingerprint = FingerprintOf(FingerprintedManifest());
   EXPECT_TRUE(IsChecksum(fingerprint)) << fingerprint;
-  Manifest same = Example();
+  Manifest same = FingerprintedManifest();
   same.name = "other";
   same.generation = 4;
   same.created_by = "another program";
@@ -37,7 +37,7 @@ TEST(ManifestFingerprintTest, TheFingerprintIsOfTheContentsAlone) {
   const std::string other_hash = "xxh3-128:0123456789abcdef0123456789abcdee";
   std::set<std::string> seen = {fingerprint};
   const auto expect_other = [&](const std::function<void(Manifest&)>& change) {
-    Manifest manifest = Example();
+    Manifest manifest = FingerprintedManifest();
     change(manifest);
     EXPECT_TRUE(seen.insert(FingerprintOf(manifest)).second) << seen.size();
   };
