@@ -8,8 +8,8 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/mutex.h"
+#include "server/cluster/observed/attempt_spans.h"
 #include "server/service/call/call_spans.h"
-#include "server/tracing/trace_context.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -45,13 +45,6 @@ absl::Status Full(const Group& group, absl::Duration retry_after, const std::str
 }
 
 absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
-
-// Ends the span of an attempt that was still in progress when its call ended with `status`.
-void EndWithCall(const absl::Status& status, tracing::Span& span) {
-  if (!span.is_recording()) return;
-  const char* const why = status.ok() ? "another replica answered first" : "the call ended before the answer";
-  service::EndCall(absl::CancelledError(why), span);
-}
 
 class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupCall> {
  public:
@@ -393,17 +386,6 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 };
 
 }  // namespace
-
-void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context) {
-  Guarded([&] {
-    const std::string traceparent = span.traceparent();
-    if (traceparent.empty()) return absl::OkStatus();
-    context.AddMetadata(tracing::kTraceparentKey, traceparent);
-    const std::string_view state = span.tracestate();
-    if (!state.empty()) context.AddMetadata(tracing::kTracestateKey, std::string(state));
-    return absl::OkStatus();
-  }).IgnoreError();  // If memory runs out, the call goes on without its trace.
-}
 
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                     SendAttempt send, absl::AnyInvocable<void(absl::Status, int)> done) {

@@ -26,6 +26,7 @@
 #include "server/cluster/groups/group.h"
 #include "server/cluster/groups/replica.h"
 #include "server/cluster/groups/timer.h"
+#include "server/cluster/observed/attempt_spans.h"
 #include "server/observability/cluster_metrics.h"
 #include "server/service/call/write_expiry.h"
 #include "server/tracing/span.h"
@@ -69,9 +70,6 @@ struct GroupCallOptions {
 // replica's error.
 using SendAttempt = std::function<std::function<void()>(Replica& replica, int attempt, const tracing::SpanParent& span,
                                                         std::function<void(absl::Status)> done)>;
-
-// Adds the trace headers of the span to a call's metadata. Adds nothing if there is no span.
-void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context);
 
 // Starts a call. Calls `done` exactly once: with OK and the number of the attempt that succeeded, or with the error of
 // the last attempt, or with the error of an earlier attempt if that has a retry delay. Calls it before returning if the
