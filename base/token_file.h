@@ -15,4 +15,14 @@ namespace maxsim {
 // that cannot be sent in a header.
 absl::StatusOr<std::vector<std::string>> ReadTokenFile(std::string_view key, const std::string& path);
 
+// A token, and what follows it on its line, after white space: "" or settings that begin with '{'.
+struct TokenLine {
+  std::string token;
+  std::string settings = {};
+  int number = 0;  // of the line, counted from 1
+};
+
+// Reads a file whose tokens may have settings. Errors as ReadTokenFile.
+absl::StatusOr<std::vector<TokenLine>> ReadTokenLines(std::string_view key, const std::string& path);
+
 }  // namespace maxsim

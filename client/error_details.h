@@ -37,6 +37,7 @@ inline constexpr std::string_view kReasonOutsideAllowedRoots = "OUTSIDE_ALLOWED_
 inline constexpr std::string_view kReasonNothingWritten = "NOTHING_WRITTEN";
 inline constexpr std::string_view kReasonPartlyDeleted = "PARTLY_DELETED";
 inline constexpr std::string_view kReasonNotConnected = "NOT_CONNECTED";
+inline constexpr std::string_view kReasonTenantQuota = "TENANT_QUOTA";
 
 // A limit that a value breaks: the largest accepted value, the value that was sent, and the configuration key that sets
 // the limit ("" for a constant). Numbers are 0 or more.

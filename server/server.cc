@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <array>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -334,15 +335,17 @@ void Server::RequestStop(const std::string& reason) {
 }
 
 void Server::RequestReload() {
+  const std::array<absl::Status, service::kNumScopes> outcomes = authenticator_.LoadEach();
   for (const service::Scope scope : service::kScopes) {
     if (!authenticator_.has_file(scope)) continue;
     const char* const what = scope == service::Scope::kAdmin   ? "admin_tokens"
                              : scope == service::Scope::kWrite ? "write_tokens"
                                                                : "tokens";
-    if (absl::Status status = authenticator_.Load(scope); !status.ok()) {
+    if (const absl::Status& status = outcomes[static_cast<size_t>(scope)]; !status.ok()) {
       log::Write(spdlog::level::err, absl::StrCat(what, "_not_reloaded"), {{"error", status.ToString()}});
     } else {
-      log::Write(spdlog::level::info, absl::StrCat(what, "_reloaded"), {{"tokens", authenticator_.num_tokens(scope)}});
+      log::Write(spdlog::level::info, absl::StrCat(what, "_reloaded"),
+                 {{"tokens", authenticator_.num_tokens(scope)}, {"tenants", authenticator_.num_tenant_tokens(scope)}});
     }
   }
   if (const auto changed = certificates_.Load(); !changed.ok()) {

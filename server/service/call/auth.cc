@@ -1,10 +1,12 @@
 #include "server/service/call/auth.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "base/token_file.h"
 
 namespace maxsim::service {
@@ -12,46 +14,83 @@ namespace {
 
 constexpr std::string_view kScheme = "bearer ";
 
-bool EqualInConstantTime(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-  }
-  return difference == 0;
-}
-
-bool Holds(const std::vector<std::string>& tokens, std::string_view token) {
-  bool known = false;
-  for (const std::string& candidate : tokens) known |= EqualInConstantTime(candidate, token);
-  return known;
-}
-
 }  // namespace
 
-absl::Status Authenticator::Load(Scope scope) {
-  const TokenFile& wanted = files_[IndexOf(scope)];
-  if (wanted.path.empty()) return absl::OkStatus();
-  absl::StatusOr<std::vector<std::string>> tokens = ReadTokenFile(wanted.key, wanted.path);
-  if (!tokens.ok()) return tokens.status();
+absl::StatusOr<TokenEntries> Authenticator::ReadFile(Scope scope) {
+  const TokenFile& file = files_[IndexOf(scope)];
+  absl::StatusOr<std::vector<TokenLine>> lines = ReadTokenLines(file.key, file.path);
+  if (!lines.ok()) return lines.status();
+  std::vector<TokenEntry> entries;
+  entries.reserve(lines->size());
+  for (TokenLine& line : *lines) {
+    std::string where = Cat(file.key, ": ", file.path, ":", line.number);
+    std::shared_ptr<const Tenant> tenant;
+    if (!line.settings.empty()) {
+      absl::StatusOr<TenantSettings> settings = ParseTenant(line.settings);
+      if (!settings.ok()) return Prefix(Cat(where, ": "), settings.status());
+      if (scope == Scope::kAdmin) return Invalid(where, ": tenant: a tenant cannot administer");
+      if (!has_file(Scope::kSearch)) {
+        return Invalid(where, ": tenant: needs auth.tokens_file, without which everyone may search");
+      }
+      std::shared_ptr<TenantUsage> usage = registry_.UsageOf(settings->name);
+      tenant = std::make_shared<const Tenant>(*std::move(settings), std::move(usage));
+    }
+    entries.push_back({std::move(line.token), std::move(where), std::move(tenant)});
+  }
+  return std::make_shared<const std::vector<TokenEntry>>(std::move(entries));
+}
+
+std::array<absl::Status, kNumScopes> Authenticator::LoadEach() {
+  std::array<absl::Status, kNumScopes> outcomes;
+  MutexLock loading(&load_mutex_);
+  const std::array<TokenEntries, kNumScopes> in_force = index()->files();
+  std::array<TokenEntries, kNumScopes> read;
+  for (const Scope scope : kScopes) {
+    if (!has_file(scope)) continue;
+    absl::StatusOr<TokenEntries> entries = ReadFile(scope);
+    if (entries.ok()) {
+      read[IndexOf(scope)] = *std::move(entries);
+    } else {
+      outcomes[IndexOf(scope)] = entries.status();
+    }
+  }
+  // Take over the files one after another, each only if it agrees with those before it. Files that could not be read
+  // keep their earlier tokens.
+  std::array<TokenEntries, kNumScopes> taken;
+  for (size_t idx = 0; idx < kNumScopes; ++idx) {
+    taken[idx] = read[idx] == nullptr ? in_force[idx] : read[idx];
+    if (read[idx] == nullptr) continue;
+    if (absl::Status status = CheckTokensTogether(taken); !status.ok()) {
+      outcomes[idx] = std::move(status);
+      taken[idx] = in_force[idx];
+    }
+  }
+  auto made = std::make_shared<const TokenIndex>(std::move(taken));
   MutexLock lock(&mutex_);
-  tokens_[IndexOf(scope)] = *std::move(tokens);
-  return absl::OkStatus();
+  index_ = std::move(made);
+  return outcomes;
 }
 
 absl::Status Authenticator::Load() {
   absl::Status all;
-  for (const Scope scope : kScopes) {
-    const absl::Status status = Load(scope);
+  for (const absl::Status& status : LoadEach()) {
     if (status.ok()) continue;
     all = all.ok() ? status : absl::Status(all.code(), absl::StrCat(all.message(), "; ", status.message()));
   }
   return all;
 }
 
-size_t Authenticator::num_tokens(Scope scope) const {
+std::shared_ptr<const TokenIndex> Authenticator::index() const {
   MutexLock lock(&mutex_);
-  return tokens_[IndexOf(scope)].size();
+  return index_;
+}
+
+size_t Authenticator::num_entries(Scope scope, bool of_tenants) const {
+  const TokenEntries file = index()->files()[IndexOf(scope)];
+  if (file == nullptr) return 0;
+  if (!of_tenants) return file->size();
+  return static_cast<size_t>(
+      std::count_if(file->begin(), file->end(), [](const TokenEntry& entry) { return entry.tenant != nullptr; }));
 }
 
 std::optional<Scope> Authenticator::WantedFile(Scope scope) const {
@@ -61,26 +100,30 @@ std::optional<Scope> Authenticator::WantedFile(Scope scope) const {
   return has_file(Scope::kWrite) ? Scope::kWrite : WantedFile(Scope::kSearch);
 }
 
-absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
+absl::StatusOr<Caller> Authenticator::Identify(std::string_view authorization, Scope scope) const {
   const std::optional<Scope> wanted = WantedFile(scope);
-  if (!wanted.has_value()) return absl::OkStatus();
+  if (!wanted.has_value()) return Caller::Unrestricted();  // everyone may make such calls
   const std::string scheme = absl::AsciiStrToLower(std::string(authorization.substr(0, kScheme.size())));
   if (scheme != kScheme) {
     return absl::UnauthenticatedError("the call carries no bearer token (metadata or header `authorization`)");
   }
-  const std::string_view token = authorization.substr(kScheme.size());
-  std::optional<Scope> held;  // the last scope that the token is for
-  {
-    MutexLock lock(&mutex_);
-    for (const Scope one : kScopes) {
-      if (Holds(tokens_[IndexOf(one)], token)) held = one;
-    }
+  const std::shared_ptr<const TokenIndex> tokens = index();
+  const TokenIndex::Found* const found = tokens->Find(authorization.substr(kScheme.size()));
+  if (found == nullptr) return absl::UnauthenticatedError("the bearer token is not known");
+  if (scope == Scope::kAdmin && found->tenant != nullptr) {
+    return absl::PermissionDeniedError("the bearer token is of a tenant, which cannot administer");
   }
-  if (!held.has_value()) return absl::UnauthenticatedError("the bearer token is not known");
-  if (*held >= *wanted) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("the bearer token may ",
-                                                  *held == Scope::kSearch ? "search" : "search and write documents",
-                                                  "; this call is for those of ", files_[IndexOf(*wanted)].key));
+  if (found->scope >= IndexOf(*wanted)) return Caller(found->tenant);
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the bearer token may ", found->scope == IndexOf(Scope::kSearch) ? "search" : "search and write documents",
+      "; this call is for those of ", files_[IndexOf(*wanted)].key));
+}
+
+absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
+  const absl::StatusOr<Caller> caller = Identify(authorization, scope);
+  if (!caller.ok()) return caller.status();
+  if (caller->tenant() == nullptr) return absl::OkStatus();
+  return absl::PermissionDeniedError("the bearer token is of a tenant, and this call is not for tenants");
 }
 
 }  // namespace maxsim::service

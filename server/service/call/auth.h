@@ -4,20 +4,26 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "server/service/call/token_index.h"
+#include "server/service/tenants/caller.h"
+#include "server/service/tenants/tenant_registry.h"
 
 namespace maxsim::service {
 
 // The access that a call needs: searching, writing documents of live collections, or changing what is served. A token
 // for one scope is also valid for the scopes before it.
 enum class Scope : uint8_t { kSearch, kWrite, kAdmin };
-inline constexpr std::array<Scope, 3> kScopes = {Scope::kSearch, Scope::kWrite, Scope::kAdmin};
+inline constexpr std::array<Scope, kNumScopes> kScopes = {Scope::kSearch, Scope::kWrite, Scope::kAdmin};
 
 // Paths of the token files; "" for none.
 struct TokenFiles {
@@ -31,6 +37,8 @@ struct TokenFiles {
 // A call needs a token from its scope's file or from the file of a later scope. If writing has no file but
 // administration has one, writing needs a token for administration, because writes change what other clients find. Any
 // other scope without a file accepts the tokens of the scope before it. If searching has no file, everyone may search.
+//
+// The files for searching and writing may give tokens to tenants (docs/internals/tenants.md). No tenant administers.
 class Authenticator {
  public:
   // Call Load before Check.
@@ -39,21 +47,30 @@ class Authenticator {
                 {"auth.write_tokens_file", std::move(files.write)},
                 {"auth.admin_tokens_file", std::move(files.admin)}}} {}
 
-  // Reads the files: one token per line; blank lines and lines that begin with # are ignored. If a file has an error,
-  // its earlier tokens stay in force, and the other files are still read. Returns NOT_FOUND or PERMISSION_DENIED for a
-  // file that cannot be read, INVALID_ARGUMENT for a file without a token or a token with spaces. If several files have
-  // errors, returns the code of the first error with the messages of all.
+  // Reads the files: one token per line, and the settings of a tenant after it; blank lines and lines that begin with #
+  // are ignored. If a file has an error or contradicts an earlier file, its earlier tokens stay in force, and the other
+  // files are still read. Returns NOT_FOUND or PERMISSION_DENIED for a file that cannot be read, INVALID_ARGUMENT for a
+  // file without a token, a token with spaces or wrong settings. If several files have errors, returns the code of the
+  // first error with the messages of all.
   absl::Status Load();
-  // Reads one scope's file, with the errors of Load(). OK if the scope has no file.
-  absl::Status Load(Scope scope);
+  // Reads the files in the same way, and returns the outcome of each file, by scope.
+  std::array<absl::Status, kNumScopes> LoadEach();
 
+  // Returns who makes a call that admits tenants. The call must go through the tenant gate with this caller.
   // `authorization` is the header's value, "Bearer TOKEN", or "" if there is none. Returns UNAUTHENTICATED if the token
   // is missing or unknown; the message says which, but never what was expected. Returns PERMISSION_DENIED if the token
-  // is valid for earlier scopes only. Takes the same time for all wrong tokens of the same length.
+  // is valid for earlier scopes only, and to tenants for kAdmin. Takes the same time for all wrong tokens of the same
+  // length.
+  absl::StatusOr<Caller> Identify(std::string_view authorization, Scope scope) const;
+
+  // Checks a call that tenants may not make. Errors as Identify, and PERMISSION_DENIED to tenants.
   absl::Status Check(std::string_view authorization, Scope scope) const;
 
-  // Returns the number of tokens of a scope's file that are in force.
-  size_t num_tokens(Scope scope) const;
+  // Returns the numbers of tokens of a scope's file that are in force, and of those that are tenants'.
+  size_t num_tokens(Scope scope) const { return num_entries(scope, false); }
+  size_t num_tenant_tokens(Scope scope) const { return num_entries(scope, true); }
+  // Returns whether a token in force is a tenant's.
+  bool has_tenants() const { return num_tenant_tokens(Scope::kSearch) + num_tenant_tokens(Scope::kWrite) > 0; }
 
   // Returns whether there is a file for the scope.
   bool has_file(Scope scope) const { return !files_[IndexOf(scope)].path.empty(); }
@@ -71,10 +88,15 @@ class Authenticator {
   // Returns the first scope whose tokens are valid for calls of `scope`; tokens of later scopes are valid, too.
   // Returns nullopt if calls of `scope` need no token.
   std::optional<Scope> WantedFile(Scope scope) const;
+  absl::StatusOr<TokenEntries> ReadFile(Scope scope);
+  size_t num_entries(Scope scope, bool of_tenants) const;
+  std::shared_ptr<const TokenIndex> index() const;
 
-  const std::array<TokenFile, kScopes.size()> files_;
+  const std::array<TokenFile, kNumScopes> files_;
+  TenantRegistry registry_;
+  Mutex load_mutex_;  // held while files are read
   mutable Mutex mutex_;
-  std::array<std::vector<std::string>, kScopes.size()> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const TokenIndex> index_ ABSL_GUARDED_BY(mutex_) = std::make_shared<const TokenIndex>();
 };
 
 }  // namespace maxsim::service

@@ -1,0 +1,62 @@
+// The tokens of all files, in a form in which one is found fast.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/service/tenants/tenant.h"
+
+namespace maxsim::service {
+
+// The number of scopes (auth.h), each of which has a file.
+inline constexpr size_t kNumScopes = 3;
+
+// A line of a token file.
+struct TokenEntry {
+  std::string token;
+  std::string where;                          // "auth.tokens_file: /etc/maxsim/tokens:7", for messages
+  std::shared_ptr<const Tenant> tenant = {};  // null if the token is not a tenant's
+};
+using TokenEntries = std::shared_ptr<const std::vector<TokenEntry>>;  // of one file; null if there is none
+
+// Returns INVALID_ARGUMENT, naming both lines, if two lines of the files contradict each other: they have the same
+// token, and one of them gives it to a tenant; or they have the same tenant with different quotas. Files that are null
+// are skipped.
+absl::Status CheckTokensTogether(const std::array<TokenEntries, kNumScopes>& files);
+
+// Immutable and thread-safe.
+class TokenIndex {
+ public:
+  TokenIndex() : TokenIndex(std::array<TokenEntries, kNumScopes>{}) {}
+  explicit TokenIndex(std::array<TokenEntries, kNumScopes> files);
+
+  const std::array<TokenEntries, kNumScopes>& files() const { return files_; }
+
+  // What is known of a token. If several lines have it, `scope` is that of the last file. It is a tenant's if any of
+  // them gives it to a tenant.
+  struct Found {
+    size_t scope = 0;
+    std::shared_ptr<const Tenant> tenant;
+  };
+  // Returns null for an unknown token. Takes the same time for all unknown tokens of the same length, unless their
+  // hashes collide with that of a known token. The hash is seeded, so that clients cannot choose such tokens.
+  const Found* Find(std::string_view token) const;
+
+ private:
+  struct Known {
+    std::string_view token;  // of an entry of files_
+    Found found;
+  };
+
+  const std::array<TokenEntries, kNumScopes> files_;
+  std::unordered_map<uint64_t, std::vector<Known>> by_hash_;
+};
+
+}  // namespace maxsim::service

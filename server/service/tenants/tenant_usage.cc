@@ -1,0 +1,95 @@
+#include "server/service/tenants/tenant_usage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "client/status.h"
+
+namespace maxsim::service {
+namespace {
+
+// Requests take milliseconds, so a place is soon free.
+constexpr absl::Duration kInFlightRetryDelay = absl::Milliseconds(100);
+
+// A client that comes back at the very moment at which the bucket has its first pair would often be a little early.
+constexpr absl::Duration kShortestRetryDelay = absl::Milliseconds(1);
+
+// Bounds RetryInfo: a client that overdrew a slow bucket by far should not plan for a year.
+constexpr absl::Duration kLongestRetryDelay = absl::Hours(24);
+
+}  // namespace
+
+std::string_view Name(TenantQuota quota) {
+  switch (quota) {
+    case TenantQuota::kTokenPairs:
+      return "token_pairs_per_second";
+    case TenantQuota::kDocuments:
+      return "documents";
+    case TenantQuota::kBytes:
+      return "bytes";
+    case TenantQuota::kRequestsInFlight:
+      break;
+  }
+  return "requests_in_flight";
+}
+
+absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Duration retry_after) {
+  absl::Status status = client::FieldError(absl::StatusCode::kResourceExhausted, client::kReasonTenantQuota,
+                                           Cat("quota.", Name(quota)), problem);
+  if (retry_after > absl::ZeroDuration()) client::SetRetryAfter(retry_after, status);
+  return status;
+}
+
+bool IsQuotaError(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) && client::ReasonOf(status) == client::kReasonTenantQuota;
+}
+
+absl::StatusOr<std::shared_ptr<const void>> TenantUsage::TakeRequest(const TenantQuotas& quotas) {
+  const uint64_t before = num_in_flight_->fetch_add(1);
+  std::shared_ptr<const void> place(num_in_flight_.get(), [count = num_in_flight_](const void*) { --*count; });
+  if (quotas.requests_in_flight == 0 || before < quotas.requests_in_flight) return place;
+  return QuotaError(TenantQuota::kRequestsInFlight,
+                    Cat(quotas.requests_in_flight, " requests are in progress, and no more may be"),
+                    kInFlightRetryDelay);
+}
+
+void TenantUsage::Refill(const TenantQuotas& quotas, absl::Time now) {
+  if (now <= refilled_) return;
+  const double seconds = absl::ToDoubleSeconds(now - refilled_);
+  used_pairs_ = std::max(0.0, used_pairs_ - seconds * static_cast<double>(quotas.token_pairs_per_second));
+  refilled_ = now;
+}
+
+absl::Status TenantUsage::CheckLevel(const TenantQuotas& quotas) const {
+  const double missing = used_pairs_ - static_cast<double>(quotas.token_pairs_burst);
+  if (missing < 0) return absl::OkStatus();
+  const absl::Duration wait = absl::Seconds(missing / static_cast<double>(quotas.token_pairs_per_second));
+  return QuotaError(
+      TenantQuota::kTokenPairs,
+      Cat("the ", quotas.token_pairs_per_second, " token pairs (query tokens x document tokens) a second, ",
+          "with a burst of ", quotas.token_pairs_burst, ", are used up"),
+      std::clamp(wait, kShortestRetryDelay, kLongestRetryDelay));
+}
+
+absl::Status TenantUsage::CheckTokenPairs(const TenantQuotas& quotas, absl::Time now) {
+  return ChargeTokenPairs(0, quotas, now);
+}
+
+absl::Status TenantUsage::ChargeTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now) {
+  if (quotas.token_pairs_per_second == 0) return absl::OkStatus();
+  MutexLock lock(&mutex_);
+  Refill(quotas, now);
+  absl::Status status = CheckLevel(quotas);
+  if (status.ok()) used_pairs_ += static_cast<double>(num_pairs);
+  return status;
+}
+
+void TenantUsage::AddTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now) {
+  if (quotas.token_pairs_per_second == 0) return;
+  MutexLock lock(&mutex_);
+  Refill(quotas, now);
+  used_pairs_ += static_cast<double>(num_pairs);
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,76 @@
+// What a tenant uses at the moment, and the quotas that bound it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+
+namespace maxsim::service {
+
+// 0 means no quota.
+struct TenantQuotas {
+  uint64_t token_pairs_per_second = 0;
+  uint64_t token_pairs_burst = 0;
+  uint64_t documents = 0;  // in each collection that the tenant writes to
+  uint64_t bytes = 0;      // of token vectors, in each of these collections
+  uint64_t requests_in_flight = 0;
+
+  friend bool operator==(const TenantQuotas&, const TenantQuotas&) = default;
+};
+
+// Which quota refused a call.
+enum class TenantQuota : uint8_t { kTokenPairs, kDocuments, kBytes, kRequestsInFlight };
+inline constexpr size_t kNumTenantQuotas = 4;
+
+// Returns the name of a quota as token files and metrics have it: "token_pairs_per_second" and so on.
+std::string_view Name(TenantQuota quota);
+
+// Returns RESOURCE_EXHAUSTED with the reason TENANT_QUOTA, about the field "quota.NAME". If `retry_after` is not zero,
+// adds it as RetryInfo.
+absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Duration retry_after);
+
+// Whether the status is one of QuotaError.
+bool IsQuotaError(const absl::Status& status);
+
+// Used by all calls of a tenant, whichever of its tokens they carry. It is kept when token files are read again. The
+// quotas and the time of MonotonicNow() are arguments, because they are those of the call. Thread-safe.
+class TenantUsage {
+ public:
+  // `label` is the tenant's value of the label "tenant" in metrics.
+  explicit TenantUsage(std::string label) : label_(std::move(label)) {}
+
+  const std::string& label() const { return label_; }
+
+  // Returns a place among the requests in flight, which is freed when its last copy is destroyed. It may outlive this
+  // object. Returns the error of QuotaError if none is free.
+  absl::StatusOr<std::shared_ptr<const void>> TakeRequest(const TenantQuotas& quotas);
+
+  // Returns an error if earlier calls have used up the token pairs. RetryInfo says when there are some again.
+  absl::Status CheckTokenPairs(const TenantQuotas& quotas, absl::Time now);
+  // Charges a call that is about to be scored, or returns the error of CheckTokenPairs. May overdraw the bucket, so
+  // that one call may have more pairs than the burst.
+  absl::Status ChargeTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now);
+  // Charges a call that has been scored already.
+  void AddTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now);
+
+ private:
+  // Refills the bucket. It never holds more than the burst.
+  void Refill(const TenantQuotas& quotas, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckLevel(const TenantQuotas& quotas) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string label_;
+  const std::shared_ptr<std::atomic<uint64_t>> num_in_flight_ = std::make_shared<std::atomic<uint64_t>>(0);
+  Mutex mutex_;
+  double used_pairs_ ABSL_GUARDED_BY(mutex_) = 0;  // above 0 by what the bucket lacks to be full
+  absl::Time refilled_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+}  // namespace maxsim::service
