@@ -24,8 +24,8 @@
 #include "server/service/call/status.h"
 #include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_write.h"
-#include "server/service/request/filter_message.h"
 #include "server/service/request/stored_rows.h"
+#include "server/service/selection/filter_message.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -274,7 +274,10 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
   DealtCall<v1::DeleteRequest> sent;
   const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
     if (absl::Status s = service::CheckDeleteSelection(request); !s.ok()) return s;
-    const auto fill = [&](v1::DeleteRequest& of_part) { of_part.set_version(request.version()); };
+    const auto fill = [&](v1::DeleteRequest& of_part) {
+      of_part.set_version(request.version());
+      if (request.has_visible()) *of_part.mutable_visible() = request.visible();
+    };
     return PartitionRequest(request, collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
@@ -299,6 +302,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
     const auto fill = [&](v1::GetRequest& of_part) {
       of_part.set_return_tokens(request.return_tokens());
       of_part.set_min_sequence(request.min_sequence());
+      if (request.has_visible()) *of_part.mutable_visible() = request.visible();
     };
     return PartitionRequest(request, **collection, deps_.limits, service::kMaxGetIds, fill, sent);
   });

@@ -161,7 +161,7 @@ class ResultCheck {
   }
 
   // Checks that the result has min(top_k, `num_documents` less the unavailable ones) documents. With a filter or
-  // groups the result may have fewer, because the router does not know how many documents match.
+  // groups the result may have fewer, because the router does not know how many documents match or are visible.
   Fault CheckCount(uint64_t num_documents) const {
     const uint64_t unavailable = result_.unavailable_documents();
     if (unavailable > num_documents) {
@@ -170,7 +170,8 @@ class ResultCheck {
     }
     const uint64_t expected = std::min<uint64_t>(max_results(), num_documents - unavailable);
     const auto count = static_cast<uint64_t>(num_hits());
-    const bool is_filtered = request_.matching_case() != v1::RerankRequest::MATCHING_NOT_SET || is_grouped();
+    const bool is_filtered = request_.matching_case() != v1::RerankRequest::MATCHING_NOT_SET || is_grouped() ||
+                             (request_.has_visible() && !is_inline());
     if (count == expected || (is_filtered && count < expected)) return std::nullopt;
     return WrongField("scores", Path("scores"), " has ", num_hits(), " elements, and ", expected,
                       " were to be returned");

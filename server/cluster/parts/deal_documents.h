@@ -146,6 +146,7 @@ inline absl::Status PartitionDocuments(v1::UpsertRequest& request, const Collect
   for (auto& [part, positions] : dealt) {
     auto of_part = std::make_shared<v1::UpsertRequest>();
     of_part->set_collection(request.collection());
+    if (request.has_visible()) *of_part->mutable_visible() = request.visible();
     for (const uint32_t position : positions) {
       *of_part->add_documents() = std::move(*request.mutable_documents(static_cast<int>(position)));
     }

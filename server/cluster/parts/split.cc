@@ -92,7 +92,10 @@ class Splitter {
       const SplitRequest::Query& query = split_.queries[i];
       const v1::Candidates& candidates = service::CandidatesOf(request_, request_.queries(static_cast<int>(i)));
       uint64_t num_documents = query.num_ids;
-      if (query.kind == Kind::kWhole) num_documents = collection_->info.num_documents();
+      // The error must not say how many documents there are that the request may not see.
+      if (query.kind == Kind::kWhole) {
+        num_documents = request_.has_visible() ? num_results : collection_->info.num_documents();
+      }
       if (query.kind == Kind::kInline) {
         num_documents = static_cast<uint64_t>(candidates.inline_documents().documents_size());
       }
@@ -204,6 +207,7 @@ class Splitter {
     // Each group applies the filter to its own documents.
     if (request_.has_filter()) *sub->mutable_filter() = request_.filter();
     if (request_.has_filter_text()) sub->set_filter_text(request_.filter_text());
+    if (request_.has_visible()) *sub->mutable_visible() = request_.visible();
     if (!request_.group_by().empty()) {
       sub->set_group_by(request_.group_by());
       sub->set_group_size(request_.group_size());

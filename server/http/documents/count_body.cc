@@ -15,7 +15,7 @@
 #include "server/http/text/json_text.h"
 #include "server/service/documents/document_counts.h"
 #include "server/service/documents/document_scroll.h"
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 
 namespace maxsim::http {
 namespace {

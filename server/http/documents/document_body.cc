@@ -13,7 +13,7 @@
 #include "server/http/text/json_text.h"
 #include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_write.h"
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 
 namespace maxsim::http {
 namespace {

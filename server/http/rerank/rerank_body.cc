@@ -12,7 +12,7 @@
 #include "collection/filters/filter_json.h"
 #include "kernels/limits.h"
 #include "server/http/rerank/rerank_events.h"
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 
 namespace maxsim::http {
 namespace {

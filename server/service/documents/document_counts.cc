@@ -11,6 +11,7 @@
 #include "collection/field.h"
 #include "server/service/call/status.h"
 #include "server/service/request/translate.h"
+#include "server/service/selection/selected_documents.h"
 #include "server/store/collection/facets.h"
 #include "server/store/collection/matching_documents.h"
 
@@ -72,7 +73,7 @@ absl::Status CheckFacetsSize(const v1::FacetsResponse& response, const RequestLi
 absl::StatusOr<v1::CountResponse> CountDocuments(const v1::CountRequest& request, const store::Collection& collection,
                                                  const StopCheck& check) {
   if (absl::Status status = CheckSnapshotFor(request, collection); !status.ok()) return status;
-  const auto matching = MatchingOf(request, collection, check);
+  const auto matching = FindSelected(request, collection, check);
   if (!matching.ok()) return matching.status();
   v1::CountResponse response;
   response.set_count(*matching == nullptr ? collection.num_documents() : (*matching)->num_documents());
@@ -85,7 +86,7 @@ absl::StatusOr<v1::FacetsResponse> CountFacetsOf(const v1::FacetsRequest& reques
   if (absl::Status status = CheckSnapshotFor(request, collection); !status.ok()) return status;
   if (absl::Status status = CheckFacetsLimit(request.limit()); !status.ok()) return status;
   if (absl::Status status = CheckFacetsField(request.field(), collection); !status.ok()) return status;
-  const auto matching = MatchingOf(request, collection, check);
+  const auto matching = FindSelected(request, collection, check);
   if (!matching.ok()) return matching.status();
   const uint32_t limit = request.limit() == 0 ? kDefaultFacetValues : request.limit();
   const absl::StatusOr<store::Facets> facets =

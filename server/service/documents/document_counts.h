@@ -4,18 +4,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/stop.h"
-#include "collection/filters/filter.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
-#include "server/service/request/filter_message.h"
 #include "server/store/collection/collection.h"
-#include "server/store/collection/matching_documents.h"
 
 namespace maxsim::service {
 
@@ -32,21 +28,6 @@ inline constexpr int kMaxWholePasses = 2;
 // Returns the permission for one more of these calls, which ends when the returned pointer is destroyed. Returns
 // RESOURCE_EXHAUSTED with RetryInfo if kMaxWholePasses calls run.
 absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& calls);
-
-// Finds the documents that match the request's filter. Returns null if the request has no filter, because then all
-// documents match. Calls `check` now and then, and returns its error. Other errors are INVALID_ARGUMENT about the
-// filter.
-template <typename Request>
-absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> MatchingOf(const Request& request,
-                                                                           const store::Collection& collection,
-                                                                           const StopCheck& check) {
-  const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
-  if (!filter.ok()) return filter.status();
-  if (!filter->has_value()) return nullptr;
-  absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter, check);
-  if (matching.ok()) return matching;
-  return FilterError(request, matching.status());
-}
 
 // Sets the generation and the sequence of an answer.
 template <typename Response>

@@ -12,9 +12,9 @@
 #include "base/text.h"
 #include "client/status.h"
 #include "server/service/call/status.h"
-#include "server/service/documents/document_counts.h"
 #include "server/service/documents/document_write.h"
 #include "server/service/request/translate.h"
+#include "server/service/selection/selected_documents.h"
 #include "server/store/collection/page_of_ids.h"
 
 namespace maxsim::service {
@@ -105,7 +105,7 @@ absl::StatusOr<MatchingDeletes> FindMatchingDeletes(const v1::DeleteRequest& req
     if (absl::Status status = check(); !status.ok()) return status;
   }
   if (absl::Status status = CheckSequence(request.min_sequence(), collection); !status.ok()) return status;
-  const auto matching = MatchingOf(request, collection, check);
+  const auto matching = FindSelected(request, collection, check);
   if (!matching.ok()) return matching.status();
   if (collection.manifest().id_type == collection::IdType::kInt64) {
     return DeletesOf<int64_t>(request, collection, live, matching->get(), max_documents, max_versions, check);

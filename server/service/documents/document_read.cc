@@ -11,6 +11,7 @@
 #include "server/service/call/status.h"
 #include "server/service/documents/document_write.h"
 #include "server/service/request/translate.h"
+#include "server/service/selection/selected_documents.h"
 
 namespace maxsim::service {
 namespace {
@@ -24,12 +25,14 @@ absl::Status TooLarge(int num_documents, uint64_t num_bytes, const RequestLimits
 }
 
 // Adds the documents with these ids to `reader`. `get` returns the id of an element of `ids`. Calls `add_missing` for
-// each id that the collection does not hold.
+// each id that the collection does not hold, or whose document is not in `visible`, which may be null for all documents.
 template <typename Element, typename Get, typename AddMissing>
-absl::Status ReadAll(absl::Span<const Element> ids, const store::Collection& collection, const RequestLimits& limits,
-                     DocumentReader& reader, Get get, AddMissing add_missing) {
+absl::Status ReadAll(absl::Span<const Element> ids, const store::Collection& collection,
+                     const store::MatchingDocuments* visible, const RequestLimits& limits, DocumentReader& reader,
+                     Get get, AddMissing add_missing) {
   std::vector<uint64_t> ordinals(ids.size());
   collection.FindAll(ids, absl::MakeSpan(ordinals));
+  if (visible != nullptr) HideInvisible(collection, *visible, absl::MakeSpan(ordinals));
   int num_documents = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto& id = get(ids[i]);
@@ -65,6 +68,12 @@ absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, con
       break;
   }
   if (!status.ok()) return status;
+  std::shared_ptr<const store::MatchingDocuments> visible;
+  if (request.has_visible()) {
+    auto found = FindVisible(request.visible(), collection, /*check=*/nullptr);
+    if (!found.ok()) return found.status();
+    visible = *std::move(found);
+  }
   std::shared_ptr<const void> place;
   if (request.return_tokens()) {
     absl::StatusOr<std::shared_ptr<const void>> taken = TakeReaderPlace(*readers);
@@ -79,14 +88,14 @@ absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, con
   if (request.has_string_ids()) {
     const auto& ids = request.string_ids().ids();
     status = ReadAll(
-        absl::Span<const std::string* const>(ids.data(), static_cast<size_t>(ids.size())), collection, limits, reader,
-        [](const std::string* id) -> const std::string& { return *id; },
+        absl::Span<const std::string* const>(ids.data(), static_cast<size_t>(ids.size())), collection, visible.get(),
+        limits, reader, [](const std::string* id) -> const std::string& { return *id; },
         [&](const std::string& id) { response.mutable_missing_string_ids()->add_ids(id); });
   } else {
     const auto& ids = request.int_ids().ids();
     status = ReadAll(
-        absl::Span<const int64_t>(ids.data(), static_cast<size_t>(ids.size())), collection, limits, reader,
-        [](const int64_t& id) -> const int64_t& { return id; },
+        absl::Span<const int64_t>(ids.data(), static_cast<size_t>(ids.size())), collection, visible.get(), limits,
+        reader, [](const int64_t& id) -> const int64_t& { return id; },
         [&](int64_t id) { response.mutable_missing_int_ids()->add_ids(id); });
   }
   if (!status.ok()) return status;

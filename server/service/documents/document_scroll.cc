@@ -12,6 +12,7 @@
 #include "server/service/documents/document_reader.h"
 #include "server/service/documents/document_write.h"
 #include "server/service/request/translate.h"
+#include "server/service/selection/selected_documents.h"
 #include "server/store/collection/page_of_ids.h"
 
 namespace maxsim::service {
@@ -90,7 +91,7 @@ absl::StatusOr<v1::ScrollResponse> ScrollDocuments(const v1::ScrollRequest& requ
     if (!taken.ok()) return taken.status();
     place = *std::move(taken);
   }
-  const auto matching = MatchingOf(request, collection, check);
+  const auto matching = FindSelected(request, collection, check);
   if (!matching.ok()) return matching.status();
   if (collection.manifest().id_type == collection::IdType::kInt64) {
     std::optional<int64_t> after;

@@ -15,6 +15,7 @@
 #include "server/service/call/status.h"
 #include "server/service/request/ordinal_set.h"
 #include "server/service/request/stored_rows.h"
+#include "server/service/selection/selected_documents.h"
 
 namespace maxsim::service {
 namespace {
@@ -47,14 +48,15 @@ void KeepMatching(const store::Collection& collection, const store::MatchingDocu
 }
 
 // Finds the ids and drops repeated ones. `add_missing` is called with the index of each id that the collection does not
-// hold, in the list's order.
+// hold or that is not `visible`, in the list's order.
 template <typename Id, typename AddMissing>
-void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, engine::CandidateSet& set,
-                 AddMissing add_missing) {
+void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, const store::MatchingDocuments* visible,
+                 engine::CandidateSet& set, AddMissing add_missing) {
   set.kind = engine::CandidateSet::Kind::kOrdinals;
   set.ordinals.resize(ids.size());
   set.positions.resize(ids.size());
   collection.FindAll(ids, absl::MakeSpan(set.ordinals));
+  if (visible != nullptr) HideInvisible(collection, *visible, absl::MakeSpan(set.ordinals));
   thread_local OrdinalSet seen;
   seen.Begin(ids.size(), collection.num_ordinals());
   size_t count = 0;
@@ -88,8 +90,8 @@ absl::Status WrongId(const std::string& id, size_t idx, FieldPath path) {
 }
 
 absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& collection, const RequestLimits& limits,
-                            bool fail_on_missing, FieldPath path, engine::CandidateSet& set,
-                            ResolvedCandidates& resolved) {
+                            bool fail_on_missing, FieldPath path, const store::MatchingDocuments* visible,
+                            engine::CandidateSet& set, ResolvedCandidates& resolved) {
   absl::Status status =
       CheckIdKind(collection.name(), collection.manifest().id_type, collection::IdType::kString, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
@@ -97,7 +99,7 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
   MissingIds<absl::string_view> missing;
   std::optional<size_t> wrong;  // index of the first invalid id. Only unknown ids can be invalid
   const absl::Span<const std::string* const> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
-  ResolveList(ids, collection, set, [&](size_t i) {
+  ResolveList(ids, collection, visible, set, [&](size_t i) {
     const std::string& id = *ids[i];
     if (IsWrongId(id)) {
       if (!wrong.has_value()) wrong = i;
@@ -112,14 +114,14 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
 }
 
 absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collection, const RequestLimits& limits,
-                         bool fail_on_missing, FieldPath path, engine::CandidateSet& set,
-                         ResolvedCandidates& resolved) {
+                         bool fail_on_missing, FieldPath path, const store::MatchingDocuments* visible,
+                         engine::CandidateSet& set, ResolvedCandidates& resolved) {
   absl::Status status = CheckIdKind(collection.name(), collection.manifest().id_type, collection::IdType::kInt64, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "int_ids");
   if (!status.ok()) return status;
   MissingIds<int64_t> missing;
   const absl::Span<const int64_t> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
-  ResolveList(ids, collection, set, [&](size_t i) {
+  ResolveList(ids, collection, visible, set, [&](size_t i) {
     if (missing.insert(ids[i]).second) resolved.missing_int_ids.push_back(ids[i]);
   });
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
@@ -208,16 +210,17 @@ std::shared_ptr<const engine::CandidateSet> NarrowCandidates(
 absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
     const v1::Candidates& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,
-    FieldPath path) {
+    FieldPath path, const store::MatchingDocuments* visible) {
   auto resolved = std::make_shared<ResolvedCandidates>();
   auto set = std::make_shared<engine::CandidateSet>();
   absl::Status status;
   switch (candidates.kind_case()) {
     case v1::Candidates::kStringIds:
-      status = ResolveStrings(candidates.string_ids(), collection, limits, fail_on_missing, path, *set, *resolved);
+      status =
+          ResolveStrings(candidates.string_ids(), collection, limits, fail_on_missing, path, visible, *set, *resolved);
       break;
     case v1::Candidates::kIntIds:
-      status = ResolveInts(candidates.int_ids(), collection, limits, fail_on_missing, path, *set, *resolved);
+      status = ResolveInts(candidates.int_ids(), collection, limits, fail_on_missing, path, visible, *set, *resolved);
       break;
     case v1::Candidates::kWholeCollection:
       set->kind =

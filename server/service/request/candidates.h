@@ -33,11 +33,12 @@ struct ResolvedCandidates {
 // an empty or oversized list, an invalid id, ids of the wrong kind, or an inline document with a wrong shape or value;
 // NOT_FOUND for an unknown id if `fail_on_missing`. `path` is the path of the field: "candidates" or
 // "queries[3].candidates". If `matching` (of the same collection) is not null, leaves out documents that are not in it,
-// both of listed ids and of the whole collection. Inline documents are not affected.
+// both of listed ids and of the whole collection. If `visible` (of the same collection) is not null, ids of documents
+// that are not in it are unknown; `matching` must then be a part of it. Inline documents are not affected.
 absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
     const v1::Candidates& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,
-    FieldPath path);
+    FieldPath path, const store::MatchingDocuments* visible = nullptr);
 
 // Returns the candidates that are in `matching`, which is of the same collection. Not for inline candidates.
 std::shared_ptr<const engine::CandidateSet> NarrowCandidates(

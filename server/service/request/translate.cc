@@ -9,14 +9,14 @@
 #include "base/saturating.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
-#include "collection/filters/canonical.h"
 #include "kernels/limits.h"
 #include "server/service/call/status.h"
 #include "server/service/page/grouping.h"
 #include "server/service/page/page.h"
-#include "server/service/request/filter_message.h"
 #include "server/service/request/refinement.h"
 #include "server/service/request/token_matrix.h"
+#include "server/service/selection/filter_message.h"
+#include "server/service/selection/selected_documents.h"
 
 namespace maxsim::service {
 namespace {
@@ -39,37 +39,43 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
   return absl::OkStatus();
 }
 
-// Finds the documents that match the request's filter and have a value in the field that group_by names. Also sets
-// answer.grouping.
-absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(
-    const v1::RerankRequest& request, const std::optional<collection::Filter>& filter,
-    const store::Collection& collection, const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {
-  const std::vector<collection::Field>& fields = collection.manifest().fields;
-  absl::StatusOr<collection::Filter> canonical;
-  if (filter.has_value()) {
-    canonical = collection::CanonicalFilter(*filter, fields);
-    if (!canonical.ok()) return FilterError(request, canonical.status());
-  }
-  absl::StatusOr<Grouping> grouping = GroupingOf(request, filter.has_value() ? &*canonical : nullptr, fields, limits);
+// Finds the documents that are visible, match the request's filter and have a value in the field that group_by names.
+// Also sets answer.grouping.
+absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(const v1::RerankRequest& request,
+                                                                            const store::Collection& collection,
+                                                                            const RequestLimits& limits,
+                                                                            const StopCheck& check,
+                                                                            PendingAnswer& answer) {
+  const absl::StatusOr<std::optional<collection::Filter>> filter = CanonicalSelection(request, collection);
+  if (!filter.ok()) return filter.status();
+  absl::StatusOr<Grouping> grouping =
+      GroupingOf(request, filter->has_value() ? &**filter : nullptr, collection.manifest().fields, limits);
   if (!grouping.ok()) return grouping.status();
   answer.grouping = std::make_shared<const Grouping>(*std::move(grouping));
   return collection.FindCanonical(AllOf(answer.grouping->filters), store::FilterUse::kRepeated, check);
 }
 
-// Finds the documents that match the request's filter and, with group_by, belong to a group. Returns null if the
-// request has neither.
+// Finds the documents that are visible, match the request's filter and, with group_by, belong to a group. Returns null
+// if the request has none of these.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(const v1::RerankRequest& request,
                                                                              const store::Collection& collection,
                                                                              const RequestLimits& limits,
                                                                              const StopCheck& check,
                                                                              PendingAnswer& answer) {
-  const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
-  if (!filter.ok()) return filter.status();
-  if (!request.group_by().empty()) return FindGrouped(request, *filter, collection, limits, check, answer);
-  if (!filter->has_value()) return nullptr;
-  absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter, check);
-  if (matching.ok()) return matching;
-  return FilterError(request, matching.status());
+  if (!request.group_by().empty()) return FindGrouped(request, collection, limits, check, answer);
+  return FindSelected(request, collection, check);
+}
+
+bool HasListedIds(const v1::Candidates& candidates) { return candidates.has_string_ids() || candidates.has_int_ids(); }
+
+// Finds the documents whose ids are known to the request. Returns null if it lists no ids, or if all are known.
+absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindKnown(const v1::RerankRequest& request,
+                                                                          const store::Collection& collection,
+                                                                          const StopCheck& check) {
+  bool has_ids = HasListedIds(request.candidates());
+  for (const v1::Query& query : request.queries()) has_ids |= HasListedIds(query.candidates());
+  if (!has_ids || !request.has_visible()) return nullptr;
+  return FindVisible(request.visible(), collection, check);
 }
 
 // Checks the parts of a filter and of group_by that need no collection.
@@ -77,6 +83,9 @@ absl::Status CheckUseOfFields(const v1::RerankRequest& request, const RequestLim
   const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
   if (!filter.ok()) return filter.status();
   if (absl::Status status = CheckGrouping(request, limits); !status.ok()) return status;
+  if (request.has_visible()) {
+    if (absl::Status status = CheckVisible(request.visible()); !status.ok()) return status;
+  }
   const bool is_grouped = !request.group_by().empty();
   if (!filter->has_value() && !is_grouped) return absl::OkStatus();
   for (int i = 0; i < request.queries_size(); ++i) {
@@ -96,13 +105,16 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
   const bool fail_on_missing = request.missing_policy() == v1::MISSING_POLICY_FAIL;
   const auto matching = FindMatching(request, collection, limits, check, answer);
   if (!matching.ok()) return matching.status();
+  const auto known = FindKnown(request, collection, check);
+  if (!known.ok()) return known.status();
   std::shared_ptr<const ResolvedCandidates> shared;
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
     PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
     if (query.has_candidates()) {
-      auto own = ResolveCandidates(query.candidates(), collection, *matching, limits, fail_on_missing,
-                                   [i] { return QueryPath(i, "candidates"); });
+      auto own = ResolveCandidates(
+          query.candidates(), collection, *matching, limits, fail_on_missing,
+          [i] { return QueryPath(i, "candidates"); }, known->get());
       if (!own.ok()) return own.status();
       pending.candidates = *std::move(own);
       continue;
@@ -111,8 +123,9 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
       if (!request.has_candidates()) {
         return InvalidField("candidates", absl::StrCat("is not set, and queries[", i, "] names none itself"));
       }
-      auto resolved = ResolveCandidates(request.candidates(), collection, *matching, limits, fail_on_missing,
-                                        [] { return std::string("candidates"); });
+      auto resolved = ResolveCandidates(
+          request.candidates(), collection, *matching, limits, fail_on_missing,
+          [] { return std::string("candidates"); }, known->get());
       if (!resolved.ok()) return resolved.status();
       shared = *std::move(resolved);
     }

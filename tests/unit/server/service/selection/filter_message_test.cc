@@ -1,5 +1,5 @@
 // Filters as messages.
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 
 #include <string>
 

@@ -14,7 +14,7 @@
 
 #include "collection/filters/filter_text.h"
 #include "server/service/documents/document_counts.h"
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/unit/server/service/selection/filtered_requests.h"
 

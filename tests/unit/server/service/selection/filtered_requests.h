@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collection/filters/filter_text.h"
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 #include "tests/support/collection/filter_meaning.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/requests.h"

@@ -15,7 +15,7 @@
 
 #include "collection/filters/filter_text.h"
 #include "server/service/documents.h"
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 #include "tests/support/collection/filter_meaning.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/values/sanitized.h"

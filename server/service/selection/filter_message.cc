@@ -1,4 +1,4 @@
-#include "server/service/request/filter_message.h"
+#include "server/service/selection/filter_message.h"
 
 #include <optional>
 #include <string>

@@ -1,0 +1,77 @@
+// The documents that a request is about: those that it may see (`visible`), and of these the ones that match its
+// filter.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/stop.h"
+#include "collection/filters/canonical.h"
+#include "collection/filters/filter.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/service/page/grouping.h"
+#include "server/service/selection/filter_message.h"
+#include "server/store/collection/collection.h"
+#include "server/store/collection/matching_documents.h"
+
+namespace maxsim::service {
+
+// Returns an error about the field `visible` of a request. Errors that are not INVALID_ARGUMENT stay.
+absl::Status VisibleError(const absl::Status& error);
+
+// Checks the part of `visible` that needs no collection (FilterOf).
+absl::Status CheckVisible(const v1::Filter& visible);
+
+// Returns `visible` in canonical form for the fields of the collection. INVALID_ARGUMENT is about the field `visible`.
+absl::StatusOr<collection::Filter> CanonicalVisible(const v1::Filter& visible, const store::Collection& collection);
+
+// Returns the documents that `visible` matches.
+absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindVisible(const v1::Filter& visible,
+                                                                            const store::Collection& collection,
+                                                                            const StopCheck& check);
+
+// Makes the ordinals of documents that are not visible unknown (IdIndex::kUnknown).
+void HideInvisible(const store::Collection& collection, const store::MatchingDocuments& visible,
+                   absl::Span<uint64_t> ordinals);
+
+// Returns the conjunction of the request's filter and its `visible`, in canonical form; nullopt if it has neither. The
+// errors are INVALID_ARGUMENT about one of the two.
+template <typename Request>
+absl::StatusOr<std::optional<collection::Filter>> CanonicalSelection(const Request& request,
+                                                                     const store::Collection& collection) {
+  const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
+  if (!filter.ok()) return filter.status();
+  std::vector<collection::Filter> filters;
+  if (filter->has_value()) {
+    absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(**filter, collection.manifest().fields);
+    if (!canonical.ok()) return FilterError(request, canonical.status());
+    filters.push_back(*std::move(canonical));
+  }
+  if (request.has_visible()) {
+    absl::StatusOr<collection::Filter> visible = CanonicalVisible(request.visible(), collection);
+    if (!visible.ok()) return visible.status();
+    filters.push_back(*std::move(visible));
+  }
+  if (filters.empty()) return std::nullopt;
+  return AllOf(std::move(filters));
+}
+
+// Returns the documents that are visible and match the request's filter; null if it has neither. `check` is called now
+// and then; its error ends the search and is returned. Other errors as CanonicalSelection.
+template <typename Request>
+absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindSelected(const Request& request,
+                                                                             const store::Collection& collection,
+                                                                             const StopCheck& check) {
+  const absl::StatusOr<std::optional<collection::Filter>> filter = CanonicalSelection(request, collection);
+  if (!filter.ok()) return filter.status();
+  if (!filter->has_value()) return nullptr;
+  return collection.FindCanonical(**filter, store::FilterUse::kRepeated, check);
+}
+
+}  // namespace maxsim::service

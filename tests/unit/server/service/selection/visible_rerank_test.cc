@@ -1,0 +1,155 @@
+// A request with `visible` has the answer of the same request with this filter, and reports the other ids as missing:
+// random fields, documents, filters and requests, bit for bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/error_details.h"
+#include "server/service/request/translate.h"
+#include "tests/support/requests.h"
+#include "tests/support/values/sanitized.h"
+#include "tests/unit/server/service/selection/filtered_corpus.h"
+
+namespace maxsim::service {
+namespace {
+
+using collection::Filter;
+
+class VisibleRerankTest : public FilteredCorpusTest {
+ protected:
+  v1::RerankRequest MakeRequest() {
+    v1::RerankRequest request;
+    request.set_collection("corpus");
+    request.set_top_k(static_cast<uint32_t>(1 + random_.Below(30)));
+    request.set_return_payloads(random_.Below(2) == 0);
+    if (random_.Below(4) == 0) request.set_offset(static_cast<uint32_t>(random_.Below(8)));
+    test::AddQuery(test::MakeQuery(random_.Below(1 << 20), ScalarType::kF16, kDim, 5), &request);
+    return request;
+  }
+
+  v1::RerankResponse Answer(const v1::RerankRequest& request) {
+    return AnswerTogether({{&request, collection_}}, *engine_)[0];
+  }
+
+  // Returns the ids that the answer reports as missing, as text.
+  static std::vector<std::string> MissingOf(const v1::QueryResult& result) {
+    std::vector<std::string> ids(result.missing_string_ids().ids().begin(), result.missing_string_ids().ids().end());
+    for (const int64_t id : result.missing_int_ids().ids()) ids.push_back(std::to_string(id));
+    return ids;
+  }
+
+  std::string IdText(uint64_t document) const {
+    v1::Candidates one;
+    AddId(known_, document, one);
+    return one.has_string_ids() ? one.string_ids().ids(0) : std::to_string(one.int_ids().ids(0));
+  }
+};
+
+TEST_P(VisibleRerankTest, AnswersAreThoseOfAFilterAndOtherIdsAreMissing) {
+  size_t num_hidden = 0;
+  for (int round = 0; round < (test::kSanitized ? 30 : 150); ++round) {
+    SCOPED_TRACE(round);
+    const Filter visible = random_.Tree(1 + static_cast<int>(random_.Below(3)));
+    SCOPED_TRACE(collection::FormatFilter(visible));
+    v1::RerankRequest request = MakeRequest();
+    std::vector<std::string> missing;
+    if (random_.Below(3) == 0) {
+      request.mutable_candidates()->mutable_whole_collection();
+    } else {
+      std::set<std::string> seen;
+      for (uint64_t count = 1 + random_.Below(100); count > 0; --count) {
+        const uint64_t document = random_.Below(known_.documents.size() + 10);
+        AddId(known_, document, *request.mutable_candidates());
+        const bool is_known = document < known_.documents.size();
+        const bool is_visible = is_known && known_.documents[document].meaning->Matches(visible);
+        num_hidden += is_known && !is_visible ? 1 : 0;
+        if (!is_visible && seen.insert(IdText(document)).second) missing.push_back(IdText(document));
+      }
+    }
+    v1::RerankRequest filtered = request;
+    if (random_.Below(2) == 0) {
+      const Filter filter = random_.Tree(2);
+      *request.mutable_filter() = FilterMessageOf(filter);
+      *filtered.mutable_filter() = FilterMessageOf(Filter::And({filter, visible}));
+    } else {
+      *filtered.mutable_filter() = FilterMessageOf(visible);
+    }
+    *request.mutable_visible() = FilterMessageOf(visible);
+    v1::QueryResult actual = Answer(request).results(0);
+    v1::QueryResult expected = Answer(filtered).results(0);
+    EXPECT_EQ(MissingOf(actual), missing);
+    actual.clear_missing();
+    expected.clear_missing();
+    ASSERT_EQ(actual.SerializeAsString(), expected.SerializeAsString())
+        << actual.ShortDebugString().substr(0, 2000) << "\n"
+        << expected.ShortDebugString().substr(0, 2000);
+  }
+  EXPECT_GE(num_hidden, 1u);
+}
+
+TEST_P(VisibleRerankTest, AnIdThatIsNotVisibleFailsARequestAsAnUnknownOneDoes) {
+  const Filter visible = Filter::Exists("lang");
+  uint64_t hidden = 0;
+  while (known_.documents[hidden].meaning->Matches(visible)) ++hidden;
+  const auto error_of = [&](uint64_t document) {
+    v1::RerankRequest request = MakeRequest();
+    AddId(known_, document, *request.mutable_candidates());
+    request.set_missing_policy(v1::MISSING_POLICY_FAIL);
+    *request.mutable_visible() = FilterMessageOf(visible);
+    return Translate(request, collection_, {}).status();
+  };
+  const absl::Status of_hidden = error_of(hidden);
+  const absl::Status of_unknown = error_of(known_.documents.size() + 3);
+  EXPECT_TRUE(absl::IsNotFound(of_hidden)) << of_hidden;
+  EXPECT_EQ(client::ReasonOf(of_hidden), client::ReasonOf(of_unknown));
+  EXPECT_EQ(client::FieldOf(of_hidden), client::FieldOf(of_unknown));
+  std::string message(of_hidden.message());
+  const std::string id = IdText(hidden);
+  message.replace(message.find(id), id.size(), IdText(known_.documents.size() + 3));
+  EXPECT_EQ(message, of_unknown.message());
+}
+
+TEST_P(VisibleRerankTest, ARequestIsPricedByWhatIsVisible) {
+  v1::RerankRequest request = MakeRequest();
+  request.mutable_candidates()->mutable_whole_collection();
+  *request.mutable_visible() = FilterMessageOf(Filter::Exists("lang"));
+  v1::RerankRequest filtered = request;
+  filtered.clear_visible();
+  filtered.set_filter_text("exists(lang)");
+  const auto visible_job = Translate(request, collection_, {});
+  const auto filtered_job = Translate(filtered, collection_, {});
+  ASSERT_TRUE(visible_job.ok() && filtered_job.ok());
+  EXPECT_EQ(visible_job->job->work, filtered_job->job->work);
+}
+
+TEST_P(VisibleRerankTest, InlineDocumentsAreAlwaysVisible) {
+  v1::RerankRequest request = MakeRequest();
+  *request.mutable_candidates()->mutable_inline_documents()->add_documents() =
+      test::ToProto(test::MakeQuery(3, ScalarType::kF16, kDim, 4).tokens);
+  const v1::RerankResponse expected = Answer(request);
+  *request.mutable_visible() = FilterMessageOf(Filter::Not(Filter::Exists("lang")));
+  EXPECT_EQ(Answer(request).results(0).SerializeAsString(), expected.results(0).SerializeAsString());
+}
+
+TEST_P(VisibleRerankTest, ErrorsAreAboutTheField) {
+  v1::RerankRequest request = MakeRequest();
+  request.mutable_candidates()->mutable_whole_collection();
+  request.mutable_visible();
+  const absl::Status unset = CheckEnvelope(request, {});
+  EXPECT_TRUE(absl::IsInvalidArgument(unset)) << unset;
+  EXPECT_EQ(client::FieldOf(unset), "visible");
+  *request.mutable_visible() = FilterMessageOf(Filter::Exists("no_such_field"));
+  EXPECT_TRUE(CheckEnvelope(request, {}).ok());
+  const absl::Status undeclared = Translate(request, collection_, {}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(undeclared)) << undeclared;
+  EXPECT_EQ(client::FieldOf(undeclared), "visible");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, VisibleRerankTest, testing::ValuesIn(FilteredCases()), NameOfCase);
+
+}  // namespace
+}  // namespace maxsim::service
