@@ -16,6 +16,7 @@
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
 #include "server/service/documents/document_delete.h"
+#include "server/service/documents/write_guard.h"
 #include "server/service/request/request_texts.h"
 
 namespace maxsim::service {
@@ -56,6 +57,22 @@ absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& w
     }
     response.set_sequence(written->sequence);
     return response;
+  });
+}
+
+// Returns the answer to a delete of which only the visible ids were handed over. The others were not found.
+absl::StatusOr<v1::DeleteResponse> WithHidden(const absl::StatusOr<store::WriteResults>& written,
+                                              const std::vector<bool>& is_visible) {
+  if (!written.ok()) return written.status();
+  return Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
+    store::WriteResults all{.results = {}, .sequence = written->sequence};
+    all.results.reserve(is_visible.size());
+    size_t next = 0;
+    for (const bool visible : is_visible) {
+      all.results.push_back(visible ? written->results[next++]
+                                    : store::WriteResult{.outcome = store::WriteResult::Outcome::kNotFound});
+    }
+    return ToResponse<v1::DeleteResponse>(all);
   });
 }
 
@@ -112,12 +129,19 @@ absl::Status DocumentService::CheckEncoder(const store::Collection& collection) 
   return encoder.ok() ? CheckTarget(TextTarget::Of(collection), *encoder) : encoder.status();
 }
 
+absl::Status DocumentService::CheckReplaced(const UpsertCall& call, const store::Collection& collection) const {
+  return CheckReplacedVisible(call.request, collection, [&] { return CheckAwaited(call.context, kWhileFiltering); });
+}
+
 absl::Status DocumentService::Prepare(UpsertCall& call) const {
   absl::StatusOr<Target> target = FindTarget(call.request.collection());
   if (!target.ok()) return target.status();
   call.target = *std::move(target);
   call.rules = DocumentRulesOf(*call.target.collection, limits());
   if (absl::Status status = CheckDocuments(call.request, call.rules); !status.ok()) return status;
+  if (absl::Status status = CheckWrittenVisible(call.request, *call.target.collection); !status.ok()) return status;
+  // Submit checks this again. Here it saves the encoder work for a request that is refused.
+  if (absl::Status status = CheckReplaced(call, *call.target.collection); !status.ok()) return status;
   return HasTexts(call.request) ? CheckEncoder(*call.target.collection) : absl::OkStatus();
 }
 
@@ -192,6 +216,11 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
   std::vector<store::Write> writes;
   collection::QuantizationLoss loss;
   absl::Status status = Guarded([&] {
+    if (call->request.has_visible()) {
+      const auto latest = store_->Find(call->request.collection());
+      if (!latest.ok()) return latest.status();
+      if (absl::Status replaced = CheckReplaced(*call, **latest); !replaced.ok()) return replaced;
+    }
     writes.reserve(static_cast<size_t>(call->request.documents_size()));
     for (int i = 0; i < call->request.documents_size(); ++i) {
       absl::StatusOr<store::Write> write = ToWrite(
@@ -310,6 +339,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
                     request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   Target target;
   std::vector<store::Write> writes;
+  std::vector<bool> is_visible;  // [ids] of the request
   absl::Status status = CheckState();
   if (status.ok()) {
     status = Guarded([&] {
@@ -319,17 +349,28 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
       absl::StatusOr<std::vector<store::Write>> deletes =
           ToDeletes(request, DocumentRulesOf(*target.collection, limits()));
       if (!deletes.ok()) return deletes.status();
-      writes = *std::move(deletes);
+      absl::StatusOr<std::vector<bool>> visible =
+          FindVisibleIds(request, *target.collection, [&] { return CheckAwaited(call->context, kWhileFiltering); });
+      if (!visible.ok()) return visible.status();
+      is_visible = *std::move(visible);
+      for (size_t i = 0; i < deletes->size(); ++i) {
+        if (is_visible[i]) writes.push_back(std::move((*deletes)[i]));
+      }
       return CheckAwaited(call->context, kBeforeWriting);
     });
   }
   if (!status.ok()) return Refuse(*call, std::move(status));
   const store::WriteCaller caller = CallerOf(call->context);
   Guarded([&] {
-    target.live->Submit(std::move(writes), caller,
-                        [call = std::move(call)](const absl::StatusOr<store::WriteResults>& written) {
-                          call->Finish(ToResponse<v1::DeleteResponse>(written));
-                        });
+    if (writes.empty()) {
+      call->Finish(
+          WithHidden(store::WriteResults{.results = {}, .sequence = target.collection->sequence()}, is_visible));
+      return absl::OkStatus();
+    }
+    target.live->Submit(
+        std::move(writes), caller,
+        [call = std::move(call), is_visible = std::move(is_visible)](
+            const absl::StatusOr<store::WriteResults>& written) { call->Finish(WithHidden(written, is_visible)); });
     return absl::OkStatus();
   }).IgnoreError();  // The call was answered as it went.
 }

@@ -81,6 +81,8 @@ class DocumentService : public DocumentApiBase {
   absl::StatusOr<std::shared_ptr<const store::Collection>> FindToRead(const std::string& name) const;
   absl::StatusOr<Target> FindTarget(const std::string& name) const;
   absl::Status Prepare(UpsertCall& call) const;
+  // Checks that the call replaces no documents of a snapshot that it may not see.
+  absl::Status CheckReplaced(const UpsertCall& call, const store::Collection& collection) const;
   absl::Status CheckEncoder(const store::Collection& collection) const;
   void Encode(std::unique_ptr<UpsertCall> call);
   void Submit(std::unique_ptr<UpsertCall> call);

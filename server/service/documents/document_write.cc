@@ -73,14 +73,6 @@ absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules
   return absl::OkStatus();
 }
 
-// Removes white space around the payload, because a stored payload must begin with '{'.
-std::string_view TrimmedPayload(std::string_view payload) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = std::min(payload.find_first_not_of(kSpace), payload.size());
-  payload.remove_prefix(begin);
-  return payload.substr(0, payload.find_last_not_of(kSpace) + 1);
-}
-
 std::string IdText(const v1::Document& document) {
   return document.has_string_id() ? IdText(document.string_id()) : IdText(document.int_id());
 }
@@ -133,6 +125,13 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
   if (status.ok()) status = CheckTokensOrText(document, rules, path);
   if (status.ok()) status = CheckPayload(document, rules, reader, [&] { return Cat(path(), ".payload"); });
   return status;
+}
+
+std::string_view TrimmedPayload(std::string_view payload) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = std::min(payload.find_first_not_of(kSpace), payload.size());
+  payload.remove_prefix(begin);
+  return payload.substr(0, payload.find_last_not_of(kSpace) + 1);
 }
 
 std::string DocumentPath(int idx) { return Cat("documents[", idx, "]"); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,6 +47,9 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
 
 // Checks how many documents a call has, and each of them as CheckDocument does.
 absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRules& rules);
+
+// Removes white space around a payload, because a stored payload must begin with '{'.
+std::string_view TrimmedPayload(std::string_view payload);
 
 // Returns the path of a document in a call, "documents[3]".
 std::string DocumentPath(int idx);

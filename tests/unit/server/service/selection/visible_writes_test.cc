@@ -1,0 +1,145 @@
+// Writes with `visible` stay among the documents that it matches. The live collection is a fake one, whose documents do
+// not change.
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/error_details.h"
+#include "collection/filters/filter_text.h"
+#include "server/service/documents.h"
+#include "server/service/selection/filter_message.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/collection/fake_live_documents.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/requests.h"
+
+namespace maxsim::service {
+namespace {
+
+class VisibleWritesTest : public testing::Test {
+ protected:
+  // Documents 0 to 3 are acme's, 4 to 7 are not.
+  VisibleWritesTest() {
+    const test::RandomDocuments documents = test::SmallDocuments(1, 8, ScalarType::kF16, kDim);
+    test::CorpusOptions options;
+    options.fields = *collection::ParseFields("owner:keyword");
+    for (int i = 0; i < 8; ++i) {
+      options.payload_texts.emplace_back(i < 4 ? R"({"owner":"acme"})" : R"({"owner":"other"})");
+    }
+    test::BuildCorpus(folder_ / "docs", documents, options);
+    store_.SetOpenLive(
+        [this](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> { return live_; });
+    const auto loaded = store_.Load("docs", folder_ / "docs", store::Residency::kAuto, store::Replication::kAuto, "",
+                                    nullptr, /*live=*/true);
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    service_.SetState(ServingState::kServing);
+  }
+
+  static v1::Filter Acme() { return FilterMessageOf(*collection::ParseFilter("owner = \"acme\"")); }
+
+  static v1::UpsertRequest UpsertOf(const std::vector<std::pair<std::string, std::string>>& documents) {
+    v1::UpsertRequest request;
+    request.set_collection("docs");
+    *request.mutable_visible() = Acme();
+    for (const auto& [id, payload] : documents) {
+      v1::Document& document = *request.add_documents();
+      document.set_string_id(id);
+      document.set_payload(payload);
+      *document.mutable_tokens() = test::ToProto(test::RandomTokens(5, ScalarType::kF32, kDim, 3));
+    }
+    return request;
+  }
+
+  absl::Status Upsert(v1::UpsertRequest request) {
+    std::optional<absl::Status> answer;
+    service_.Upsert(std::move(request), {.method = "Upsert"},
+                    [&](const absl::StatusOr<v1::UpsertResponse>& response) { answer = response.status(); });
+    return answer.value_or(absl::InternalError("no answer"));
+  }
+
+  absl::StatusOr<v1::DeleteResponse> Delete(const std::vector<std::string>& ids, uint64_t version = 0) {
+    v1::DeleteRequest request;
+    request.set_collection("docs");
+    request.set_version(version);
+    *request.mutable_visible() = Acme();
+    for (const std::string& id : ids) request.mutable_string_ids()->add_ids(id);
+    std::optional<absl::StatusOr<v1::DeleteResponse>> answer;
+    service_.Delete(request, {.method = "Delete"},
+                    [&](absl::StatusOr<v1::DeleteResponse> response) { answer = std::move(response); });
+    return answer.value_or(absl::InternalError("no answer"));
+  }
+
+  static constexpr int32_t kDim = 16;
+
+  test::TemporaryFolder folder_;
+  test::FakeBackend backend_;
+  store::CollectionStore store_{&backend_, {}};
+  TextEncoding texts_;
+  Metrics metrics_;
+  std::shared_ptr<test::FakeLiveDocuments> live_ = std::make_shared<test::FakeLiveDocuments>();
+  DocumentService service_{&store_, &texts_, &metrics_, RequestLimits()};
+};
+
+TEST_F(VisibleWritesTest, DocumentsThatMatchAreWritten) {
+  const absl::Status status =
+      Upsert(UpsertOf({{"new", R"( {"owner": "acme"} )"}, {"doc-2", R"({"owner":"acme","n":1})"}}));
+  EXPECT_TRUE(status.ok()) << status;
+  ASSERT_EQ(live_->written.size(), 2u);
+  EXPECT_EQ(live_->written[1].string_id, "doc-2");
+}
+
+TEST_F(VisibleWritesTest, NothingIsWrittenIfADocumentDoesNotMatch) {
+  for (const char* payload : {R"({"owner":"other"})", R"({"owner":null})", "{}", ""}) {
+    const absl::Status status = Upsert(UpsertOf({{"new", R"({"owner":"acme"})"}, {"newer", payload}}));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << payload << ": " << status;
+    EXPECT_EQ(client::FieldOf(status), "documents[1].payload");
+  }
+  EXPECT_TRUE(live_->written.empty());
+}
+
+TEST_F(VisibleWritesTest, NothingIsWrittenIfADocumentOfSomebodyElseWouldBeReplaced) {
+  const absl::Status status = Upsert(UpsertOf({{"new", R"({"owner":"acme"})"}, {"doc-4", R"({"owner":"acme"})"}}));
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_EQ(client::FieldOf(status), "documents[1]");
+  EXPECT_TRUE(live_->written.empty());
+}
+
+TEST_F(VisibleWritesTest, WithoutVisibleAllMayBeWritten) {
+  v1::UpsertRequest request = UpsertOf({{"doc-4", ""}});
+  request.clear_visible();
+  EXPECT_TRUE(Upsert(std::move(request)).ok());
+  EXPECT_EQ(live_->written.size(), 1u);
+}
+
+TEST_F(VisibleWritesTest, DocumentsOfSomebodyElseAreNotFoundByDeletesAndStay) {
+  const auto answer = Delete({"doc-4", "doc-1", "no-such", "doc-3"}, /*version=*/5);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(live_->written.size(), 2u);
+  EXPECT_EQ(live_->written[0].string_id, "doc-1");
+  EXPECT_EQ(live_->written[1].string_id, "doc-3");
+  EXPECT_EQ(live_->written[1].version, 5u);
+  ASSERT_EQ(answer->results_size(), 4);
+  EXPECT_EQ(answer->results(0).outcome(), v1::WRITE_OUTCOME_NOT_FOUND);
+  EXPECT_EQ(answer->results(1).outcome(), v1::WRITE_OUTCOME_APPLIED);
+  EXPECT_EQ(answer->results(3).outcome(), v1::WRITE_OUTCOME_APPLIED);
+  // Nothing tells the document of somebody else from an unknown one.
+  EXPECT_EQ(answer->results(0).SerializeAsString(), answer->results(2).SerializeAsString());
+}
+
+TEST_F(VisibleWritesTest, ADeleteOfNothingVisibleIsAnsweredWithoutAWrite) {
+  const auto answer = Delete({"doc-4"});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(live_->written.empty());
+  ASSERT_EQ(answer->results_size(), 1);
+  EXPECT_EQ(answer->results(0).outcome(), v1::WRITE_OUTCOME_NOT_FOUND);
+  EXPECT_EQ(answer->results(0).sequence(), 0u);
+  EXPECT_EQ(answer->sequence(), 7u);
+}
+
+}  // namespace
+}  // namespace maxsim::service
