@@ -18,6 +18,7 @@
 #include "server/observability/logging.h"
 #include "server/router_role.h"
 #include "server/service/call/message_descriptors.h"
+#include "server/service/tenant_gate/tenant_view.h"
 #include "server/serving_role.h"
 #include "server/startup.h"
 #include "server/trace_export.h"
@@ -41,15 +42,21 @@ constexpr size_t kTrimAboveBytes = size_t{256} << 20;
 constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 constexpr absl::Duration kProbeTime = absl::Seconds(1);
 
-rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, const service::Authenticator* authenticator,
-                                                     Metrics* metrics, service::CallTracker* calls,
-                                                     const tracing::Tracer* tracer, const config::Config& config) {
-  return {.rerank = &role->front(),
-          .explain = &role->front(),
+rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, service::TenantQuestions* questions,
+                                                     const service::Authenticator* authenticator, Metrics* metrics,
+                                                     service::CallTracker* calls, const tracing::Tracer* tracer,
+                                                     const config::Config& config) {
+  return {.rerank = questions,
+          .explain = questions,
           .authenticator = authenticator,
           .metrics = metrics,
           .calls = calls,
-          .info = [role] { return role->Info(); },
+          .info =
+              [role](const service::Caller& caller) {
+                v1::GetInfoResponse info = role->Info();
+                service::HideFromTenant(caller, info);
+                return info;
+              },
           .stream_in_flight = config.grpc.stream_in_flight,
           .max_unread_answer_bytes = config.grpc.max_unread_answer_bytes,
           .client_key = config.client_key,
@@ -125,8 +132,11 @@ Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::uni
                      .key_file = config_.tls.key_file,
                      .client_ca_file = config_.tls.client_ca_file}),
       worker_(std::make_unique<service::Worker>()),
-      reranker_(RerankerDependencies(role_.get(), &authenticator_, metrics_.get(), &calls_, tracer_.get(), config_)),
-      document_calls_({.documents = &role_->documents(),
+      questions_(&role_->front(), &role_->front(), metrics_.get()),
+      documents_(&role_->documents(), metrics_.get()),
+      reranker_(RerankerDependencies(role_.get(), &questions_, &authenticator_, metrics_.get(), &calls_, tracer_.get(),
+                                     config_)),
+      document_calls_({.documents = &documents_,
                        .authenticator = &authenticator_,
                        .calls = &calls_,
                        .answers = reranker_.answers(),
@@ -176,9 +186,9 @@ absl::Status Server::OpenPorts() {
             .client_header = config_.client_key,
             .console = config_.http.console,
             .console_questions = config_.http.console_questions},
-        http::HttpDependencies{.rerank = &role_->front(),
-                               .explain = &role_->front(),
-                               .documents = &role_->documents(),
+        http::HttpDependencies{.rerank = &questions_,
+                               .explain = &questions_,
+                               .documents = &documents_,
                                .collections = &role_->collections(),
                                .worker = config_.admin.enabled ? worker_.get() : nullptr,
                                .accepts_changes = [this] { return admin_.CheckAccepted(); },

@@ -26,6 +26,8 @@
 #include "server/service/call/auth.h"
 #include "server/service/call/call_tracker.h"
 #include "server/service/call/worker.h"
+#include "server/service/tenant_gate/tenant_documents.h"
+#include "server/service/tenant_gate/tenant_questions.h"
 #include "server/startup.h"
 #include "server/tls/tls_certificates.h"
 #include "server/tracing/tracer.h"
@@ -108,6 +110,9 @@ class Server {
   TlsCertificates certificates_;
   std::unique_ptr<service::Worker> worker_;
   service::CallTracker calls_;
+  // The ports call the role through these, so that tenants see their own documents only.
+  service::TenantQuestions questions_;
+  service::TenantDocuments documents_;
   rpc::GrpcReranker reranker_;
   rpc::GrpcDocuments document_calls_;
   rpc::GrpcAdmin admin_;

@@ -330,7 +330,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
       });
 }
 
-bool RouterDocuments::HasIntIds(std::string_view collection) const {
+bool RouterDocuments::HasIntIds(const service::Caller&, std::string_view collection) const {
   const auto found = deps_.membership->view()->Find(collection);
   return found.ok() && (*found)->has_int_ids();
 }

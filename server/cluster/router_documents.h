@@ -42,7 +42,7 @@ class RouterDocuments : public service::DocumentApiBase {
              service::Done<v1::CountResponse> done) override;
   void Facets(const v1::FacetsRequest& request, service::CallContext context,
               service::Done<v1::FacetsResponse> done) override;
-  bool HasIntIds(std::string_view collection) const override;
+  bool HasIntIds(const service::Caller& caller, std::string_view collection) const override;
 
  private:
   // A call that counts or lists, and the state of its current attempt.

@@ -12,13 +12,25 @@
 
 namespace maxsim::rpc {
 
-absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
-                          service::Scope scope) {
-  if (!authenticator.enabled(scope)) return absl::OkStatus();
+namespace {
+
+// Returns the value of the metadata key "authorization", or "".
+std::string_view AuthorizationOf(const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find("authorization");
-  return authenticator.Check(
-      it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size()), scope);
+  return it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size());
+}
+
+}  // namespace
+
+absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
+                          service::Scope scope) {
+  return authenticator.Check(AuthorizationOf(context), scope);
+}
+
+absl::StatusOr<service::Caller> Identify(const service::Authenticator& authenticator,
+                                         const grpc::CallbackServerContext& context, service::Scope scope) {
+  return authenticator.Identify(AuthorizationOf(context), scope);
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpc/support/time.h"
 #include "grpcpp/server_context.h"
@@ -31,9 +33,17 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 };
 
 // Returns UNAUTHENTICATED unless the call's metadata has a known token, PERMISSION_DENIED if the token is not valid for
-// `scope`.
+// `scope` or is a tenant's.
 absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
                           service::Scope scope);
+
+// Returns who makes a call that also tenants may make (Authenticator::Identify). Errors as Authenticate.
+absl::StatusOr<service::Caller> Identify(const service::Authenticator& authenticator,
+                                         const grpc::CallbackServerContext& context, service::Scope scope);
+
+// Returns who makes the next request of a stream, or why it is refused. A stream may stay open after its token was
+// withdrawn.
+using AdmitRequest = std::function<absl::StatusOr<service::Caller>()>;
 
 // Returns when the call must have been answered, as a time of MonotonicNow(). InfiniteFuture for a call without a
 // deadline, and for one whose deadline is more than a year away.

@@ -24,7 +24,8 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
   const service::CallTracker::Call arriving(deps_.calls);  // already while it is parsed
   const absl::Time arrival = MonotonicNow();
   Request parsed;
-  absl::Status status = Authenticate(*deps_.authenticator, *context, scope);
+  const absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, scope);
+  absl::Status status = caller.status();
   if (status.ok()) status = ParseMessage(*request, parsed);
   if (!status.ok()) {
     deps_.documents->CountUnread(method, arrival, status);
@@ -40,7 +41,8 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
                       .client = ClientOf(*context, deps_.client_key),
                       .cancelled = call->cancelled(),
                       .span = StartSpan(deps_.tracer, span_name, *context, arrival),
-                      .record = call->record()};
+                      .record = call->record(),
+                      .caller = *caller};
   work(call, std::move(parsed), std::move(of_call));
   return call;
 }
@@ -60,9 +62,9 @@ grpc::ServerReadReactor<grpc::ByteBuffer>* GrpcDocuments::UpsertStream(grpc::Cal
   // Check the token again for each request, since a stream may stay open after its token is no longer valid.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
-    absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kWrite);
-    if (!status.ok()) deps_.documents->CountUnread(kUpsertStream, arrival, status);
-    return status;
+    absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, Scope::kWrite);
+    if (!caller.ok()) deps_.documents->CountUnread(kUpsertStream, arrival, caller.status());
+    return caller;
   };
   return StartUpsertStream(context, response, deps_.documents, admit, ClientOf(*context, deps_.client_key),
                            deps_.stream_in_flight, &streams_, deps_.calls, deps_.tracer);

@@ -139,7 +139,7 @@ gate::GateDependencies GrpcPort::ForGate() {
   const service::Authenticator* const authenticator = dependencies_.authenticator;
   if (authenticator != nullptr && authenticator->enabled(service::Scope::kSearch)) {
     of_gate.authenticate = [authenticator](std::string_view authorization) {
-      return authenticator->Check(authorization, service::Scope::kSearch);
+      return authenticator->Identify(authorization, service::Scope::kSearch).status();
     };
   }
   of_gate.on_refused_call = [this](std::string_view path, const absl::Status& status) {

@@ -20,22 +20,22 @@ constexpr char kExplain[] = "Explain";
 
 }  // namespace
 
-absl::Status GrpcReranker::Receive(const char* method, absl::Time arrival, const grpc::CallbackServerContext& context,
-                                   const grpc::ByteBuffer& request, v1::RerankRequest& parsed) {
-  absl::Status status = Authenticate(*deps_.authenticator, context, service::Scope::kSearch);
-  if (!status.ok()) {
-    deps_.metrics->CountRequest(method, status.code(), MonotonicNow() - arrival);
-    return status;
+absl::StatusOr<service::Caller> GrpcReranker::Receive(const char* method, absl::Time arrival,
+                                                      const grpc::CallbackServerContext& context,
+                                                      const grpc::ByteBuffer& request, v1::RerankRequest& parsed) {
+  absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, context, service::Scope::kSearch);
+  if (!caller.ok()) {
+    deps_.metrics->CountRequest(method, caller.status().code(), MonotonicNow() - arrival);
+    return caller;
   }
-  status = ParseMessage(request, parsed);
-  if (!status.ok()) {
+  if (absl::Status status = ParseMessage(request, parsed); !status.ok()) {
     deps_.rerank->CountUnread(method, arrival, status);
     return status;
   }
   // gRPC would keep the bytes until the call is answered. Free them now: this call owns them and has finished reading
   // them.
   const_cast<grpc::ByteBuffer&>(request).Clear();
-  return status;
+  return caller;
 }
 
 grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -43,9 +43,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
   const service::CallTracker::Call arriving(deps_.calls);  // already while it is parsed
   const absl::Time arrival = MonotonicNow();
   v1::RerankRequest parsed;
-  if (absl::Status status = Receive(kRerank, arrival, *context, *request, parsed); !status.ok()) {
-    return AnswerNow(deps_.calls, status);
-  }
+  const absl::StatusOr<service::Caller> caller = Receive(kRerank, arrival, *context, *request, parsed);
+  if (!caller.ok()) return AnswerNow(deps_.calls, caller.status());
   auto* call = new AnsweringCall(deps_.calls, &answers_, context, response);
   deps_.rerank->Rerank(std::move(parsed),
                        {.method = kRerank,
@@ -55,7 +54,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
                         .cancelled = call->cancelled(),
                         .may_be_held_up = true,
                         .span = StartSpan(deps_.tracer, service::kRerankSpan, *context, arrival),
-                        .record = call->record()},
+                        .record = call->record(),
+                        .caller = *caller},
                        [call](absl::StatusOr<v1::RerankResponse> answer) { call->Answer(answer); });
   return call;
 }
@@ -65,9 +65,11 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcReranker::Reran
   // Check the token again for each request, since a stream may stay open after its token is no longer valid.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
-    absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);
-    if (!status.ok()) deps_.metrics->CountRequest("RerankStream", status.code(), MonotonicNow() - arrival);
-    return status;
+    absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, service::Scope::kSearch);
+    if (!caller.ok()) {
+      deps_.metrics->CountRequest("RerankStream", caller.status().code(), MonotonicNow() - arrival);
+    }
+    return caller;
   };
   return StartRerankStream(context, deps_.rerank, admit, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
                            &answers_, &streams_, deps_.calls, deps_.tracer);
@@ -78,9 +80,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* con
   const service::CallTracker::Call arriving(deps_.calls);
   const absl::Time arrival = MonotonicNow();
   v1::RerankRequest parsed;
-  if (absl::Status status = Receive(kExplain, arrival, *context, *request, parsed); !status.ok()) {
-    return AnswerNow(deps_.calls, status);
-  }
+  const absl::StatusOr<service::Caller> caller = Receive(kExplain, arrival, *context, *request, parsed);
+  if (!caller.ok()) return AnswerNow(deps_.calls, caller.status());
   auto* call = new AnsweringCall(deps_.calls, &answers_, context, response);
   deps_.explain->Explain(std::move(parsed),
                          {.method = kExplain,
@@ -89,7 +90,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* con
                           .client = ClientOf(*context, deps_.client_key),
                           .cancelled = call->cancelled(),
                           .span = StartSpan(deps_.tracer, service::kExplainSpan, *context, arrival),
-                          .record = call->record()},
+                          .record = call->record(),
+                          .caller = *caller},
                          [call](const absl::StatusOr<v1::ExplainResponse>& answer) { call->Answer(answer); });
   return call;
 }
@@ -97,17 +99,20 @@ grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* GrpcReranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,
                                                 v1::GetInfoResponse* response) {
   const absl::Time arrival = MonotonicNow();
-  absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);
-  if (status.ok()) {
-    *response = deps_.info();
-    response->mutable_clock()->set_id(service::ClockId());
-    response->mutable_clock()->set_now_us(absl::ToUnixMicros(MonotonicNow()));
+  const absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, service::Scope::kSearch);
+  if (caller.ok()) {
+    *response = deps_.info(*caller);
+    // Routers need the clock for the expiry of writes, and tenants do not.
+    if (caller->tenant() == nullptr) {
+      response->mutable_clock()->set_id(service::ClockId());
+      response->mutable_clock()->set_now_us(absl::ToUnixMicros(MonotonicNow()));
+    }
   }
   if (!Authenticate(*deps_.authenticator, *context, service::Scope::kAdmin).ok()) {
     for (v1::CollectionInfo& info : *response->mutable_collections()) service::HideFolders(info);
   }
-  deps_.metrics->CountRequest("GetInfo", status.code(), MonotonicNow() - arrival);
-  return AnswerNow(deps_.calls, status);
+  deps_.metrics->CountRequest("GetInfo", caller.status().code(), MonotonicNow() - arrival);
+  return AnswerNow(deps_.calls, caller.status());
 }
 
 }  // namespace maxsim::rpc

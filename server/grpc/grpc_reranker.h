@@ -31,7 +31,8 @@ class GrpcReranker : public RawReranker {
     const service::Authenticator* authenticator = nullptr;
     Metrics* metrics = nullptr;
     service::CallTracker* calls = nullptr;
-    std::function<v1::GetInfoResponse()> info;  // thread-safe
+    // Returns what a caller may know about the server. Thread-safe.
+    std::function<v1::GetInfoResponse(const service::Caller&)> info;
     int stream_in_flight = 64;
     uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of all calls together; 0 for no bound
     std::string client_key;                                  // metadata that identifies clients; "" for none
@@ -56,9 +57,11 @@ class GrpcReranker : public RawReranker {
                                     v1::GetInfoResponse* response) override;
 
  private:
-  // Authenticates a unary call and parses its request. If it refuses the call, it counts that and returns why.
-  absl::Status Receive(const char* method, absl::Time arrival, const grpc::CallbackServerContext& context,
-                       const grpc::ByteBuffer& request, v1::RerankRequest& parsed);
+  // Identifies the caller of a unary call, and parses its request. If it refuses the call, it counts that and returns
+  // why.
+  absl::StatusOr<service::Caller> Receive(const char* method, absl::Time arrival,
+                                          const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request,
+                                          v1::RerankRequest& parsed);
 
   const Dependencies deps_;
   AnswerBudget answers_;

@@ -1,7 +1,6 @@
 #include "server/grpc/rerank_stream.h"
 
 #include <atomic>
-#include <functional>
 #include <iterator>
 #include <list>
 #include <memory>
@@ -16,30 +15,14 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/messages/message_buffer.h"
+#include "server/grpc/stream_response.h"
 #include "server/service/call/call_record.h"
-#include "server/service/call/status.h"
-#include "server/service/hidden_folders.h"
 
 namespace maxsim::rpc {
 namespace {
 
 constexpr char kMethod[] = "RerankStream";
 constexpr char kSpan[] = "maxsim.v1.Reranker/RerankStream";
-
-grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<v1::RerankResponse> response) {
-  v1::RerankStreamResponse answer;
-  answer.set_request_id(request_id);
-  answer.set_code(static_cast<int32_t>(response.status().code()));
-  if (response.ok()) {
-    *answer.mutable_response() = *std::move(response);
-  } else {
-    const grpc::Status status = client::ToGrpcStatus(service::ForClient(response.status()));
-    answer.set_message(status.error_message());
-    answer.set_status_details(status.error_details());
-    answer.set_retry_after_ms(service::RetryDelayMs(response.status()));
-  }
-  return ToBuffer(answer);
-}
 
 }  // namespace
 
@@ -52,9 +35,9 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
                          public DrainableStream,
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
-  RerankStreamCall(grpc::CallbackServerContext* context, service::RerankApi* service,
-                   std::function<absl::Status()> admit, uint64_t client, int max_in_flight, AnswerBudget* answers,
-                   StreamRegistry* registry, service::CallTracker* tracker, const tracing::Tracer* tracer)
+  RerankStreamCall(grpc::CallbackServerContext* context, service::RerankApi* service, AdmitRequest admit,
+                   uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry,
+                   service::CallTracker* tracker, const tracing::Tracer* tracer)
       : context_(context),
         service_(service),
         admit_(std::move(admit)),
@@ -70,7 +53,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void Start() {
     self_ = shared_from_this();
-    if (const absl::Status admitted = admit_(); !admitted.ok()) {
+    if (const absl::Status admitted = admit_().status(); !admitted.ok()) {
       {
         MutexLock lock(&mutex_);
         finished_ = true;
@@ -92,14 +75,14 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void OnReadDone(bool ok) override {
     const absl::Time arrival = MonotonicNow();
     const std::shared_ptr<RerankStreamCall> keep = self_;
-    const absl::Status admitted = ok ? admit_() : absl::OkStatus();
-    if (ok && admitted.ok() && Accept()) TakeRequest(arrival);
+    const absl::StatusOr<service::Caller> admitted = ok ? admit_() : service::Caller();
+    if (ok && admitted.ok() && Accept()) TakeRequest(arrival, *admitted);
     {
       // Only from here on may the next read begin, since it overwrites message_.
       MutexLock lock(&mutex_);
       reading_ = false;
       if (!ok) reads_done_ = true;
-      refused_.Update(admitted);
+      refused_.Update(admitted.status());
     }
     Proceed();
   }
@@ -209,15 +192,15 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   // Handles the request that was read. If memory runs out, cancels the stream, because there is no memory for an
   // error either.
-  void TakeRequest(absl::Time arrival) {
+  void TakeRequest(absl::Time arrival, const service::Caller& caller) {
     try {
-      ParseAndRerank(arrival);
+      ParseAndRerank(arrival, caller);
     } catch (const std::bad_alloc&) {
       context_->TryCancel();
     }
   }
 
-  void ParseAndRerank(absl::Time arrival) {
+  void ParseAndRerank(absl::Time arrival, const service::Caller& caller) {
     Unanswered unanswered(self_, arrival);
     v1::RerankRequest request;
     const absl::Status parsed = ParseMessage(message_, request);
@@ -237,7 +220,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
                       .client = client_,
                       .cancelled = cancelled_,
                       .span = StartSpan(tracer_, kSpan, parent_, arrival),
-                      .record = of_call},
+                      .record = of_call,
+                      .caller = caller},
                      [unanswered = std::move(unanswered), id,
                       record = std::move(record)](absl::StatusOr<v1::RerankResponse> response) mutable {
                        const std::shared_ptr<RerankStreamCall> stream = unanswered.Take();
@@ -358,7 +342,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   grpc::CallbackServerContext* const context_;  // until OnDone
   service::RerankApi* const service_;
-  const std::function<absl::Status()> admit_;
+  const AdmitRequest admit_;
   const uint64_t client_;
   const int max_in_flight_;
   const uint64_t max_unread_bytes_;
@@ -387,8 +371,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 };
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
-    grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
-    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
+    grpc::CallbackServerContext* context, service::RerankApi* service, AdmitRequest admit, uint64_t client,
+    int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
     const tracing::Tracer* tracer) {
   auto stream = std::make_shared<RerankStreamCall>(context, service, std::move(admit), client, max_in_flight, answers,
                                                    registry, tracker, tracer);

@@ -1,13 +1,12 @@
 // RerankStream: a pipeline of rerank requests over one call.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <cstdint>
 
-#include "absl/status/status.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+#include "server/grpc/grpc_call.h"
 #include "server/grpc/messages/answer_budget.h"
 #include "server/grpc/stream_registry.h"
 #include "server/service/api.h"
@@ -25,8 +24,8 @@ namespace maxsim::rpc {
 // with that error once the earlier requests are answered. Each request has a span of `tracer` (may be null), whose
 // parent is in the stream's metadata. `tracker` counts the stream as in progress until gRPC has released it.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
-    grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
-    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
+    grpc::CallbackServerContext* context, service::RerankApi* service, AdmitRequest admit, uint64_t client,
+    int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
     const tracing::Tracer* tracer);
 
 }  // namespace maxsim::rpc

@@ -51,7 +51,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
                          public std::enable_shared_from_this<UpsertStreamCall> {
  public:
   UpsertStreamCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentApi* service,
-                   std::function<absl::Status()> admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
+                   AdmitRequest admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
                    service::CallTracker* tracker, const tracing::Tracer* tracer)
       : context_(context),
         response_(response),
@@ -67,7 +67,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   void Start() {
     self_ = shared_from_this();
-    const absl::Status admitted = admit_();
+    const absl::Status admitted = admit_().status();
     {
       MutexLock lock(&mutex_);
       failure_ = admitted;
@@ -88,7 +88,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   void OnReadDone(bool ok) override {
     const absl::Time arrival = MonotonicNow();
     const std::shared_ptr<UpsertStreamCall> keep = self_;
-    const absl::Status admitted = ok ? admit_() : absl::OkStatus();
+    const absl::StatusOr<service::Caller> admitted = ok ? admit_() : service::Caller();
     bool offer = false;
     {
       MutexLock lock(&mutex_);
@@ -123,10 +123,12 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   enum class End { kNo, kOk, kFailed, kDrained, kCancelled };
 
   // Notes the request that was read. Returns whether to hand it over to the service.
-  bool BeginRequest(const absl::Status& admitted, absl::Time arrival) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  bool BeginRequest(const absl::StatusOr<service::Caller>& admitted, absl::Time arrival)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_) return false;
-    failure_.Update(admitted);
+    failure_.Update(admitted.status());
     if (!failure_.ok() || draining_) return false;
+    caller_ = *admitted;
     handling_ = true;
     arrival_ = arrival;
     ++num_requests_;
@@ -137,10 +139,12 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   void Offer() {
     auto attempt = std::make_shared<Attempt>();
     absl::Time arrival;
+    service::Caller caller;
     {
       MutexLock lock(&mutex_);
       attempt->request = num_requests_ - 1;
       arrival = arrival_;
+      caller = caller_;
       ++in_flight_;
     }
     v1::UpsertRequest request;
@@ -156,7 +160,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
          .deadline = deadline_,
          .client = client_,
          .cancelled = cancelled_,
-         .span = StartSpan(tracer_, "maxsim.v1.Documents/UpsertStream", parent_, arrival)},
+         .span = StartSpan(tracer_, "maxsim.v1.Documents/UpsertStream", parent_, arrival),
+         .caller = std::move(caller)},
         [this, keep = self_, attempt](const absl::StatusOr<v1::UpsertResponse>& response) {
           response.ok() ? Acknowledge(*attempt, *response) : TakeError(*attempt, response.status());
         },
@@ -331,7 +336,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   grpc::CallbackServerContext* const context_;  // until OnDone
   grpc::ByteBuffer* const response_;            // until Finish
   service::DocumentApi* const service_;
-  const std::function<absl::Status()> admit_;
+  const AdmitRequest admit_;
   const uint64_t client_;
   const int max_in_flight_;
   StreamRegistry* const registry_;
@@ -353,6 +358,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);  // set while a request waits for room
   absl::Time arrival_ ABSL_GUARDED_BY(mutex_);                  // of the request in message_
   std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // since when that request waits for room
+  service::Caller caller_ ABSL_GUARDED_BY(mutex_);              // of the request in message_
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;                  // the client has closed its side
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);   // why no more is read
@@ -361,9 +367,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
 grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
                                                              grpc::ByteBuffer* response, service::DocumentApi* service,
-                                                             std::function<absl::Status()> admit, uint64_t client,
-                                                             int max_in_flight, StreamRegistry* registry,
-                                                             service::CallTracker* tracker,
+                                                             AdmitRequest admit, uint64_t client, int max_in_flight,
+                                                             StreamRegistry* registry, service::CallTracker* tracker,
                                                              const tracing::Tracer* tracer) {
   auto stream = std::make_shared<UpsertStreamCall>(context, response, service, std::move(admit), client, max_in_flight,
                                                    registry, tracker, tracer);

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
-#include "absl/status/status.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+#include "server/grpc/grpc_call.h"
 #include "server/grpc/stream_registry.h"
 #include "server/service/api.h"
 #include "server/service/call/call_tracker.h"
@@ -28,9 +27,8 @@ inline constexpr char kUpsertStream[] = "UpsertStream";  // as the metrics name 
 // stream as in progress until gRPC has released it.
 grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
                                                              grpc::ByteBuffer* response, service::DocumentApi* service,
-                                                             std::function<absl::Status()> admit, uint64_t client,
-                                                             int max_in_flight, StreamRegistry* registry,
-                                                             service::CallTracker* tracker,
+                                                             AdmitRequest admit, uint64_t client, int max_in_flight,
+                                                             StreamRegistry* registry, service::CallTracker* tracker,
                                                              const tracing::Tracer* tracer);
 
 }  // namespace maxsim::rpc

@@ -1,7 +1,6 @@
 #include "server/http/http_server.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -20,11 +19,13 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "client/status.h"
+#include "server/http/access.h"
 #include "server/http/collections/collection_calls.h"
 #include "server/http/collections/collection_path.h"
 #include "server/http/console.h"
 #include "server/http/documents/document_calls.h"
 #include "server/http/embedded_files.h"
+#include "server/http/known_paths.h"
 #include "server/http/models.h"
 #include "server/http/rerank/rejections.h"
 #include "server/http/rerank/rerank_calls.h"
@@ -35,7 +36,6 @@
 #include "server/http/text/http_status.h"
 #include "server/http/text/throttled_cache.h"
 #include "server/http/tls_policy.h"
-#include "server/http/transport/browser_guard.h"
 #include "server/http/transport/call_end.h"
 #include "server/http/transport/text_places.h"
 #include "server/http/transport/transport.h"
@@ -48,28 +48,6 @@
 
 namespace maxsim::http {
 namespace {
-
-constexpr char kExplainPath[] = "/v1/explain";
-constexpr char kStatsPath[] = "/v1/stats";
-constexpr char kCollectionsPath[] = "/v1/collections";
-constexpr char kOpenApiPath[] = "/openapi.json";
-constexpr char kLivePath[] = "/livez";
-constexpr char kReadyPath[] = "/readyz";
-constexpr char kMetricsPath[] = "/metrics";
-
-struct KnownPath {
-  const char* path;
-  const char* methods;
-};
-constexpr std::array<KnownPath, 9> kKnownPaths = {{{kExplainPath, "POST"},
-                                                   {kCountPath, "POST"},
-                                                   {kFacetsPath, "POST"},
-                                                   {kCollectionsPath, "GET, HEAD"},
-                                                   {kStatsPath, "GET, HEAD"},
-                                                   {kOpenApiPath, "GET, HEAD"},
-                                                   {kLivePath, "GET, HEAD"},
-                                                   {kReadyPath, "GET, HEAD"},
-                                                   {kMetricsPath, "GET, HEAD"}}};
 
 // Returns the limit, or an infinite one if the limit is zero, which means that it is switched off.
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
@@ -84,7 +62,8 @@ class HttpServer::Impl final : private Application {
         console_questions_(options.console_questions),
         text_places_(std::max(1, options.max_concurrent_requests / 2)),
         plain_text_(options.plain_text),
-        browser_guard_(options.host, options.allowed_hosts),
+        access_(BrowserGuard(options.host, options.allowed_hosts), dependencies.authenticator,
+                dependencies.collections),
         max_requests_(options.max_concurrent_requests),
         root_documents_are_texts_(options.root_documents_are_texts),
         deps_(std::move(dependencies)),
@@ -160,28 +139,26 @@ class HttpServer::Impl final : private Application {
   }
 
   std::optional<Response> Begin(const Request& request) override {
-    if (absl::Status status = CheckTlsOf(request); !status.ok()) {
-      return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
-    }
+    if (absl::Status status = CheckTlsOf(request); !status.ok()) return Refuse(request, status);
     if (CallOf(request) != nullptr) return BeginCall(request);
     if (request.method == "GET" || request.method == "HEAD") {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
-        const absl::Status status = deps_.readiness();
-        if (!status.ok()) return Text(503, absl::StrCat(service::WithoutFolders(std::string(status.message())), "\n"));
-        return Text(200, absl::StrCat("ok\n", deps_.losses == nullptr ? "" : service::WithoutFolders(deps_.losses())));
+        return AnswerReady(request);
       }
       if (request.path == kMetricsPath) {
+        if (absl::Status status = access_.CheckServerFacts(request); !status.ok()) return Refuse(request, status);
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = MetricsText()};
       }
       if (request.path == kOpenApiPath) {
         return Response{.content_type = "application/json", .body = std::string(EmbeddedFiles().front().bytes)};
       }
-      if (request.path == kCollectionsPath || request.path == kStatsPath) {
-        if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
-          return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
+      if (request.path == kCollectionsPath) return AnswerAll(request);
+      if (request.path == kStatsPath) {
+        if (absl::Status status = access_.Check(request, service::Scope::kSearch); !status.ok()) {
+          return Refuse(request, status);
         }
-        return Counted(request, Json(200, request.path == kStatsPath ? StatsText() : CollectionsText(request)));
+        return Counted(request, Json(200, StatsText()));
       }
       if (const std::optional<std::string> name = CollectionOf(request.path)) return AnswerOne(request, *name);
       if (const std::optional<ModelPath> path = ParseModelPath(request.path)) return AnswerModel(request, *path);
@@ -195,33 +172,33 @@ class HttpServer::Impl final : private Application {
     return CheckTls(request, plain_text_, deps_.certificates->asks_clients());
   }
 
-  // Checks the token. If no token is needed, checks instead that the request does not come from a web page of another
-  // site.
-  absl::Status CheckClient(const Request& request, service::Scope scope) const {
-    if (deps_.authenticator->enabled(scope)) return deps_.authenticator->Check(request.authorization, scope);
-    return browser_guard_.Check(request);
+  Response AnswerReady(const Request& request) {
+    const absl::Status ready = deps_.readiness();
+    // The reasons name collections and counts.
+    if (!access_.CheckServerFacts(request).ok())
+      return Text(ready.ok() ? 200 : 503, ready.ok() ? "ok\n" : "not ready\n");
+    if (!ready.ok()) return Text(503, absl::StrCat(service::WithoutFolders(std::string(ready.message())), "\n"));
+    return Text(200, absl::StrCat("ok\n", deps_.losses == nullptr ? "" : service::WithoutFolders(deps_.losses())));
   }
 
   Response AnswerModel(const Request& request, const ModelPath& path) {
     // Clients call kAuth without a token, to find out whether they need one. Only the other paths require it.
-    if (path.kind != ModelPath::Kind::kAuth) {
-      if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
-        return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
-      }
-    }
+    absl::StatusOr<service::Caller> caller = access_.Identify(request, service::Scope::kSearch);
+    if (path.kind == ModelPath::Kind::kAuth) caller = service::Caller();
+    if (!caller.ok()) return Refuse(request, caller.status());
     const std::unique_ptr<v1::EncoderInfo> encoder = deps_.rerank->encoder();
-    return Counted(request, AnswerModels(path, {.collections = deps_.collections->List(),
+    return Counted(request, AnswerModels(path, {.collections = access_.CollectionsFor(request, *caller),
                                                 .encoder = encoder.get(),
                                                 .limits = deps_.rerank->limits(),
                                                 .max_requests = max_requests_,
-                                                .needs_token = deps_.authenticator->enabled(service::Scope::kSearch),
+                                                .needs_token = access_.needs_token(),
                                                 .root_documents_are_texts = root_documents_are_texts_}));
   }
 
   Response AnswerConsole(const Request& request) {
     if (request.path != kQuestionsPath) return console_->Answer(request);
-    if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
-      return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
+    if (absl::Status status = access_.Check(request, service::Scope::kSearch); !status.ok()) {
+      return Refuse(request, status);
     }
     return Counted(request, console_->Answer(request));
   }
@@ -232,27 +209,21 @@ class HttpServer::Impl final : private Application {
   std::string StatsText() {
     return stats_text_.Get([this] { return FormatStats(deps_.activity->history(), MonotonicNow()); });
   }
-  // Lists the collections in the form in which this client may see them.
-  std::vector<v1::CollectionInfo> CollectionsFor(const Request& request) const {
-    std::vector<v1::CollectionInfo> collections = deps_.collections->List();
-    if (!deps_.authenticator->Check(request.authorization, service::Scope::kAdmin).ok()) {
-      for (v1::CollectionInfo& info : collections) service::HideFolders(info);
-    }
-    return collections;
-  }
-  std::string CollectionsText(const Request& request) const {
-    return FormatCollections(CollectionsFor(request), deps_.rerank->encoder().get());
+
+  Response AnswerAll(const Request& request) {
+    const absl::StatusOr<service::Caller> caller = access_.Identify(request, service::Scope::kSearch);
+    if (!caller.ok()) return Refuse(request, caller.status());
+    return Counted(
+        request, Json(200, FormatCollections(access_.CollectionsFor(request, *caller), deps_.rerank->encoder().get())));
   }
 
   Response AnswerOne(const Request& request, const std::string& name) {
-    absl::Status status = CheckClient(request, service::Scope::kSearch);
-    if (status.ok()) {
-      for (const v1::CollectionInfo& info : CollectionsFor(request)) {
-        if (info.name() == name) return Counted(request, Json(200, FormatCollection(info)));
-      }
-      status = absl::NotFoundError(absl::StrCat("no collection ", Quote(name)));
+    const absl::StatusOr<service::Caller> caller = access_.Identify(request, service::Scope::kSearch);
+    if (!caller.ok()) return Refuse(request, caller.status());
+    for (const v1::CollectionInfo& info : access_.CollectionsFor(request, *caller)) {
+      if (info.name() == name) return Counted(request, Json(200, FormatCollection(info)));
     }
-    return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
+    return Refuse(request, absl::NotFoundError(absl::StrCat("no collection ", Quote(name))));
   }
 
   Response NotThere(const Request& request) {
@@ -277,11 +248,17 @@ class HttpServer::Impl final : private Application {
     return response;
   }
 
+  // Returns who makes a call.
+  absl::StatusOr<service::Caller> IdentifyCaller(const Request& request) const {
+    const service::Scope scope = ScopeOf(request);
+    if (scope != service::Scope::kAdmin) return access_.Identify(request, scope);
+    if (absl::Status status = access_.Check(request, scope); !status.ok()) return status;
+    return service::Caller::Unrestricted();  // no tenant administers
+  }
+
   // If the call can be refused before its body is received, returns the refusal.
   std::optional<Response> BeginCall(const Request& request) {
-    if (absl::Status status = CheckClient(request, ScopeOf(request)); !status.ok()) {
-      return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
-    }
+    if (absl::Status status = IdentifyCaller(request).status(); !status.ok()) return Refuse(request, status);
     const std::vector<std::string> codings = absl::StrSplit(request.content_encoding, ',', absl::SkipWhitespace());
     if (std::all_of(codings.begin(), codings.end(), [](const std::string& coding) {
           return absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(coding), "identity");
@@ -305,7 +282,12 @@ class HttpServer::Impl final : private Application {
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
       // If this throws an exception, the destructor of `once` answers the call.
       Guarded<absl::Status>([&] {
-        service::CallContext context = ContextOf(request, once->record());
+        absl::StatusOr<service::Caller> caller = IdentifyCaller(request);
+        if (!caller.ok()) {  // the token was withdrawn while the body arrived
+          (*once)(Error(caller.status()));
+          return absl::OkStatus();
+        }
+        service::CallContext context = ContextOf(request, *std::move(caller), once->record());
         if (DocumentCallOf(request).has_value()) {
           document_calls_.Handle(std::move(request), std::move(context), std::move(once), end);
         } else if (collection_calls_.CallOf(request).has_value()) {
@@ -345,6 +327,11 @@ class HttpServer::Impl final : private Application {
     return response;
   }
 
+  // Refuses a request before its body has been read, with the HTTP status of the error.
+  Response Refuse(const Request& request, const absl::Status& status) {
+    return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
+  }
+
   // Counts a request that is refused before its body has been read.
   Response CountedError(const Request& request, int http_status, const absl::Status& status, absl::Time arrival) {
     const char* const call = CountedAs(request);
@@ -354,14 +341,15 @@ class HttpServer::Impl final : private Application {
     return Error(http_status, status);
   }
 
-  service::CallContext ContextOf(const Request& request, service::CallRecord* record) const {
+  service::CallContext ContextOf(const Request& request, service::Caller caller, service::CallRecord* record) const {
     return {.method = CallOf(request),
             .arrival = request.arrival,
             .deadline = request.arrival + request_timeout_,
             .client = service::ClientOf(request.client_id, request.peer),
             .cancelled = request.cancelled,
             .span = StartSpan(request, SpanNameOf(request)),
-            .record = record};
+            .record = record,
+            .caller = std::move(caller)};
   }
 
   tracing::Span StartSpan(const Request& request, std::string_view name) const {
@@ -376,7 +364,7 @@ class HttpServer::Impl final : private Application {
   std::optional<Console> console_;  // set before the first request; nullopt if the console is off
   TextPlaces text_places_;
   const PlainText plain_text_;
-  const BrowserGuard browser_guard_;
+  const Access access_;
   const int max_requests_;
   const bool root_documents_are_texts_;
   const HttpDependencies deps_;

@@ -16,9 +16,10 @@ using prometheus::Histogram;
 using prometheus::Labels;
 
 constexpr std::array kRejections = {
-    Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,    Rejection::kNotFound,
-    Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced,  Rejection::kLoading,
-    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder,   Rejection::kGeneration, Rejection::kGroup};
+    Rejection::kQueueFull, Rejection::kDeadline,   Rejection::kCancelled, Rejection::kInvalid,
+    Rejection::kNotFound,  Rejection::kDevice,     Rejection::kShutdown,  Rejection::kQueueTime,
+    Rejection::kDisplaced, Rejection::kLoading,    Rejection::kHttpFull,  Rejection::kMemory,
+    Rejection::kEncoder,   Rejection::kGeneration, Rejection::kGroup,     Rejection::kTenantQuota};
 
 static_assert(kRejections.size() == kNumRejections);
 
@@ -56,6 +57,8 @@ std::string_view Name(Rejection reason) {
       return "generation";
     case Rejection::kGroup:
       return "group";
+    case Rejection::kTenantQuota:
+      return "tenant_quota";
   }
   return "other";
 }

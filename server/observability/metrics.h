@@ -28,17 +28,18 @@ enum class Rejection {
   kNotFound,
   kDevice,
   kShutdown,
-  kQueueTime,   // would have waited for longer than max_queue_time, or until after its deadline
-  kDisplaced,   // was accepted, but pushed out of a full queue by a request of another client
-  kLoading,     // the server or the collection is loading, or the collection could not be loaded
-  kMemory,      // there was no memory for it
-  kHttpFull,    // http.max_concurrent_requests were in progress
-  kEncoder,     // its texts could not be encoded
-  kGeneration,  // the collection is not of the requested generation
-  kGroup,       // at a router: a group of servers cannot answer, or the collection cannot be served
+  kQueueTime,    // would have waited for longer than max_queue_time, or until after its deadline
+  kDisplaced,    // was accepted, but pushed out of a full queue by a request of another client
+  kLoading,      // the server or the collection is loading, or the collection could not be loaded
+  kMemory,       // there was no memory for it
+  kHttpFull,     // http.max_concurrent_requests were in progress
+  kEncoder,      // its texts could not be encoded
+  kGeneration,   // the collection is not of the requested generation
+  kGroup,        // at a router: a group of servers cannot answer, or the collection cannot be served
+  kTenantQuota,  // a quota of the tenant was used up
 };
 
-inline constexpr size_t kNumRejections = 15;
+inline constexpr size_t kNumRejections = 16;
 
 // Returns the value of the metrics' label: "queue_full" and so on.
 std::string_view Name(Rejection reason);

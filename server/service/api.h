@@ -20,6 +20,7 @@
 #include "server/service/call/call.h"
 #include "server/service/call/call_context.h"
 #include "server/service/call/limits.h"
+#include "server/service/tenants/caller.h"
 #include "server/tracing/span.h"
 
 namespace maxsim::service {
@@ -35,7 +36,7 @@ class RerankApi {
   // documents, clears the name of a collection that is not served. Otherwise, if the request names none, sets the name
   // of the server's only collection. Returns INVALID_ARGUMENT about the field "model" if the server has no collection
   // or several.
-  virtual absl::Status ChooseCollection(v1::RerankRequest* request) const = 0;
+  virtual absl::Status ChooseCollection(const Caller& caller, v1::RerankRequest* request) const = 0;
 
   // Counts, in the metrics, a call for which Rerank was not called because its request could not be parsed.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) = 0;
@@ -83,8 +84,8 @@ class DocumentApi {
   virtual void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) = 0;
   virtual void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) = 0;
 
-  // Returns whether the ids of a collection are integers; false for one that is not served.
-  virtual bool HasIntIds(std::string_view collection) const = 0;
+  // Returns whether the ids of a collection are integers; false for one that is not served, or not for this caller.
+  virtual bool HasIntIds(const Caller& caller, std::string_view collection) const = 0;
 
   // Counts a call in the metrics that was refused before it reached this object.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const = 0;

@@ -66,7 +66,7 @@ class DocumentService : public DocumentApiBase {
   void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) override;
   void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) override;
 
-  bool HasIntIds(std::string_view collection) const override;
+  bool HasIntIds(const Caller& caller, std::string_view collection) const override;
 
  private:
   // A live collection and its current snapshot.

@@ -116,7 +116,7 @@ void DocumentService::Facets(const v1::FacetsRequest& request, CallContext conte
   }));
 }
 
-bool DocumentService::HasIntIds(std::string_view collection) const {
+bool DocumentService::HasIntIds(const Caller&, std::string_view collection) const {
   const absl::StatusOr<std::shared_ptr<const store::Collection>> found = store_->Find(collection);
   return found.ok() && (*found)->manifest().id_type == collection::IdType::kInt64;
 }

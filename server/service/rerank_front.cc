@@ -174,7 +174,7 @@ void RerankFront::Encode(std::unique_ptr<CallType> call) {
                  });
 }
 
-absl::Status RerankFront::ChooseCollection(v1::RerankRequest* request) const {
+absl::Status RerankFront::ChooseCollection(const Caller&, v1::RerankRequest* request) const {
   if (HasInlineDocumentsAlone(*request)) {
     if (!scorer_->IsServed(request->collection())) request->clear_collection();
     return absl::OkStatus();

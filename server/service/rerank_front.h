@@ -34,7 +34,7 @@ class RerankFront : public RerankApi, public ExplainApi {
   void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
   void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
 
-  absl::Status ChooseCollection(v1::RerankRequest* request) const override;
+  absl::Status ChooseCollection(const Caller& caller, v1::RerankRequest* request) const override;
   void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) override;
   const RequestLimits& limits() const override { return limits_; }
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return texts_->info(); }

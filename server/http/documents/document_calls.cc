@@ -184,7 +184,7 @@ void DocumentCalls::Get(const Request& request, service::CallContext context, st
 void DocumentCalls::GetOne(service::CallContext context, const DocumentPath& path, std::shared_ptr<ReplyOnce> reply) {
   v1::GetRequest request;
   request.set_collection(path.collection);
-  if (documents_->HasIntIds(path.collection)) {
+  if (documents_->HasIntIds(context.caller, path.collection)) {
     int64_t id = 0;
     if (!absl::SimpleAtoi(path.id, &id)) {
       return Refuse(context, *reply,

@@ -61,7 +61,7 @@ void RerankCalls::Refuse(service::CallContext& context, ReplyOnce& reply, int ht
 
 bool RerankCalls::Admit(service::CallContext& context, ReplyOnce& reply, const std::string& text_path,
                         v1::RerankRequest* call, std::shared_ptr<const void>* place) {
-  if (absl::Status chosen = rerank_->ChooseCollection(call); !chosen.ok()) {
+  if (absl::Status chosen = rerank_->ChooseCollection(context.caller, call); !chosen.ok()) {
     Refuse(context, reply, 400, WithTextHint(chosen, text_path));
     return false;
   }

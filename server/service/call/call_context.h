@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
+#include "server/service/tenants/caller.h"
 #include "server/tracing/span.h"
 
 namespace maxsim::service {
@@ -27,6 +28,8 @@ struct CallContext {
   // and the port writes it once the port knows which status the client gets (call_record.h). Valid until the answer
   // is given.
   CallRecord* record = nullptr;
+  // Who calls, as Authenticator::Identify says. The tenant gate refuses calls whose port has not set it.
+  Caller caller = {};
 };
 
 // How a server treats new calls. The first state is kLoading. While it loads or drains, new calls get UNAVAILABLE;

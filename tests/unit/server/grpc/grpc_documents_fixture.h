@@ -18,6 +18,7 @@
 #include "server/grpc/grpc_documents.h"
 #include "server/service/documents.h"
 #include "server/service/request/text_encoding.h"
+#include "server/service/tenant_gate/tenant_documents.h"
 #include "server/store/collection_store.h"
 #include "tests/support/collection/corpus.h"
 #include "tests/support/collection/fake_live_documents.h"
@@ -98,7 +99,7 @@ class GrpcDocumentsTest : public testing::Test {
     service_.SetState(service::ServingState::kServing);
     authenticator_ = std::make_unique<service::Authenticator>(std::move(files));
     ASSERT_TRUE(authenticator_->Load().ok());
-    documents_ = std::make_unique<GrpcDocuments>(GrpcDocuments::Dependencies{.documents = &service_,
+    documents_ = std::make_unique<GrpcDocuments>(GrpcDocuments::Dependencies{.documents = &gate_,
                                                                              .authenticator = authenticator_.get(),
                                                                              .calls = &calls_,
                                                                              .answers = &answers_,
@@ -144,6 +145,7 @@ class GrpcDocumentsTest : public testing::Test {
   std::shared_ptr<test::FakeLiveDocuments> live_ = std::make_shared<test::FakeLiveDocuments>();
   Desk desk_;
   service::DocumentService service_{&store_, &texts_, &metrics_, service::RequestLimits()};
+  service::TenantDocuments gate_{&service_, &metrics_};
   std::unique_ptr<service::Authenticator> authenticator_;
   service::CallTracker calls_;
   AnswerBudget answers_{0, nullptr};

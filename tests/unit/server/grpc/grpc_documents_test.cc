@@ -154,5 +154,50 @@ TEST_F(GrpcDocumentsTokensTest, ATokenThatMaySearchReadsAndDoesNotWrite) {
   EXPECT_EQ(code(facets, "searcher"), grpc::StatusCode::INVALID_ARGUMENT) << "the collection has no fields";
 }
 
+// Gives tokens to two tenants, each of which has a collection.
+class GrpcDocumentsTenantsTest : public GrpcDocumentsTest {
+ protected:
+  void SetUp() override {
+    test::WriteFile(folder_ / "tokens",
+                    "acme {\"tenant\": \"acme\", \"collections\": [\"live\"]}\n"
+                    "other {\"tenant\": \"other\", \"collections\": [\"other\"]}\n");
+    Start({.search = folder_ / "tokens", .write = "", .admin = ""});
+  }
+
+  static void SetToken(const std::string& token, grpc::ClientContext& context) {
+    context.AddMetadata("authorization", "Bearer " + token);
+  }
+
+  grpc::Status Get(const std::string& token) {
+    grpc::ClientContext context;
+    SetToken(token, context);
+    v1::GetRequest request;
+    request.set_collection("live");
+    request.mutable_string_ids()->add_ids("doc-2");
+    v1::GetResponse response;
+    return stub_->Get(&context, request, &response);
+  }
+
+  grpc::Status Stream(const std::string& token) {
+    grpc::ClientContext context;
+    SetToken(token, context);
+    v1::UpsertStreamResponse response;
+    const auto writer = stub_->UpsertStream(&context, &response);
+    writer->Write(Request({"a"}));
+    writer->WritesDone();
+    return writer->Finish();
+  }
+};
+
+TEST_F(GrpcDocumentsTenantsTest, ATenantUsesItsOwnCollectionsOnly) {
+  EXPECT_TRUE(Get("acme").ok());
+  EXPECT_TRUE(Stream("acme").ok());
+  EXPECT_EQ(live_->written.size(), 1u);
+  EXPECT_EQ(Get("other").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Stream("other").error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(live_->written.size(), 1u);
+  EXPECT_EQ(Get("unknown").error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
 }  // namespace
 }  // namespace maxsim::rpc

@@ -19,6 +19,8 @@
 #include "server/grpc/grpc_reranker.h"
 #include "server/observability/metrics.h"
 #include "server/service/call/call_record.h"
+#include "server/service/tenant_gate/tenant_questions.h"
+#include "tests/support/collection/corpus.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -34,7 +36,7 @@ class FakeReranker : public service::RerankApi {
   void Rerank(v1::RerankRequest request, service::CallContext context, Done done) override {
     on_rerank(std::move(request), context, std::move(done));
   }
-  absl::Status ChooseCollection(v1::RerankRequest*) const override { return absl::OkStatus(); }
+  absl::Status ChooseCollection(const service::Caller&, v1::RerankRequest*) const override { return absl::OkStatus(); }
   void CountUnread(std::string_view method, absl::Time, const absl::Status& status) override {
     metrics_->CountRequest(method, status.code(), absl::ZeroDuration());
   }
@@ -57,10 +59,10 @@ class FakeReranker : public service::RerankApi {
 class RerankStreamTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(authenticator_.Load().ok());
+    ASSERT_TRUE(authenticator_->Load().ok());
     GrpcReranker::Dependencies dependencies;
-    dependencies.rerank = &service_;
-    dependencies.authenticator = &authenticator_;
+    dependencies.rerank = &gate_;
+    dependencies.authenticator = authenticator_.get();
     dependencies.metrics = &metrics_;
     dependencies.calls = &calls_;
     reranker_ = std::make_unique<GrpcReranker>(dependencies);
@@ -91,7 +93,9 @@ class RerankStreamTest : public testing::Test {
 
   Metrics metrics_;
   FakeReranker service_{&metrics_};
-  service::Authenticator authenticator_{service::TokenFiles()};
+  service::TenantQuestions gate_{&service_, /*explain=*/nullptr, &metrics_};
+  std::unique_ptr<service::Authenticator> authenticator_ =
+      std::make_unique<service::Authenticator>(service::TokenFiles());
   service::CallTracker calls_;
   std::unique_ptr<GrpcReranker> reranker_;
   std::unique_ptr<grpc::Server> server_;
@@ -135,6 +139,42 @@ TEST_F(RerankStreamTest, ARequestThatIsAnsweredBeforeTheServiceThrowsIsCountedOn
   SendOne(&response);
   EXPECT_THAT(metrics_.Expose(),
               HasSubstr("maxsim_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"RerankStream\"} 1\n"));
+}
+
+// Gives a token to a tenant that has one collection.
+class TenantStreamTest : public RerankStreamTest {
+ protected:
+  void SetUp() override {
+    test::WriteFile(folder_ / "tokens", "acme {\"tenant\": \"acme\", \"collections\": [\"docs\"]}\n");
+    authenticator_ = std::make_unique<service::Authenticator>(service::TokenFiles{.search = folder_ / "tokens"});
+    RerankStreamTest::SetUp();
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TenantStreamTest, EachRequestIsOfTheTenantOfTheToken) {
+  service_.on_rerank = [this](const v1::RerankRequest& request, service::CallContext& context,
+                              FakeReranker::Done done) {
+    EXPECT_EQ(request.collection(), "docs");
+    ASSERT_NE(context.caller.tenant(), nullptr);
+    EXPECT_EQ(context.caller.tenant()->name(), "acme");
+    service_.Answer(context, done, v1::RerankResponse());
+  };
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer acme");
+  const auto stream = stub_->RerankStream(&context);
+  v1::RerankRequest request;
+  v1::RerankStreamResponse response;
+  for (const auto& [collection, code] :
+       {std::pair("docs", grpc::StatusCode::OK), {"secret", grpc::StatusCode::NOT_FOUND}}) {
+    request.set_collection(collection);
+    ASSERT_TRUE(stream->Write(request));
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.code(), code) << collection;
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 }  // namespace

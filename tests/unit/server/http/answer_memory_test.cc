@@ -107,7 +107,7 @@ class KeepingService final : public service::RerankApi {
   void Rerank(v1::RerankRequest, service::CallContext, service::Done<v1::RerankResponse> done) override {
     done_ = std::move(done);
   }
-  absl::Status ChooseCollection(v1::RerankRequest*) const override { return absl::OkStatus(); }
+  absl::Status ChooseCollection(const service::Caller&, v1::RerankRequest*) const override { return absl::OkStatus(); }
   void CountUnread(std::string_view, absl::Time, const absl::Status&) override {}
   const service::RequestLimits& limits() const override { return limits_; }
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return nullptr; }

@@ -1,0 +1,47 @@
+#include "server/service/tenant_gate/gate_entry.h"
+
+#include "absl/time/time.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "client/status.h"
+#include "collection/collection_name.h"
+#include "server/service/call/client_of.h"
+#include "server/service/call/status.h"
+
+namespace maxsim::service {
+
+absl::Status CheckKnown(const Caller& caller) {
+  if (caller.is_known()) return absl::OkStatus();
+  return absl::InternalError("the port does not say who makes this call");
+}
+
+absl::Status UnknownCollection(std::string_view collection) {
+  return absl::NotFoundError(Cat("no collection ", Quote(collection), " for the tenant of this token"));
+}
+
+absl::StatusOr<std::shared_ptr<const void>> Enter(CallKind kind, std::string_view collection, CallContext& context) {
+  const Tenant& tenant = *context.caller.tenant();
+  context.client = ClientOf(Cat("tenant ", tenant.name()), "");
+  // Names that no collection can have get the error of the service, which says what is wrong with them.
+  if (!tenant.MayUse(collection) && collection::IsCollectionName(collection)) return UnknownCollection(collection);
+  if (kind == CallKind::kScores) {
+    absl::Status status = tenant.usage().CheckTokenPairs(tenant.quotas(), MonotonicNow());
+    if (!status.ok()) return status;
+  }
+  return tenant.usage().TakeRequest(tenant.quotas());
+}
+
+absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection) {
+  // The error of the store lists the other collections.
+  if (absl::IsNotFound(status) && !tenant.collections().empty() && client::ReasonOf(status).empty()) {
+    return absl::NotFoundError(Cat("no collection ", Quote(collection), ", or no document of that id in it"));
+  }
+  if (tenant.filter() == nullptr || client::ReasonOf(status) != client::kReasonSequenceNotReached) return status;
+  // The error of the service says to which sequence the writes of all tenants have come.
+  absl::Status cleaned = FieldError(status.code(), client::kReasonSequenceNotReached, client::FieldOf(status),
+                                    Cat("collection ", Quote(collection), " has not come to this sequence yet"));
+  if (const auto delay = client::RetryAfter(status); delay.has_value()) client::SetRetryAfter(*delay, cleaned);
+  return cleaned;
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,48 @@
+// The tenant gate of the calls of Documents (docs/internals/tenants.md).
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/observability/metrics.h"
+#include "server/service/api.h"
+
+namespace maxsim::service {
+
+// The ports call this instead of the service. It passes on the calls of callers who are not tenants as they are, and
+// refuses those of unknown callers. Thread-safe.
+class TenantDocuments : public DocumentApi {
+ public:
+  // Both must outlive the gate and every call.
+  TenantDocuments(DocumentApi* documents, Metrics* metrics) : documents_(documents), metrics_(metrics) {}
+
+  void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
+              Submitted submitted = nullptr) override;
+  void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
+  void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override;
+  void Scroll(const v1::ScrollRequest& request, CallContext context, Done<v1::ScrollResponse> done) override;
+  void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) override;
+  void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) override;
+
+  bool HasIntIds(const Caller& caller, std::string_view collection) const override;
+  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const override {
+    documents_->CountUnread(method, arrival, status);
+  }
+  const RequestLimits& limits() const override { return documents_->limits(); }
+
+ private:
+  template <typename Request, typename Response>
+  using Method = void (DocumentApi::*)(const Request&, CallContext, Done<Response>);
+
+  // Passes on a call whose request is not moved. `clean` removes from the response what would tell of other tenants.
+  template <typename Request, typename Response, typename Clean>
+  void PassOn(const Request& request, CallContext context, Done<Response> done, Method<Request, Response> method,
+              Clean clean);
+
+  DocumentApi* const documents_;
+  Metrics* const metrics_;
+};
+
+}  // namespace maxsim::service

@@ -1,0 +1,40 @@
+// The tenant gate of rerank and explain calls (docs/internals/tenants.md).
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/observability/metrics.h"
+#include "server/service/api.h"
+
+namespace maxsim::service {
+
+// The ports call this instead of the service. It passes on the calls of callers who are not tenants as they are, and
+// refuses those of unknown callers. Thread-safe.
+class TenantQuestions : public RerankApi, public ExplainApi {
+ public:
+  // All must outlive the gate and every call.
+  TenantQuestions(RerankApi* rerank, ExplainApi* explain, Metrics* metrics)
+      : rerank_(rerank), explain_(explain), metrics_(metrics) {}
+
+  void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
+  void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
+
+  // For a tenant, chooses among its collections.
+  absl::Status ChooseCollection(const Caller& caller, v1::RerankRequest* request) const override;
+  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) override {
+    rerank_->CountUnread(method, arrival, status);
+  }
+  const RequestLimits& limits() const override { return rerank_->limits(); }
+  std::unique_ptr<v1::EncoderInfo> encoder() const override { return rerank_->encoder(); }
+
+ private:
+  RerankApi* const rerank_;
+  ExplainApi* const explain_;
+  Metrics* const metrics_;
+};
+
+}  // namespace maxsim::service

@@ -1,0 +1,52 @@
+#include "server/service/tenant_gate/tenant_view.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace maxsim::service {
+namespace {
+
+// Returns what a tenant with a filter may know about a collection. The fields are listed, so that a new field of the
+// message stays hidden until somebody decides that tenants may see it.
+v1::CollectionInfo WithoutCounts(const v1::CollectionInfo& info) {
+  v1::CollectionInfo shown;
+  shown.set_name(info.name());
+  shown.set_state(info.state());
+  shown.set_generation(info.generation());
+  shown.set_dim(info.dim());
+  shown.set_storage(info.storage());
+  shown.set_id_type(info.id_type());
+  shown.set_has_payloads(info.has_payloads());
+  shown.set_code_planes(info.code_planes());
+  shown.set_rotation_seed(info.rotation_seed());
+  *shown.mutable_fields() = info.fields();
+  if (info.has_encoder()) *shown.mutable_encoder() = info.encoder();
+  if (info.has_live()) shown.mutable_live()->set_log(info.live().log());
+  return shown;
+}
+
+}  // namespace
+
+void HideFromTenant(const Caller& caller, std::vector<v1::CollectionInfo>& collections) {
+  if (!caller.is_known()) return collections.clear();
+  const Tenant* const tenant = caller.tenant();
+  if (tenant == nullptr) return;
+  const auto is_hidden = [tenant](const v1::CollectionInfo& info) { return !tenant->MayUse(info.name()); };
+  collections.erase(std::remove_if(collections.begin(), collections.end(), is_hidden), collections.end());
+  if (tenant->filter() == nullptr) return;
+  for (v1::CollectionInfo& info : collections) info = WithoutCounts(info);
+}
+
+void HideFromTenant(const Caller& caller, v1::GetInfoResponse& info) {
+  if (caller.is_known() && caller.tenant() == nullptr) return;
+  std::vector<v1::CollectionInfo> collections(std::make_move_iterator(info.mutable_collections()->begin()),
+                                              std::make_move_iterator(info.mutable_collections()->end()));
+  HideFromTenant(caller, collections);
+  info.clear_collections();
+  for (v1::CollectionInfo& one : collections) *info.add_collections() = std::move(one);
+  info.clear_devices();
+  info.clear_groups();
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,19 @@
+// What a caller may know about the server and its collections.
+#pragma once
+
+#include <vector>
+
+#include "maxsim/v1/rerank.pb.h"
+#include "server/service/tenants/caller.h"
+
+namespace maxsim::service {
+
+// Removes what the caller may not know: all collections that are not its tenant's and, if the tenant has a filter, all
+// numbers of the others, which would tell how many documents and writes other tenants have. An unknown caller may know
+// nothing. For callers who are not tenants, changes nothing.
+void HideFromTenant(const Caller& caller, std::vector<v1::CollectionInfo>& collections);
+
+// Does the same for an answer of GetInfo. Tenants also see no devices, groups of servers and replicas.
+void HideFromTenant(const Caller& caller, v1::GetInfoResponse& info);
+
+}  // namespace maxsim::service
