@@ -28,9 +28,9 @@ absl::StatusOr<TokenEntries> Authenticator::ReadFile(Scope scope) {
     if (!line.settings.empty()) {
       absl::StatusOr<TenantSettings> settings = ParseTenant(line.settings);
       if (!settings.ok()) return Prefix(Cat(where, ": "), settings.status());
-      if (scope == Scope::kAdmin) return Invalid(where, ": tenant: a tenant cannot administer");
+      if (scope == Scope::kAdmin) return maxsim::Invalid(where, ": tenant: a tenant cannot administer");
       if (!has_file(Scope::kSearch)) {
-        return Invalid(where, ": tenant: needs auth.tokens_file, without which everyone may search");
+        return maxsim::Invalid(where, ": tenant: needs auth.tokens_file, without which everyone may search");
       }
       std::shared_ptr<TenantUsage> usage = registry_.UsageOf(settings->name);
       tenant = std::make_shared<const Tenant>(*std::move(settings), std::move(usage));

@@ -34,13 +34,14 @@ absl::Status CheckTokensTogether(const std::array<TokenEntries, kNumScopes>& fil
       const auto [same_token, is_new] = by_token.emplace(entry.token, &entry);
       const TokenEntry& other = *same_token->second;
       if (!is_new && (entry.tenant != nullptr || other.tenant != nullptr)) {
-        return Invalid(entry.where, ": has the same token as ", other.where, ", and one of them is of a tenant");
+        return maxsim::Invalid(entry.where, ": has the same token as ", other.where,
+                               ", and one of them is of a tenant");
       }
       if (entry.tenant == nullptr) continue;
       const TokenEntry& same_tenant = *by_tenant.emplace(entry.tenant->name(), &entry).first->second;
       if (same_tenant.tenant->quotas() == entry.tenant->quotas()) continue;
-      return Invalid(entry.where, ": tenant ", Quote(entry.tenant->name()), " has other quotas than in ",
-                     same_tenant.where);
+      return maxsim::Invalid(entry.where, ": tenant ", Quote(entry.tenant->name()), " has other quotas than in ",
+                             same_tenant.where);
     }
   }
   return absl::OkStatus();

@@ -27,7 +27,7 @@ constexpr uint64_t kMaxQuota = uint64_t{1} << 53;
 // Returns an error about a member.
 template <typename... Args>
 absl::Status Wrong(std::string_view member, const Args&... problem) {
-  return Invalid(member, ": ", problem...);
+  return maxsim::Invalid(member, ": ", problem...);
 }
 
 std::string Shown(const json& value) { return Quote(value.dump(-1, ' ', false, json::error_handler_t::replace)); }
@@ -103,7 +103,7 @@ absl::Status ReadMember(const std::string& member, const json& value, TenantSett
   for (const auto& [name, quota] : numbers) {
     if (member == name) return ReadQuota(name, value, *quota);
   }
-  return Invalid("unknown member ", Quote(member), "; known are ", kMembers);
+  return maxsim::Invalid("unknown member ", Quote(member), "; known are ", kMembers);
 }
 
 // Parses JSON, and returns an error if a key of the outermost object repeats. Otherwise the last value would win, and
@@ -120,7 +120,7 @@ absl::StatusOr<json> ParseObject(std::string_view text) {
         return true;
       },
       /*allow_exceptions=*/false);
-  if (object.is_discarded() || !object.is_object()) return Invalid("a JSON object is expected after the token");
+  if (object.is_discarded() || !object.is_object()) return maxsim::Invalid("a JSON object is expected after the token");
   if (!repeated.empty()) return Wrong(repeated, "is there twice");
   return object;
 }
