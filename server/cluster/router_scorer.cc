@@ -6,6 +6,7 @@
 
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
+#include "base/saturating.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/parts/check_rerank.h"
 #include "server/cluster/parts/group_members.h"
@@ -124,10 +125,21 @@ bool RouterScorer::OthersMayAnswer(const Scoring& scoring,
 
 void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
                           std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
+  Charge(*scoring->call, answers);
   // Asks again if the groups have changed to another generation, or if a replica that was not asked may answer.
   const bool others_may_answer = scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers);
   if ((NameOtherGeneration(answers) || others_may_answer) && AskAgain(scoring)) return;
   if (!AskForMembers(scoring, answers)) Finish(*scoring, std::move(answers));
+}
+
+void RouterScorer::Charge(service::RerankCall& call,
+                          const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) const {
+  uint64_t num_pairs = 0;
+  for (const absl::StatusOr<v1::RerankResponse>& answer : answers) {
+    if (answer.ok()) num_pairs = SaturatingAdd(num_pairs, answer->token_pairs());
+  }
+  // A group that reports a wrong number must not empty a tenant's bucket for years.
+  call.Charge(std::min(num_pairs, deps_.limits.max_request_work), /*is_certain=*/true).IgnoreError();
 }
 
 bool RouterScorer::NameOtherGeneration(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
@@ -186,6 +198,7 @@ bool RouterScorer::AskForMembers(const std::shared_ptr<Scoring>& scoring,
       deps_.environment, std::move(targets), std::move(requests), std::move(checks),
       OptionsOf(call.context, /*is_rerank=*/true), kRerankRpc,
       [this, scoring](std::vector<absl::StatusOr<v1::RerankResponse>> members) {
+        Charge(*scoring->call, members);
         if (NameOtherGeneration(members) && AskAgain(scoring)) return;
         absl::Status replaced = Guarded([&] {
           ReplaceResults(scoring->members, std::move(members), scoring->answers);

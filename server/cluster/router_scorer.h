@@ -55,6 +55,8 @@ class RouterScorer : public service::Scorer {
   // Refreshes the view and asks all groups again. Returns false, and does nothing, if this was the last attempt, if the
   // deadline has passed, or if the client named a generation.
   bool AskAgain(const std::shared_ptr<Scoring>& scoring);
+  // Charges the call for what the groups have scored.
+  void Charge(service::RerankCall& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) const;
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   // If results are grouped by a field, asks the servers again for members of result groups that their first answers
   // may lack (group_members.h). Returns false if no member can be missing. Otherwise moves from `answers`, and finishes

@@ -101,12 +101,16 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
   answer.texts = std::move(call->texts);
   std::unique_ptr<engine::Job> job = std::move(translated->job);
   if (job == nullptr) return call->Finish(Build(answer, engine::JobResult()));
+  if (absl::Status charged = call->Charge(job->work, /*is_certain=*/false); !charged.ok()) {
+    return call->Refuse(Rejection::kTenantQuota, std::move(charged));
+  }
   SetCaller(call->context, answer, *job);
   if (call->context.span.is_recording()) call->queued = MonotonicNow();
   const bool may_be_held_up = call->context.may_be_held_up;
   // The callback has only two pointers, so that no memory is allocated for it.
   job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) {
+      if (absl::IsResourceExhausted(result.status())) call->ReturnCharge();
       return call->Finish(WithRetryDelay(result.status()));
     }
     absl::Status size = CheckAnswerSize(call->answer, *result, limits_);
@@ -157,6 +161,8 @@ void LocalScorer::NextRound(std::shared_ptr<GroupedCall> grouped) {
     return call.Finish(Build(rounds.answer(), rounds.result()));
   }
   std::unique_ptr<engine::Job> job = *std::move(next);
+  // How many rounds there are is known only at the end, and a call that was begun is not refused.
+  call.Charge(job->work, /*is_certain=*/true).IgnoreError();
   SetCaller(call.context, rounds.answer(), *job);
   job->bytes += rounds.held_bytes();
   job->done = [this, grouped = std::move(grouped)](absl::StatusOr<engine::JobResult> result) mutable {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
+#include "base/saturating.h"
 #include "client/error_details.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
@@ -46,6 +47,7 @@ void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
   if (response.ok()) {
     response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(now - context.arrival));
     response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(encode_time));
+    if (return_token_pairs) response->set_token_pairs(token_pairs);
   }
   Record(context,
          {.metrics = metrics,
@@ -59,6 +61,28 @@ void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
           .collection = std::move(collection)},
          response.status());
   std::exchange(done, nullptr)(std::move(response));
+}
+
+absl::Status RerankCall::Charge(uint64_t num_pairs, bool is_certain) {
+  if (const Tenant* const tenant = context.caller.tenant(); tenant != nullptr) {
+    const absl::Time now = MonotonicNow();
+    absl::Status status;
+    if (is_certain) {
+      tenant->usage().AddTokenPairs(num_pairs, tenant->quotas(), now);
+    } else {
+      status = tenant->usage().ChargeTokenPairs(num_pairs, tenant->quotas(), now);
+    }
+    if (!status.ok()) return status;
+  }
+  token_pairs = SaturatingAdd(token_pairs, num_pairs);
+  return absl::OkStatus();
+}
+
+void RerankCall::ReturnCharge() {
+  const uint64_t charged = std::exchange(token_pairs, 0);
+  if (const Tenant* const tenant = context.caller.tenant(); tenant != nullptr) {
+    tenant->usage().ReturnTokenPairs(charged);
+  }
 }
 
 void RerankCall::Refuse(Rejection reason, absl::Status status) {
@@ -99,6 +123,7 @@ void RerankFront::Rerank(v1::RerankRequest request, CallContext context, Done<v1
   call->log = &log_;
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
   call->collection = request.collection().substr(0, collection::kMaxCollectionNameBytes);
+  call->return_token_pairs = request.return_token_pairs();
   call->request = std::move(request);
   DescribeRerank(call->request, call->context.method, call->context.span);
   const ServingState state = state_;

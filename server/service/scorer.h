@@ -2,6 +2,7 @@
 // (cluster::RouterScorer).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,8 +45,17 @@ struct RerankCall : Question<v1::RerankResponse> {
   // Answers a call that was not scored, and counts why.
   void Refuse(Rejection reason, absl::Status status);
 
+  // Adds to the work that the call has cost. If its tenant has no token pairs left, returns the quota's error and adds
+  // nothing, unless the work is done already or part of a call that was let in (`is_certain`).
+  absl::Status Charge(uint64_t num_pairs, bool is_certain);
+  // Gives back the charge of a call that the queue refused. Calls that were cancelled or too late keep theirs: the
+  // server may have scored them.
+  void ReturnCharge();
+
   RequestLog* log = nullptr;
-  std::string request_id;  // for the log; it and `collection` are cut if they are too long
+  bool return_token_pairs = false;  // as in the request
+  uint64_t token_pairs = 0;         // charged so far
+  std::string request_id;           // for the log; it and `collection` are cut if they are too long
   std::string collection;
   // Used by LocalScorer only.
   PendingAnswer answer;

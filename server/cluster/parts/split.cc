@@ -200,6 +200,7 @@ class Splitter {
     sub->set_priority(request_.priority());
     sub->set_return_payloads(request_.return_payloads());
     sub->set_return_alignments(request_.return_alignments());
+    sub->set_return_token_pairs(request_.return_token_pairs());
     *sub->mutable_payload_fields() = request_.payload_fields();
     sub->set_min_sequence(request_.min_sequence());
     // Each group refines as many documents as a single server would, since it may hold all of the best documents.

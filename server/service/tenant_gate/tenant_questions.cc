@@ -60,6 +60,8 @@ void TenantQuestions::Rerank(v1::RerankRequest request, CallContext context, Don
     return RefuseAtGate(context, metrics_, done, call.status());
   }
   if (*call == nullptr) return rerank_->Rerank(std::move(request), std::move(context), std::move(done));
+  // A router learns from its groups what it must charge.
+  if (context.caller.tenant()->quotas().token_pairs_per_second > 0) request.set_return_token_pairs(true);
   (*call)->done = std::move(done);
   // The callback is small, so that no memory is allocated for it.
   rerank_->Rerank(std::move(request), std::move(context),

@@ -85,6 +85,11 @@ absl::Status TenantUsage::ChargeTokenPairs(uint64_t num_pairs, const TenantQuota
   return status;
 }
 
+void TenantUsage::ReturnTokenPairs(uint64_t num_pairs) {
+  MutexLock lock(&mutex_);
+  used_pairs_ = std::max(0.0, used_pairs_ - static_cast<double>(num_pairs));
+}
+
 void TenantUsage::AddTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now) {
   if (quotas.token_pairs_per_second == 0) return;
   MutexLock lock(&mutex_);

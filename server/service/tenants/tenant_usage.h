@@ -60,6 +60,8 @@ class TenantUsage {
   absl::Status ChargeTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now);
   // Charges a call that has been scored already.
   void AddTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now);
+  // Gives back what a call was charged that was then not scored.
+  void ReturnTokenPairs(uint64_t num_pairs);
 
  private:
   // Refills the bucket. It never holds more than the burst.

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "server/service/call/status.h"
 #include "server/service/rerank_front.h"
+#include "server/service/tenant_gate/tenant_questions.h"
 #include "tests/unit/server/cluster/router_fixture.h"
 
 namespace maxsim::cluster {
@@ -104,6 +105,40 @@ TEST_F(RouterScorerTest, AScanIsMergedOfAllGroupsByScore) {
   EXPECT_THAT(answer->results(0).string_ids().ids(), ElementsAre(IdOf(1, 2), IdOf(0, 2)));
   EXPECT_THAT(answer->results(0).scores(), ElementsAre(2, 1));
   EXPECT_EQ(answer->generation(), 1);
+}
+
+TEST_F(RouterScorerTest, ATenantIsChargedWhatTheGroupsReport) {
+  for (int group : {0, 1}) {
+    for (int index : {0, 1}) {
+      test::FakeServer& server = replica(group, index).server();
+      server.on_rerank = [answer = server.on_rerank](grpc::ServerContext& context, const v1::RerankRequest& request,
+                                                     v1::RerankResponse& response) {
+        if (request.return_token_pairs()) response.set_token_pairs(300);
+        return answer(context, request, response);
+      };
+    }
+  }
+  StartRouter();
+  service::TenantQuestions gate(front_.get(), front_.get(), &metrics_);
+  const auto settings =
+      service::ParseTenant(R"({"tenant": "a", "token_pairs_per_second": 1, "token_pairs_burst": 500})");
+  const service::Caller caller(
+      std::make_shared<const service::Tenant>(*settings, std::make_shared<service::TenantUsage>("a")));
+  const auto ask = [&] {
+    return Wait<v1::RerankResponse>([&](service::Done<v1::RerankResponse> done) {
+      gate.Rerank(RequestFor({}), {.method = "Rerank", .caller = caller}, std::move(done));
+    });
+  };
+  const auto first = ask();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->token_pairs(), 600);
+  // The burst was overdrawn by 100 pairs, which take 100 seconds to come back.
+  const absl::Status second = ask().status();
+  EXPECT_TRUE(service::IsQuotaError(second)) << second;
+  // Others are not asked for the number.
+  const auto plain = Rerank(RequestFor({}));
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->token_pairs(), 0);
 }
 
 TEST_F(RouterScorerTest, IdsGoToTheGroupOfTheirSlotsAlone) {

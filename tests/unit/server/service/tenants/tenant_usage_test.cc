@@ -61,6 +61,17 @@ TEST(TenantUsageTest, ScoredCallsAreChargedAfterwards) {
   EXPECT_TRUE(usage.CheckTokenPairs(kPairQuotas, kUsageStart + absl::Seconds(2)).ok());
 }
 
+TEST(TenantUsageTest, WhatWasNotScoredIsGivenBack) {
+  TenantUsage usage("a");
+  EXPECT_TRUE(usage.ChargeTokenPairs(500, kPairQuotas, kUsageStart).ok());
+  EXPECT_FALSE(usage.CheckTokenPairs(kPairQuotas, kUsageStart).ok());
+  usage.ReturnTokenPairs(500);
+  EXPECT_TRUE(usage.ChargeTokenPairs(499, kPairQuotas, kUsageStart).ok());
+  usage.ReturnTokenPairs(1'000);  // never more than the burst
+  EXPECT_TRUE(usage.ChargeTokenPairs(500, kPairQuotas, kUsageStart).ok());
+  EXPECT_FALSE(usage.CheckTokenPairs(kPairQuotas, kUsageStart).ok());
+}
+
 TEST(TenantUsageTest, AnEarlierTimeChangesNothing) {
   TenantUsage usage("a");
   EXPECT_TRUE(usage.ChargeTokenPairs(500, kPairQuotas, kUsageStart).ok());
