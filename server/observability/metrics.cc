@@ -68,7 +68,8 @@ Metrics::Metrics()
       live_(std::make_unique<LiveMetrics>(families_->registry)),
       cluster_(std::make_unique<ClusterMetrics>(families_->registry)),
       scans_(std::make_unique<ScanMetrics>(families_->registry)),
-      traces_(std::make_unique<TraceMetrics>(families_->registry)) {
+      traces_(std::make_unique<TraceMetrics>(families_->registry)),
+      tenants_(std::make_unique<TenantMetrics>(families_->registry)) {
   // Make the series now, at zero, so that rate() sees their first increment.
   for (const Rejection reason : kRejections) {
     families_->by_reason[static_cast<size_t>(reason)] =

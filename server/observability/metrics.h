@@ -15,6 +15,7 @@
 #include "server/observability/cluster_metrics.h"
 #include "server/observability/live_metrics.h"
 #include "server/observability/scan_metrics.h"
+#include "server/observability/tenant_metrics.h"
 #include "server/observability/trace_metrics.h"
 
 namespace maxsim {
@@ -150,6 +151,9 @@ class Metrics {
   // The metrics of traces.
   TraceMetrics& traces() { return *traces_; }
 
+  // The metrics by tenant.
+  TenantMetrics& tenants() { return *tenants_; }
+
   // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
   void SetReady(bool ready);
 
@@ -173,6 +177,7 @@ class Metrics {
   std::unique_ptr<ClusterMetrics> cluster_;
   std::unique_ptr<ScanMetrics> scans_;
   std::unique_ptr<TraceMetrics> traces_;
+  std::unique_ptr<TenantMetrics> tenants_;
 };
 
 }  // namespace maxsim

@@ -44,6 +44,9 @@ void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
   if (response.status().code() == absl::StatusCode::kCancelled && now >= context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
+  if (const Tenant* const tenant = context.caller.tenant(); tenant != nullptr && token_pairs > 0) {
+    metrics->tenants().AddTokenPairs(tenant->usage().label(), token_pairs);
+  }
   if (response.ok()) {
     response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(now - context.arrival));
     response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(encode_time));

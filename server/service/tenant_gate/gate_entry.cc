@@ -1,5 +1,7 @@
 #include "server/service/tenant_gate/gate_entry.h"
 
+#include <optional>
+
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
@@ -29,6 +31,16 @@ absl::StatusOr<std::shared_ptr<const void>> Enter(CallKind kind, std::string_vie
     if (!status.ok()) return status;
   }
   return tenant.usage().TakeRequest(tenant.quotas());
+}
+
+void CountTenantCall(const Tenant& tenant, const absl::Status& status, Metrics& metrics) {
+  Guarded([&] {
+    metrics.tenants().CountRequest(tenant.usage().label(), status.code());
+    if (const std::optional<TenantQuota> quota = QuotaOf(status); quota.has_value()) {
+      metrics.tenants().CountRefusal(tenant.usage().label(), Name(*quota));
+    }
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection) {

@@ -50,9 +50,13 @@ void Narrow(const Tenant& tenant, Request& request) {
   *request.mutable_visible() = std::move(of_tenant);
 }
 
+// Counts a tenant's call, and why a quota refused it.
+void CountTenantCall(const Tenant& tenant, const absl::Status& status, Metrics& metrics);
+
 // Answers a call that does not reach its service.
 template <typename Response>
 void RefuseAtGate(CallContext& context, Metrics* metrics, Done<Response>& done, const absl::Status& status) {
+  if (context.caller.tenant() != nullptr) CountTenantCall(*context.caller.tenant(), status, *metrics);
   Record(context, metrics, status);
   std::exchange(done, nullptr)(status);
 }
@@ -69,6 +73,8 @@ struct TenantCall {
   void Answer(absl::StatusOr<Response> response, Clean clean) {
     place = nullptr;  // A client that has its answer may send the next call at once.
     const Tenant& tenant = *caller.tenant();
+    // A call that the client cancels after this has the status that the service gave it, unlike in the other metrics.
+    CountTenantCall(tenant, response.status(), *metrics);
     if (!response.ok()) return Finish(Guarded([&] { return ForTenant(response.status(), tenant, collection); }));
     // Without a filter, all documents of the collection are the tenant's.
     if (tenant.filter() != nullptr) clean(*response);
@@ -78,6 +84,7 @@ struct TenantCall {
   void Finish(absl::StatusOr<Response> response) { std::exchange(done, nullptr)(std::move(response)); }
 
   Done<Response> done;
+  Metrics* metrics = nullptr;
   Caller caller;  // a tenant
   std::string collection;
   std::shared_ptr<const void> place;
@@ -86,13 +93,15 @@ struct TenantCall {
 // Lets a call in, and narrows its request. Returns the call of a tenant, whose `done` the caller must set, or null if
 // the caller is not a tenant. `CallType` is TenantCall or derives from it.
 template <typename CallType, typename Request>
-absl::StatusOr<std::unique_ptr<CallType>> Admit(CallKind kind, Request& request, CallContext& context) {
+absl::StatusOr<std::unique_ptr<CallType>> Admit(CallKind kind, Request& request, CallContext& context,
+                                                Metrics* metrics) {
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CallType>> {
     if (absl::Status status = CheckKnown(context.caller); !status.ok()) return status;
     if (context.caller.tenant() == nullptr) return std::unique_ptr<CallType>();
     absl::StatusOr<std::shared_ptr<const void>> place = Enter(kind, request.collection(), context);
     if (!place.ok()) return place.status();
     auto call = std::make_unique<CallType>();
+    call->metrics = metrics;
     call->caller = context.caller;
     call->collection = request.collection();
     call->place = *std::move(place);

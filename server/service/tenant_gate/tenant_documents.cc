@@ -36,7 +36,7 @@ void TenantDocuments::PassOn(const Request& request, CallContext context, Done<R
   Request narrowed;
   absl::StatusOr<std::unique_ptr<OfTenant>> call = Guarded([&] {
     narrowed = request;
-    return Admit<OfTenant>(CallKind::kScoresNothing, narrowed, context);
+    return Admit<OfTenant>(CallKind::kScoresNothing, narrowed, context, metrics_);
   });
   if (!call.ok()) return RefuseAtGate(context, metrics_, done, call.status());
   (*call)->done = std::move(done);
@@ -50,7 +50,8 @@ void TenantDocuments::PassOn(const Request& request, CallContext context, Done<R
 void TenantDocuments::Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                              Submitted submitted) {
   using OfTenant = TenantCall<v1::UpsertResponse>;
-  absl::StatusOr<std::unique_ptr<OfTenant>> call = Admit<OfTenant>(CallKind::kScoresNothing, request, context);
+  absl::StatusOr<std::unique_ptr<OfTenant>> call =
+      Admit<OfTenant>(CallKind::kScoresNothing, request, context, metrics_);
   if (!call.ok()) return RefuseAtGate(context, metrics_, done, call.status());
   if (*call == nullptr) {
     return documents_->Upsert(std::move(request), std::move(context), std::move(done), std::move(submitted));

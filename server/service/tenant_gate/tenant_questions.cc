@@ -47,7 +47,8 @@ Rejection RejectionAtGate(const absl::Status& status) {
 }  // namespace
 
 void TenantQuestions::Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) {
-  absl::StatusOr<std::unique_ptr<TenantRerank>> call = Admit<TenantRerank>(CallKind::kScores, request, context);
+  absl::StatusOr<std::unique_ptr<TenantRerank>> call =
+      Admit<TenantRerank>(CallKind::kScores, request, context, metrics_);
   if (call.ok() && *call != nullptr) {
     absl::Status status = Guarded([&] {
       (*call)->NoteWholeQueries(request);
@@ -71,7 +72,8 @@ void TenantQuestions::Rerank(v1::RerankRequest request, CallContext context, Don
 }
 
 void TenantQuestions::Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) {
-  absl::StatusOr<std::unique_ptr<TenantExplain>> call = Admit<TenantExplain>(CallKind::kScores, request, context);
+  absl::StatusOr<std::unique_ptr<TenantExplain>> call =
+      Admit<TenantExplain>(CallKind::kScores, request, context, metrics_);
   if (!call.ok()) return RefuseAtGate(context, metrics_, done, call.status());
   if (*call == nullptr) return explain_->Explain(std::move(request), std::move(context), std::move(done));
   (*call)->done = std::move(done);

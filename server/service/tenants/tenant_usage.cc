@@ -18,6 +18,8 @@ constexpr absl::Duration kShortestRetryDelay = absl::Milliseconds(1);
 // Bounds RetryInfo: a client that overdrew a slow bucket by far should not plan for a year.
 constexpr absl::Duration kLongestRetryDelay = absl::Hours(24);
 
+std::string FieldOfQuota(TenantQuota quota) { return Cat("quota.", Name(quota)); }
+
 }  // namespace
 
 std::string_view Name(TenantQuota quota) {
@@ -36,13 +38,18 @@ std::string_view Name(TenantQuota quota) {
 
 absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Duration retry_after) {
   absl::Status status = client::FieldError(absl::StatusCode::kResourceExhausted, client::kReasonTenantQuota,
-                                           Cat("quota.", Name(quota)), problem);
+                                           FieldOfQuota(quota), problem);
   if (retry_after > absl::ZeroDuration()) client::SetRetryAfter(retry_after, status);
   return status;
 }
 
-bool IsQuotaError(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) && client::ReasonOf(status) == client::kReasonTenantQuota;
+std::optional<TenantQuota> QuotaOf(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status) || client::ReasonOf(status) != client::kReasonTenantQuota) return std::nullopt;
+  const std::string field = client::FieldOf(status);
+  for (const TenantQuota quota : {TenantQuota::kTokenPairs, TenantQuota::kDocuments, TenantQuota::kBytes}) {
+    if (field == FieldOfQuota(quota)) return quota;
+  }
+  return TenantQuota::kRequestsInFlight;
 }
 
 absl::StatusOr<std::shared_ptr<const void>> TenantUsage::TakeRequest(const TenantQuotas& quotas) {

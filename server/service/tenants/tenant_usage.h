@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,8 +38,9 @@ std::string_view Name(TenantQuota quota);
 // adds it as RetryInfo.
 absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Duration retry_after);
 
-// Whether the status is one of QuotaError.
-bool IsQuotaError(const absl::Status& status);
+// Returns the quota that an error of QuotaError is about; nullopt for any other status.
+std::optional<TenantQuota> QuotaOf(const absl::Status& status);
+inline bool IsQuotaError(const absl::Status& status) { return QuotaOf(status).has_value(); }
 
 // Used by all calls of a tenant, whichever of its tokens they carry. It is kept when token files are read again. The
 // quotas and the time of MonotonicNow() are arguments, because they are those of the call. Thread-safe.

@@ -301,6 +301,19 @@ TEST_F(TenantGateTest, RequestsInFlightAreCountedUntilTheyAreAnswered) {
   EXPECT_TRUE(Ask(&DocumentApi::Get, caller, "docs").ok());
 }
 
+TEST_F(TenantGateTest, CallsAreCountedByTenantAndCodeAndRefusalsByQuota) {
+  EXPECT_TRUE(Rerank(CallerOf(kAcme), RequestOf("docs")).ok());
+  EXPECT_FALSE(Rerank(CallerOf(kAcme), RequestOf("secret")).ok());
+  questions_.answer = QuotaError(TenantQuota::kTokenPairs, "used up", absl::Seconds(1));
+  EXPECT_FALSE(Rerank(CallerOf(kAcme), RequestOf("docs")).ok());
+  EXPECT_FALSE(Rerank(Caller::Unrestricted(), RequestOf("docs")).ok());
+  const std::string text = metrics_.Expose();
+  EXPECT_THAT(text, HasSubstr("maxsim_tenant_requests_total{code=\"OK\",tenant=\"acme\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("maxsim_tenant_requests_total{code=\"NOT_FOUND\",tenant=\"acme\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("maxsim_tenant_requests_total{code=\"RESOURCE_EXHAUSTED\",tenant=\"acme\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("maxsim_tenant_refusals_total{quota=\"token_pairs_per_second\",tenant=\"acme\"} 1\n"));
+}
+
 TEST_F(TenantGateTest, ATenantIsOneClientOfTheQueue) {
   Rerank(CallerOf(kAcme), RequestOf("docs")).IgnoreError();
   const uint64_t client = questions_.context.client;

@@ -117,6 +117,17 @@ TEST(TenantUsageTest, AsManyRequestsAsTheQuotaAreInFlight) {
   usage = nullptr;  // A place may outlive the usage.
 }
 
+TEST(TenantUsageTest, AnErrorSaysWhichQuotaItIsAbout) {
+  for (const TenantQuota quota :
+       {TenantQuota::kTokenPairs, TenantQuota::kDocuments, TenantQuota::kBytes, TenantQuota::kRequestsInFlight}) {
+    const absl::Status status = QuotaError(quota, "is used up", absl::ZeroDuration());
+    EXPECT_EQ(QuotaOf(status), quota);
+    EXPECT_EQ(client::RetryAfter(status), std::nullopt);
+  }
+  EXPECT_EQ(QuotaOf(absl::ResourceExhaustedError("the queue is full")), std::nullopt);
+  EXPECT_EQ(QuotaOf(absl::OkStatus()), std::nullopt);
+}
+
 TEST(TenantRegistryTest, ATenantKeepsItsUsageAndTheFirstOnesHaveLabels) {
   TenantRegistry registry;
   for (size_t i = 0; i < kMaxTenantLabels; ++i) {
