@@ -63,7 +63,10 @@ v1::CountResponse MergeCounts(const CollectionView& collection,
                               const std::vector<absl::StatusOr<v1::CountResponse>>& answers) {
   v1::CountResponse merged;
   MergeSnapshot(collection, answers, merged);
-  for (const absl::StatusOr<v1::CountResponse>& answer : answers) merged.set_count(merged.count() + answer->count());
+  for (const absl::StatusOr<v1::CountResponse>& answer : answers) {
+    merged.set_count(merged.count() + answer->count());
+    merged.set_token_bytes(merged.token_bytes() + answer->token_bytes());
+  }
   return merged;
 }
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "client/status.h"
 #include "collection/field.h"
+#include "kernels/scalar_type.h"
 #include "server/service/call/status.h"
 #include "server/service/request/translate.h"
 #include "server/service/selection/selected_documents.h"
@@ -77,6 +78,10 @@ absl::StatusOr<v1::CountResponse> CountDocuments(const v1::CountRequest& request
   if (!matching.ok()) return matching.status();
   v1::CountResponse response;
   response.set_count(*matching == nullptr ? collection.num_documents() : (*matching)->num_documents());
+  if (request.return_token_bytes()) {
+    const uint64_t num_tokens = *matching == nullptr ? collection.num_tokens() : (*matching)->num_tokens();
+    response.set_token_bytes(num_tokens * static_cast<uint64_t>(RowBytes(collection.storage(), collection.dim())));
+  }
   SetSnapshot(collection, response);
   return response;
 }

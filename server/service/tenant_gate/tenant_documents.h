@@ -1,6 +1,7 @@
 // The tenant gate of the calls of Documents (docs/internals/tenants.md).
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -40,6 +41,11 @@ class TenantDocuments : public DocumentApi {
   template <typename Request, typename Response, typename Clean>
   void PassOn(const Request& request, CallContext context, Done<Response> done, Method<Request, Response> method,
               Clean clean);
+
+  struct OfUpsert;
+  // Counts the tenant's documents, and passes on the write if its quotas allow it.
+  void PassOnWithinQuotas(std::unique_ptr<OfUpsert> call);
+  void PassOn(std::unique_ptr<OfUpsert> call);
 
   DocumentApi* const documents_;
   Metrics* const metrics_;

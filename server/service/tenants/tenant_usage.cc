@@ -61,6 +61,55 @@ absl::StatusOr<std::shared_ptr<const void>> TenantUsage::TakeRequest(const Tenan
                     kInFlightRetryDelay);
 }
 
+std::shared_ptr<const void> TenantUsage::BeginWrite(const std::string& collection, const WrittenAmount& amount) {
+  const auto add = [](Writes& writes, const std::string& name, const WrittenAmount& begun, bool ends) {
+    MutexLock lock(&writes.mutex);
+    WrittenAmount& of_collection = writes.by_collection[name];
+    if (ends) {
+      of_collection.documents -= begun.documents;
+      of_collection.bytes -= begun.bytes;
+      if (of_collection.documents == 0 && of_collection.bytes == 0) writes.by_collection.erase(name);
+    } else {
+      of_collection.documents += begun.documents;
+      of_collection.bytes += begun.bytes;
+    }
+  };
+  // Everything that allocates comes before the amount is added.
+  struct Write {
+    std::shared_ptr<Writes> writes;
+    std::string collection;
+    WrittenAmount amount;
+    bool has_begun = false;
+  };
+  const std::shared_ptr<Write> write(new Write{writes_, collection, amount}, [add](Write* ended) {
+    if (ended->has_begun) add(*ended->writes, ended->collection, ended->amount, /*ends=*/true);
+    delete ended;
+  });
+  add(*writes_, collection, amount, /*ends=*/false);
+  write->has_begun = true;
+  return write;
+}
+
+absl::Status TenantUsage::CheckWrites(const std::string& collection, const WrittenAmount& stored,
+                                      const TenantQuotas& quotas) {
+  WrittenAmount begun;
+  {
+    MutexLock lock(&writes_->mutex);
+    const auto found = writes_->by_collection.find(collection);
+    if (found != writes_->by_collection.end()) begun = found->second;
+  }
+  const auto check = [&](TenantQuota quota, uint64_t in_collection, uint64_t in_writes, uint64_t limit) {
+    if (limit == 0 || in_collection + in_writes <= limit) return absl::OkStatus();
+    return QuotaError(
+        quota,
+        Cat("collection ", Quote(collection), " has ", in_collection, " of the tenant, and writes in progress ",
+            in_writes, "; at most ", limit, " are allowed: delete documents first"),
+        absl::ZeroDuration());
+  };
+  absl::Status status = check(TenantQuota::kDocuments, stored.documents, begun.documents, quotas.documents);
+  return status.ok() ? check(TenantQuota::kBytes, stored.bytes, begun.bytes, quotas.bytes) : status;
+}
+
 void TenantUsage::Refill(const TenantQuotas& quotas, absl::Time now) {
   if (now <= refilled_) return;
   const double seconds = absl::ToDoubleSeconds(now - refilled_);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,12 @@ absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Durat
 std::optional<TenantQuota> QuotaOf(const absl::Status& status);
 inline bool IsQuotaError(const absl::Status& status) { return QuotaOf(status).has_value(); }
 
+// What a write adds to a collection at most.
+struct WrittenAmount {
+  uint64_t documents = 0;
+  uint64_t bytes = 0;  // of token vectors
+};
+
 // Used by all calls of a tenant, whichever of its tokens they carry. It is kept when token files are read again. The
 // quotas and the time of MonotonicNow() are arguments, because they are those of the call. Thread-safe.
 class TenantUsage {
@@ -54,6 +61,13 @@ class TenantUsage {
   // Returns a place among the requests in flight, which is freed when its last copy is destroyed. It may outlive this
   // object. Returns the error of QuotaError if none is free.
   absl::StatusOr<std::shared_ptr<const void>> TakeRequest(const TenantQuotas& quotas);
+
+  // Notes a write that has begun. Its amount counts until the last copy of the result is destroyed, which may be after
+  // this object is.
+  std::shared_ptr<const void> BeginWrite(const std::string& collection, const WrittenAmount& amount);
+  // Returns an error if the tenant's documents in a collection, and the writes that have begun, exceed its quotas.
+  // `stored` was counted after they began.
+  absl::Status CheckWrites(const std::string& collection, const WrittenAmount& stored, const TenantQuotas& quotas);
 
   // Returns an error if earlier calls have used up the token pairs. RetryInfo says when there are some again.
   absl::Status CheckTokenPairs(const TenantQuotas& quotas, absl::Time now);
@@ -70,7 +84,14 @@ class TenantUsage {
   void Refill(const TenantQuotas& quotas, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckLevel(const TenantQuotas& quotas) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Writes in progress, by collection. Shared with them.
+  struct Writes {
+    Mutex mutex;
+    std::map<std::string, WrittenAmount> by_collection ABSL_GUARDED_BY(mutex);
+  };
+
   const std::string label_;
+  const std::shared_ptr<Writes> writes_ = std::make_shared<Writes>();
   const std::shared_ptr<std::atomic<uint64_t>> num_in_flight_ = std::make_shared<std::atomic<uint64_t>>(0);
   Mutex mutex_;
   double used_pairs_ ABSL_GUARDED_BY(mutex_) = 0;  // above 0 by what the bucket lacks to be full

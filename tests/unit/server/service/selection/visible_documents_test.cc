@@ -95,6 +95,22 @@ TEST_F(VisibleDocumentsTest, CountsAndFacetsAreThoseOfVisibleDocuments) {
   EXPECT_EQ(answer->num_documents(), 4u);
 }
 
+TEST_F(VisibleDocumentsTest, TheBytesOfTokensAreThoseOfVisibleDocuments) {
+  v1::CountRequest count;
+  count.set_collection("docs");
+  EXPECT_EQ(Ask(&DocumentService::Count, count)->token_bytes(), 0u);
+  count.set_return_token_bytes(true);
+  const auto collection = store_.Find("docs");
+  ASSERT_TRUE(collection.ok()) << collection.status();
+  EXPECT_EQ(Ask(&DocumentService::Count, count)->token_bytes(), (*collection)->num_tokens() * 16 * 2);
+  *count.mutable_visible() = Acme();
+  uint64_t num_tokens = 0;
+  for (const uint64_t ordinal : {0, 3, 6, 9}) {
+    num_tokens += static_cast<uint64_t>((*collection)->num_document_tokens(ordinal));
+  }
+  EXPECT_EQ(Ask(&DocumentService::Count, count)->token_bytes(), num_tokens * 16 * 2);
+}
+
 TEST_F(VisibleDocumentsTest, ScrollListsVisibleDocumentsAlone) {
   v1::ScrollRequest request;
   request.set_collection("docs");

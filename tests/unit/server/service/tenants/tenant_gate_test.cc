@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -66,7 +67,9 @@ class RecordingDocuments : public DocumentApi {
  public:
   void Upsert(v1::UpsertRequest request, CallContext, Done<v1::UpsertResponse> done, Submitted submitted) override {
     if (status.ok() && submitted != nullptr) submitted();
-    Answer(request, std::move(done));
+    if (!keeps) return Answer(request, std::move(done));
+    ++num_calls;
+    kept = std::move(done);
   }
   void Delete(const v1::DeleteRequest& request, CallContext, Done<v1::DeleteResponse> done) override {
     Answer(request, std::move(done));
@@ -77,7 +80,9 @@ class RecordingDocuments : public DocumentApi {
   void Scroll(const v1::ScrollRequest& request, CallContext, Done<v1::ScrollResponse> done) override {
     Answer(request, std::move(done));
   }
-  void Count(const v1::CountRequest& request, CallContext, Done<v1::CountResponse> done) override {
+  void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) override {
+    count_request = request;
+    Record(context, {.metrics = nullptr, .method = context.method}, status);
     Answer(request, std::move(done));
   }
   void Facets(const v1::FacetsRequest& request, CallContext, Done<v1::FacetsResponse> done) override {
@@ -88,8 +93,13 @@ class RecordingDocuments : public DocumentApi {
   const RequestLimits& limits() const override { return limits_; }
 
   absl::Status status;
+  uint64_t num_stored = 0;  // documents, as Count answers
+  uint64_t stored_bytes = 0;
+  bool keeps = false;  // upserts, instead of answering them
+  Done<v1::UpsertResponse> kept;
   int num_calls = 0;
   std::optional<v1::Filter> visible;  // of the last request
+  v1::CountRequest count_request;     // the last one
 
  private:
   template <typename Request, typename Response>
@@ -99,6 +109,10 @@ class RecordingDocuments : public DocumentApi {
     if (!status.ok()) return done(status);
     Response response;
     response.set_sequence(77);
+    if constexpr (std::is_same_v<Response, v1::CountResponse>) {
+      response.set_count(num_stored);
+      response.set_token_bytes(stored_bytes);
+    }
     if constexpr (requires { response.mutable_documents(); }) response.add_documents()->set_sequence(76);
     done(std::move(response));
   }
@@ -146,13 +160,15 @@ class TenantGateTest : public testing::Test {
     return answer.value_or(absl::UnknownError("no answer yet"));
   }
 
-  absl::StatusOr<v1::UpsertResponse> Upsert(const Caller& caller, const std::string& collection) {
+  absl::StatusOr<v1::UpsertResponse> Upsert(const Caller& caller, const std::string& collection,
+                                            int num_documents = 1) {
     v1::UpsertRequest request;
     request.set_collection(collection);
-    std::optional<absl::StatusOr<v1::UpsertResponse>> answer;
+    for (int i = 0; i < num_documents; ++i) request.add_documents()->mutable_tokens()->set_data("ten bytes.");
+    const auto answer = std::make_shared<std::optional<absl::StatusOr<v1::UpsertResponse>>>();
     documents_gate_.Upsert(request, {.method = "Upsert", .caller = caller},
-                           [&](absl::StatusOr<v1::UpsertResponse> response) { answer = std::move(response); });
-    return answer.value_or(absl::UnknownError("no answer yet"));
+                           [answer](absl::StatusOr<v1::UpsertResponse> response) { *answer = std::move(response); });
+    return answer->value_or(absl::UnknownError("no answer yet"));
   }
 
   Metrics metrics_;
@@ -299,6 +315,48 @@ TEST_F(TenantGateTest, RequestsInFlightAreCountedUntilTheyAreAnswered) {
   second = nullptr;  // the service loses the call
   EXPECT_TRUE(absl::IsResourceExhausted(answered)) << answered;
   EXPECT_TRUE(Ask(&DocumentApi::Get, caller, "docs").ok());
+}
+
+TEST_F(TenantGateTest, WritesStayWithinTheQuotaOfDocuments) {
+  const Caller caller = CallerOf(R"({"tenant": "a", "filter": "owner = \"a\"", "documents": 5})");
+  documents_.num_stored = 3;
+  EXPECT_TRUE(Upsert(caller, "docs", 2).ok());
+  EXPECT_EQ(TextOf(documents_.count_request.visible()), "owner = \"a\"");
+  const absl::Status refused = Upsert(caller, "docs", 3).status();
+  EXPECT_EQ(QuotaOf(refused), TenantQuota::kDocuments) << refused;
+  EXPECT_EQ(client::RetryAfter(refused), std::nullopt);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("at most 5"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"Upsert\"} 1"));
+  // Writes in progress count, too.
+  documents_.keeps = true;
+  EXPECT_TRUE(absl::IsUnknown(Upsert(caller, "docs", 1).status()));  // not answered yet
+  Done<v1::UpsertResponse> kept = std::move(documents_.kept);
+  documents_.keeps = false;
+  EXPECT_EQ(QuotaOf(Upsert(caller, "docs", 2).status()), TenantQuota::kDocuments);
+  EXPECT_TRUE(Upsert(caller, "others", 2).ok());
+  EXPECT_TRUE(Upsert(caller, "docs", 1).ok());
+  kept(v1::UpsertResponse());
+  EXPECT_TRUE(Upsert(caller, "docs", 2).ok());
+}
+
+TEST_F(TenantGateTest, WritesStayWithinTheQuotaOfBytes) {
+  const Caller caller = CallerOf(R"({"tenant": "a", "bytes": 100})");
+  documents_.stored_bytes = 80;
+  EXPECT_TRUE(Upsert(caller, "docs", 2).ok());  // of 10 bytes each
+  EXPECT_TRUE(documents_.count_request.return_token_bytes());
+  EXPECT_EQ(QuotaOf(Upsert(caller, "docs", 3).status()), TenantQuota::kBytes);
+}
+
+TEST_F(TenantGateTest, AClientCannotHideItsDocumentsFromTheQuota) {
+  const Caller caller = CallerOf(R"({"tenant": "a", "filter": "owner = \"a\"", "documents": 5})");
+  v1::UpsertRequest request;
+  request.set_collection("docs");
+  request.add_documents();
+  *request.mutable_visible() = FilterMessageOf(*collection::ParseFilter("n = 1"));
+  documents_gate_.Upsert(request, {.method = "Upsert", .caller = caller},
+                         [](const absl::StatusOr<v1::UpsertResponse>&) {});
+  EXPECT_EQ(TextOf(documents_.count_request.visible()), "owner = \"a\"");
+  EXPECT_EQ(TextOf(*documents_.visible), "owner = \"a\" and n = 1");
 }
 
 TEST_F(TenantGateTest, CallsAreCountedByTenantAndCodeAndRefusalsByQuota) {
