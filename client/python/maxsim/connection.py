@@ -132,6 +132,10 @@ def read_token(path: Path) -> str:
         token = line.strip()
         if not token or token.startswith("#"):
             continue
+        # In a server's file, the settings of a tenant may follow.
+        first, *settings = token.split(maxsplit=1)
+        if settings and settings[0].startswith("{"):
+            token = first
         if not _is_printable(token):
             raise ValueError(f"the token in {os.fspath(path)!r} holds a space or a character beyond ASCII")
         return token

@@ -1,6 +1,6 @@
-// Fuzzes a file of bearer tokens. The server must accept each token in the file and no other, and the command-line
-// tools must send the first one. The input is the file and, after the first NUL byte, the value of an Authorization
-// header.
+// Fuzzes a file of bearer tokens, some of which are tenants'. The server must accept each token in the file and no
+// other, never let a tenant administer, and the command-line tools must send the first token. The input is the file
+// and, after the first NUL byte, the value of an Authorization header.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -15,12 +15,20 @@
 namespace maxsim::fuzz {
 namespace {
 
+struct ListedToken {
+  std::string token;
+  bool is_tenants = false;
+};
+
 // Returns the tokens that a valid file lists.
-std::vector<std::string> ListedTokens(std::string_view text) {
-  std::vector<std::string> tokens;
-  for (const absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
-    const absl::string_view token = absl::StripAsciiWhitespace(line);
-    if (!token.empty() && token.front() != '#') tokens.emplace_back(token);
+std::vector<ListedToken> ListedTokens(std::string_view text) {
+  std::vector<ListedToken> tokens;
+  for (const absl::string_view untrimmed : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    const absl::string_view line = absl::StripAsciiWhitespace(untrimmed);
+    if (line.empty() || line.front() == '#') continue;
+    // A token has no space, so a line with one has settings.
+    const size_t end = std::min(line.find_first_of(" \t"), line.size());
+    tokens.push_back({std::string(line.substr(0, end)), end < line.size()});
   }
   return tokens;
 }
@@ -35,20 +43,26 @@ void FuzzTokensFile(std::string_view input) {
     RequireRefusal(loaded);
     return Require(!authenticator.Check("Bearer x", service::Scope::kSearch).ok(), "without tokens nobody may search");
   }
-  const std::vector<std::string> tokens = ListedTokens(text);
+  const std::vector<ListedToken> tokens = ListedTokens(text);
   Require(authenticator.num_tokens(service::Scope::kSearch) == tokens.size(), "every line is a token");
-  for (const std::string& token : tokens) {
-    Require(authenticator.Check("Bearer " + token, service::Scope::kSearch).ok(), "a listed token may search");
-    Require(authenticator.Check("bearer " + token, service::Scope::kAdmin).ok(), "without an admin file it may do all");
+  std::set<std::string> known;
+  for (const auto& [token, is_tenants] : tokens) {
+    known.insert(token);
+    const auto caller = authenticator.Identify("Bearer " + token, service::Scope::kSearch);
+    Require(caller.ok() && caller->is_known(), "a listed token may search");
+    Require((caller->tenant() != nullptr) == is_tenants, "settings make a token a tenant's");
+    Require(authenticator.Check("Bearer " + token, service::Scope::kSearch).ok() == !is_tenants,
+            "a tenant may only make calls that admit tenants");
+    Require(authenticator.Check("bearer " + token, service::Scope::kAdmin).ok() == !is_tenants,
+            "without an admin file a token may do all, unless it is a tenant's");
   }
-  const std::set<std::string> known(tokens.begin(), tokens.end());
   constexpr size_t kScheme = 7;  // length of "Bearer "
-  if (authenticator.Check(header, service::Scope::kSearch).ok()) {
+  if (authenticator.Identify(header, service::Scope::kSearch).ok()) {
     Require(header.size() > kScheme && known.count(std::string(header.substr(kScheme))) == 1,
             "only a listed token may search");
   }
   const absl::StatusOr<std::string> sent = command_line::ReadTokenFile(memory.path());
-  Require(sent.ok() && *sent == tokens.front(), "a command line sends the first token of the server's file");
+  Require(sent.ok() && *sent == tokens.front().token, "a command line sends the first token of the server's file");
 }
 
 const Registration kTokensFileTarget("tokens_file", &FuzzTokensFile);

@@ -79,6 +79,7 @@ class ResolveTest(unittest.TestCase):
 
     def test_files_of_tokens_are_read_as_maxsimctl_reads_them(self):
         self.assertEqual(connection.read_token(self.file("a", "#x\n\n one\ntwo\n")), "one")
+        self.assertEqual(connection.read_token(self.file("t", 'one {"tenant": "a"}\n')), "one")
         for text, message in (("", "holds no token"), ("# only\n", "holds no token"), ("a b\n", "holds a space")):
             with self.subTest(text), self.assertRaisesRegex(ValueError, message):
                 connection.read_token(self.file("b", text))
