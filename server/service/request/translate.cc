@@ -62,6 +62,8 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(con
                                                                              const RequestLimits& limits,
                                                                              const StopCheck& check,
                                                                              PendingAnswer& answer) {
+  // Inline documents have no fields, and the collection of a request that names none declares none.
+  if (HasInlineDocumentsAlone(request)) return nullptr;
   if (!request.group_by().empty()) return FindGrouped(request, collection, limits, check, answer);
   return FindSelected(request, collection, check);
 }

@@ -133,6 +133,9 @@ TEST_P(VisibleRerankTest, InlineDocumentsAreAlwaysVisible) {
   const v1::RerankResponse expected = Answer(request);
   *request.mutable_visible() = FilterMessageOf(Filter::Not(Filter::Exists("lang")));
   EXPECT_EQ(Answer(request).results(0).SerializeAsString(), expected.results(0).SerializeAsString());
+  // The collection need not have the field: a tenant may score its own documents with any.
+  *request.mutable_visible() = FilterMessageOf(Filter::Exists("no_such_field"));
+  EXPECT_EQ(Answer(request).results(0).SerializeAsString(), expected.results(0).SerializeAsString());
 }
 
 TEST_P(VisibleRerankTest, ErrorsAreAboutTheField) {
