@@ -98,6 +98,7 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
   uint64_t encoded_tokens = 0;
   std::vector<int> truncated;         // documents whose texts the encoder cut
   collection::QuantizationLoss loss;  // of all documents in the call
+  std::shared_ptr<const void> claim;  // to its ids; null without `visible`
 };
 
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
@@ -217,6 +218,9 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
   collection::QuantizationLoss loss;
   absl::Status status = Guarded([&] {
     if (call->request.has_visible()) {
+      absl::StatusOr<std::shared_ptr<const void>> claim = claims_.Claim(call->request);
+      if (!claim.ok()) return claim.status();
+      call->claim = *std::move(claim);
       const auto latest = store_->Find(call->request.collection());
       if (!latest.ok()) return latest.status();
       if (absl::Status replaced = CheckReplaced(*call, **latest); !replaced.ok()) return replaced;
@@ -339,7 +343,8 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
                     request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   Target target;
   std::vector<store::Write> writes;
-  std::vector<bool> is_visible;  // [ids] of the request
+  std::vector<bool> is_visible;       // [ids] of the request
+  std::shared_ptr<const void> claim;  // to these; null without `visible`
   absl::Status status = CheckState();
   if (status.ok()) {
     status = Guarded([&] {
@@ -349,6 +354,15 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
       absl::StatusOr<std::vector<store::Write>> deletes =
           ToDeletes(request, DocumentRulesOf(*target.collection, limits()));
       if (!deletes.ok()) return deletes.status();
+      if (request.has_visible()) {
+        absl::StatusOr<std::shared_ptr<const void>> claimed = claims_.Claim(request);
+        if (!claimed.ok()) return claimed.status();
+        claim = *std::move(claimed);
+        // Read again: a write may have become visible before the ids were claimed.
+        absl::StatusOr<std::shared_ptr<const store::Collection>> latest = store_->Find(request.collection());
+        if (!latest.ok()) return latest.status();
+        target.collection = *std::move(latest);
+      }
       absl::StatusOr<std::vector<bool>> visible =
           FindVisibleIds(request, *target.collection, [&] { return CheckAwaited(call->context, kWhileFiltering); });
       if (!visible.ok()) return visible.status();
@@ -369,7 +383,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
     }
     target.live->Submit(
         std::move(writes), caller,
-        [call = std::move(call), is_visible = std::move(is_visible)](
+        [call = std::move(call), is_visible = std::move(is_visible), claim = std::move(claim)](
             const absl::StatusOr<store::WriteResults>& written) { call->Finish(WithHidden(written, is_visible)); });
     return absl::OkStatus();
   }).IgnoreError();  // The call was answered as it went.

@@ -24,6 +24,7 @@
 #include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_read.h"
 #include "server/service/documents/document_write.h"
+#include "server/service/documents/write_claims.h"
 #include "server/service/request/text_encoding.h"
 #include "server/store/collection_store.h"
 
@@ -98,6 +99,7 @@ class DocumentService : public DocumentApiBase {
 
   const store::CollectionStore* const store_;
   TextEncoding* const texts_;
+  WriteClaims claims_;
   mutable ConcurrencyLimit readers_{kMaxReaders};
   ConcurrencyLimit passes_{kMaxWholePasses};  // calls of Facets and Scroll
   ConcurrencyLimit matching_deletes_{kMaxMatchingDeletes};

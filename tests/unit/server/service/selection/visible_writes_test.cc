@@ -109,6 +109,22 @@ TEST_F(VisibleWritesTest, NothingIsWrittenIfADocumentOfSomebodyElseWouldBeReplac
   EXPECT_TRUE(live_->written.empty());
 }
 
+TEST_F(VisibleWritesTest, AWriteOfSomebodyElseCannotComeBetweenTheCheckAndTheWrite) {
+  store::LiveDocuments::Done kept;
+  live_->on_submit = [&](std::vector<store::Write>, store::LiveDocuments::Done done) { kept = std::move(done); };
+  v1::UpsertRequest first = UpsertOf({{"new", R"({"owner":"acme"})"}});
+  service_.Upsert(first, {.method = "Upsert"}, [](const absl::StatusOr<v1::UpsertResponse>&) {});
+  v1::UpsertRequest other = UpsertOf({{"new", R"({"owner":"other"})"}});
+  *other.mutable_visible() = FilterMessageOf(*collection::ParseFilter("owner = \"other\""));
+  live_->on_submit = nullptr;
+  const absl::Status refused = Upsert(other);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(live_->written.empty());
+  kept(store::WriteResults{.results = {{store::WriteResult::Outcome::kApplied, 8}}, .sequence = 8});
+  kept = nullptr;
+  EXPECT_TRUE(Upsert(other).ok());  // The fake collection does not hold the first document.
+}
+
 TEST_F(VisibleWritesTest, WithoutVisibleAllMayBeWritten) {
   v1::UpsertRequest request = UpsertOf({{"doc-4", ""}});
   request.clear_visible();

@@ -1,0 +1,84 @@
+#include "server/service/documents/write_claims.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/text.h"
+#include "client/status.h"
+
+namespace maxsim::service {
+namespace {
+
+// A write takes some milliseconds.
+constexpr absl::Duration kClaimRetryDelay = absl::Milliseconds(20);
+
+std::string KeyOfId(int64_t id) { return Cat("i", id); }
+std::string KeyOfId(const std::string& id) { return Cat("s", id); }
+
+}  // namespace
+
+// The ids that one write has claimed.
+class WriteClaims::Claimed {
+ public:
+  explicit Claimed(std::shared_ptr<Table> table) : table_(std::move(table)) {}
+  ~Claimed() {
+    MutexLock lock(&table_->mutex);
+    for (const std::string& key : keys_) {
+      const auto holders = table_->by_id.find(key);
+      if (--holders->second.count == 0) table_->by_id.erase(holders);
+    }
+  }
+  Claimed(const Claimed&) = delete;
+  Claimed& operator=(const Claimed&) = delete;
+
+  void Reserve(int count) { keys_.reserve(static_cast<size_t>(count)); }
+
+  // Returns false if a write with another filter holds the id.
+  bool Add(std::string key, const std::string& visible) {
+    MutexLock lock(&table_->mutex);
+    const auto [holders, is_new] = table_->by_id.try_emplace(key, Holders{visible, 0});
+    if (!is_new && holders->second.visible != visible) return false;
+    ++holders->second.count;
+    keys_.push_back(std::move(key));  // has room
+    return true;
+  }
+
+ private:
+  const std::shared_ptr<Table> table_;
+  std::vector<std::string> keys_;
+};
+
+absl::StatusOr<std::shared_ptr<const void>> WriteClaims::ClaimAll(const std::string& collection,
+                                                                  const v1::Filter& visible, int count,
+                                                                  absl::FunctionRef<std::string(int)> id_of) {
+  auto claimed = std::make_shared<Claimed>(table_);
+  claimed->Reserve(count);
+  const std::string filter = visible.SerializeAsString();
+  for (int i = 0; i < count; ++i) {
+    if (claimed->Add(Cat(collection, " ", id_of(i)), filter)) continue;
+    // The error does not say which id: that somebody is writing it is not for this client to know.
+    absl::Status status = absl::ResourceExhaustedError("another write of one of these ids is in progress");
+    client::SetRetryAfter(kClaimRetryDelay, status);
+    return status;
+  }
+  return std::shared_ptr<const void>(std::move(claimed));
+}
+
+absl::StatusOr<std::shared_ptr<const void>> WriteClaims::Claim(const v1::UpsertRequest& request) {
+  return ClaimAll(request.collection(), request.visible(), request.documents_size(), [&](int i) {
+    const v1::Document& document = request.documents(i);
+    return document.has_int_id() ? KeyOfId(document.int_id()) : KeyOfId(document.string_id());
+  });
+}
+
+absl::StatusOr<std::shared_ptr<const void>> WriteClaims::Claim(const v1::DeleteRequest& request) {
+  if (request.has_int_ids()) {
+    return ClaimAll(request.collection(), request.visible(), request.int_ids().ids_size(),
+                    [&](int i) { return KeyOfId(int64_t{request.int_ids().ids(i)}); });
+  }
+  return ClaimAll(request.collection(), request.visible(), request.string_ids().ids_size(),
+                  [&](int i) { return KeyOfId(request.string_ids().ids(i)); });
+}
+
+}  // namespace maxsim::service

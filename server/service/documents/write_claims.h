@@ -1,0 +1,46 @@
+// Keeps two tenants from writing one id at the same time. Each write of a tenant is checked against the documents that
+// are there (write_guard.h), and another tenant's write of the same id must not come in between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "maxsim/v1/documents.pb.h"
+
+namespace maxsim::service {
+
+// Thread-safe. Writes with equal filters do not exclude each other: they may replace each other's documents.
+class WriteClaims {
+ public:
+  // Claims the ids of a write that has `visible`, until the last copy of the result is destroyed. Claim them before the
+  // write is checked, and keep them until it is visible. Returns RESOURCE_EXHAUSTED, with RetryInfo, if a write with
+  // another filter has claimed one of them. A claim may outlive this object.
+  absl::StatusOr<std::shared_ptr<const void>> Claim(const v1::UpsertRequest& request);
+  absl::StatusOr<std::shared_ptr<const void>> Claim(const v1::DeleteRequest& request);
+
+ private:
+  struct Holders {
+    std::string visible;  // their filter, serialized
+    int64_t count = 0;
+  };
+  struct Table {
+    Mutex mutex;
+    std::unordered_map<std::string, Holders> by_id ABSL_GUARDED_BY(mutex);
+  };
+  class Claimed;
+
+  // `id_of` returns an id by its index in the request, as a key.
+  absl::StatusOr<std::shared_ptr<const void>> ClaimAll(const std::string& collection, const v1::Filter& visible,
+                                                       int count, absl::FunctionRef<std::string(int)> id_of);
+
+  const std::shared_ptr<Table> table_ = std::make_shared<Table>();
+};
+
+}  // namespace maxsim::service

@@ -1,0 +1,83 @@
+#include "server/service/documents/write_claims.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "client/status.h"
+#include "collection/filters/filter_text.h"
+#include "server/service/selection/filter_message.h"
+
+namespace maxsim::service {
+namespace {
+
+v1::Filter OwnerIs(const std::string& owner) { return FilterMessageOf(collection::Filter::Equals("owner", owner)); }
+
+v1::UpsertRequest ClaimedUpsert(const std::string& owner, const std::vector<std::string>& ids,
+                                const std::string& collection = "docs") {
+  v1::UpsertRequest request;
+  request.set_collection(collection);
+  *request.mutable_visible() = OwnerIs(owner);
+  for (const std::string& id : ids) request.add_documents()->set_string_id(id);
+  return request;
+}
+
+TEST(WriteClaimsTest, AWriteWithAnotherFilterWaitsUntilTheIdIsFree) {
+  WriteClaims claims;
+  auto first = claims.Claim(ClaimedUpsert("acme", {"a", "b"}));
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status refused = claims.Claim(ClaimedUpsert("other", {"c", "b"})).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(client::RetryAfter(refused).has_value());
+  // The refused write holds nothing.
+  EXPECT_TRUE(claims.Claim(ClaimedUpsert("acme", {"c"})).ok());
+  first = absl::UnknownError("");
+  EXPECT_TRUE(claims.Claim(ClaimedUpsert("other", {"c", "b"})).ok());
+}
+
+TEST(WriteClaimsTest, WritesWithTheSameFilterDoNotExcludeEachOther) {
+  WriteClaims claims;
+  auto first = claims.Claim(ClaimedUpsert("acme", {"a", "a"}));
+  auto second = claims.Claim(ClaimedUpsert("acme", {"a"}));
+  ASSERT_TRUE(first.ok() && second.ok());
+  first = absl::UnknownError("");
+  EXPECT_FALSE(claims.Claim(ClaimedUpsert("other", {"a"})).ok());
+  second = absl::UnknownError("");
+  EXPECT_TRUE(claims.Claim(ClaimedUpsert("other", {"a"})).ok());
+}
+
+TEST(WriteClaimsTest, CollectionsAndKindsOfIdsAreApart) {
+  WriteClaims claims;
+  const auto first = claims.Claim(ClaimedUpsert("acme", {"1"}));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(claims.Claim(ClaimedUpsert("other", {"1"}, "others")).ok());
+  v1::UpsertRequest ints;
+  ints.set_collection("docs");
+  *ints.mutable_visible() = OwnerIs("other");
+  ints.add_documents()->set_int_id(1);
+  EXPECT_TRUE(claims.Claim(ints).ok());
+}
+
+TEST(WriteClaimsTest, DeletesClaimToo) {
+  WriteClaims claims;
+  v1::DeleteRequest request;
+  request.set_collection("docs");
+  *request.mutable_visible() = OwnerIs("acme");
+  request.mutable_string_ids()->add_ids("a");
+  const auto claim = claims.Claim(request);
+  ASSERT_TRUE(claim.ok()) << claim.status();
+  EXPECT_FALSE(claims.Claim(ClaimedUpsert("other", {"a"})).ok());
+}
+
+TEST(WriteClaimsTest, AClaimMayOutliveTheTable) {
+  auto claims = std::make_unique<WriteClaims>();
+  const auto claim = claims->Claim(ClaimedUpsert("acme", {"a"}));
+  ASSERT_TRUE(claim.ok()) << claim.status();
+  claims = nullptr;
+}
+
+}  // namespace
+}  // namespace maxsim::service
