@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "server/service/call/status.h"
 #include "server/service/request/translate.h"
@@ -36,7 +37,19 @@ struct TenantRerank : TenantCall<v1::RerankResponse> {
   uint64_t offset = 0;
 };
 
-using TenantExplain = TenantCall<v1::ExplainResponse>;
+// A tenant's explain call.
+struct TenantExplain : TenantCall<v1::ExplainResponse> {
+  // Charges the call for the similarities that were computed.
+  void Charge(const v1::ExplainResponse& response) const {
+    const uint64_t num_pairs = uint64_t{response.num_query_tokens()} * response.num_document_tokens();
+    const Tenant& tenant = *caller.tenant();
+    tenant.usage().AddTokenPairs(num_pairs, tenant.quotas(), MonotonicNow());
+    Guarded([&] {
+      metrics->tenants().AddTokenPairs(tenant.usage().label(), num_pairs);
+      return absl::OkStatus();
+    }).IgnoreError();
+  }
+};
 
 Rejection RejectionAtGate(const absl::Status& status) {
   if (IsQuotaError(status)) return Rejection::kTenantQuota;
@@ -79,6 +92,7 @@ void TenantQuestions::Explain(v1::RerankRequest request, CallContext context, Do
   (*call)->done = std::move(done);
   explain_->Explain(std::move(request), std::move(context),
                     [call = *std::move(call)](absl::StatusOr<v1::ExplainResponse> response) {
+                      if (response.ok()) call->Charge(*response);
                       call->Answer(std::move(response), [](v1::ExplainResponse&) {});
                     });
 }

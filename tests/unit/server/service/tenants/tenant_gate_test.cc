@@ -59,7 +59,7 @@ class RecordingQuestions : public RerankApi, public ExplainApi {
   CallContext context;
 
  private:
-  const RequestLimits limits_;
+  const RequestLimits limits_ = {};
 };
 
 // Answers all calls with `status` or, if that is OK, with numbers that a tenant must not see.
@@ -117,7 +117,7 @@ class RecordingDocuments : public DocumentApi {
     done(std::move(response));
   }
 
-  const RequestLimits limits_;
+  const RequestLimits limits_ = {};
 };
 
 Caller CallerOf(std::string_view settings) {
@@ -315,6 +315,21 @@ TEST_F(TenantGateTest, RequestsInFlightAreCountedUntilTheyAreAnswered) {
   second = nullptr;  // the service loses the call
   EXPECT_TRUE(absl::IsResourceExhausted(answered)) << answered;
   EXPECT_TRUE(Ask(&DocumentApi::Get, caller, "docs").ok());
+}
+
+TEST_F(TenantGateTest, AnExplanationIsChargedForItsSimilarities) {
+  const Caller caller = CallerOf(R"({"tenant": "a", "token_pairs_per_second": 1, "token_pairs_burst": 500})");
+  questions_.explanation->set_num_query_tokens(10);
+  questions_.explanation->set_num_document_tokens(70);
+  const auto explain = [&] {
+    absl::Status status = absl::UnknownError("no answer yet");
+    questions_gate_.Explain(RequestOf("docs"), {.method = "Explain", .caller = caller},
+                            [&](const absl::StatusOr<v1::ExplainResponse>& answer) { status = answer.status(); });
+    return status;
+  };
+  EXPECT_TRUE(explain().ok());
+  EXPECT_EQ(QuotaOf(explain()), TenantQuota::kTokenPairs);
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_tenant_token_pairs_total{tenant=\"a\"} 700\n"));
 }
 
 TEST_F(TenantGateTest, WritesStayWithinTheQuotaOfDocuments) {
