@@ -37,12 +37,12 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 absl::Status Authenticate(const service::Authenticator& authenticator, const grpc::CallbackServerContext& context,
                           service::Scope scope);
 
-// Returns who makes a call that also tenants may make (Authenticator::Identify). Errors as Authenticate.
+// Returns the caller of a call that tenants may make, too (Authenticator::Identify). Errors as Authenticate.
 absl::StatusOr<service::Caller> Identify(const service::Authenticator& authenticator,
                                          const grpc::CallbackServerContext& context, service::Scope scope);
 
-// Returns who makes the next request of a stream, or why it is refused. A stream may stay open after its token was
-// withdrawn.
+// Returns the caller of the next request of a stream, or the reason to refuse the request. It is asked for each
+// request, because a stream may stay open after its token was withdrawn.
 using AdmitRequest = std::function<absl::StatusOr<service::Caller>()>;
 
 // Returns when the call must have been answered, as a time of MonotonicNow(). InfiniteFuture for a call without a

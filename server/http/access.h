@@ -22,8 +22,8 @@ class Access {
          const service::CollectionApi* collections)
       : browser_guard_(std::move(browser_guard)), authenticator_(authenticator), collections_(collections) {}
 
-  // Returns who makes a request that also tenants may make, by its token. If no token is needed, checks instead that
-  // the request does not come from a web page of another site.
+  // Returns the caller of a request that tenants may make, too, by its token. If no token is needed, checks instead
+  // that the request does not come from a web page of another site.
   absl::StatusOr<service::Caller> Identify(const Request& request, service::Scope scope) const;
 
   // Checks a request that tenants may not make.

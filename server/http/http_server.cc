@@ -248,7 +248,7 @@ class HttpServer::Impl final : private Application {
     return response;
   }
 
-  // Returns who makes a call.
+  // Returns the caller of a call.
   absl::StatusOr<service::Caller> IdentifyCaller(const Request& request) const {
     const service::Scope scope = ScopeOf(request);
     if (scope != service::Scope::kAdmin) return access_.Identify(request, scope);

@@ -60,7 +60,7 @@ absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& w
   });
 }
 
-// Returns the answer to a delete of which only the visible ids were handed over. The others were not found.
+// Returns the answer to a delete. Only its visible ids were handed over; the answer says NOT_FOUND for the others.
 absl::StatusOr<v1::DeleteResponse> WithHidden(const absl::StatusOr<store::WriteResults>& written,
                                               const std::vector<bool>& is_visible) {
   if (!written.ok()) return written.status();

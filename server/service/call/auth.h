@@ -56,7 +56,7 @@ class Authenticator {
   // Reads the files in the same way, and returns the outcome of each file, by scope.
   std::array<absl::Status, kNumScopes> LoadEach();
 
-  // Returns who makes a call that admits tenants. The call must go through the tenant gate with this caller.
+  // Returns the caller of a call that admits tenants. The call must go through the tenant gate with this caller.
   // `authorization` is the header's value, "Bearer TOKEN", or "" if there is none. Returns UNAUTHENTICATED if the token
   // is missing or unknown; the message says which, but never what was expected. Returns PERMISSION_DENIED if the token
   // is valid for earlier scopes only, and to tenants for kAdmin. Takes the same time for all wrong tokens of the same

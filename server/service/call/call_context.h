@@ -28,7 +28,7 @@ struct CallContext {
   // and the port writes it once the port knows which status the client gets (call_record.h). Valid until the answer
   // is given.
   CallRecord* record = nullptr;
-  // Who calls, as Authenticator::Identify says. The tenant gate refuses calls whose port has not set it.
+  // The caller, from Authenticator::Identify. The tenant gate refuses calls whose port has not set it.
   Caller caller = {};
 };
 

@@ -15,7 +15,7 @@
 
 namespace maxsim::service {
 
-// The number of scopes (auth.h), each of which has a file.
+// The number of scopes (auth.h). Each scope has a file.
 inline constexpr size_t kNumScopes = 3;
 
 // A line of a token file.
@@ -39,7 +39,7 @@ class TokenIndex {
 
   const std::array<TokenEntries, kNumScopes>& files() const { return files_; }
 
-  // What is known of a token. If several lines have it, `scope` is that of the last file. It is a tenant's if any of
+  // A token that was found. If several lines have it, `scope` is that of the last file. It is a tenant's if any of
   // them gives it to a tenant.
   struct Found {
     size_t scope = 0;

@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const void>> WriteClaims::ClaimAll(const std::str
   const std::string filter = visible.SerializeAsString();
   for (int i = 0; i < count; ++i) {
     if (claimed->Add(Cat(collection, " ", id_of(i)), filter)) continue;
-    // The error does not say which id: that somebody is writing it is not for this client to know.
+    // The error does not name the id, because the client must not learn which ids other tenants write.
     absl::Status status = absl::ResourceExhaustedError("another write of one of these ids is in progress");
     client::SetRetryAfter(kClaimRetryDelay, status);
     return status;

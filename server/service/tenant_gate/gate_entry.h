@@ -1,4 +1,4 @@
-// What every call of a tenant passes before it reaches a service. Internal to server/service/tenant_gate.
+// Checks and changes every call of a tenant before it reaches a service. Internal to server/service/tenant_gate.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace maxsim::service {
 
-// Returns INTERNAL if the port has not said who calls.
+// Returns INTERNAL if the port has not set the caller.
 absl::Status CheckKnown(const Caller& caller);
 
 // Returns the error for a collection that the caller may not use. It is the same whether the server has it or not.

@@ -12,8 +12,8 @@
 
 namespace maxsim::service {
 
-// The ports call this instead of the service. It passes on the calls of callers who are not tenants as they are, and
-// refuses those of unknown callers. Thread-safe.
+// The ports call this instead of the service. It passes on calls that are not from tenants as they are, and refuses
+// calls whose caller is unknown. Thread-safe.
 class TenantDocuments : public DocumentApi {
  public:
   // Both must outlive the gate and every call.

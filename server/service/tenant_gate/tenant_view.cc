@@ -7,8 +7,8 @@
 namespace maxsim::service {
 namespace {
 
-// Returns what a tenant with a filter may know about a collection. The fields are listed, so that a new field of the
-// message stays hidden until somebody decides that tenants may see it.
+// Returns the facts about a collection that a tenant with a filter may know. The fields are listed one by one, so that
+// a new field of the message stays hidden until it is added here.
 v1::CollectionInfo WithoutCounts(const v1::CollectionInfo& info) {
   v1::CollectionInfo shown;
   shown.set_name(info.name());

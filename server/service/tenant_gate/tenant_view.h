@@ -1,4 +1,4 @@
-// What a caller may know about the server and its collections.
+// Hides facts about the server and its collections from tenants.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace maxsim::service {
 
 // Removes what the caller may not know: all collections that are not its tenant's and, if the tenant has a filter, all
 // numbers of the others, which would tell how many documents and writes other tenants have. An unknown caller may know
-// nothing. For callers who are not tenants, changes nothing.
+// nothing. Changes nothing for a caller that is not a tenant.
 void HideFromTenant(const Caller& caller, std::vector<v1::CollectionInfo>& collections);
 
 // Does the same for an answer of GetInfo. Tenants also see no devices, groups of servers and replicas.

@@ -1,4 +1,4 @@
-// Who makes a call: a client who may see every document, or a tenant.
+// The caller of a call: a client that may see every document, or a tenant.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace maxsim::service {
 
-// Authenticator::Identify makes it from a call's token. One that was not set is unknown: the tenant gate refuses such
-// calls. So a port that forgets to say who calls serves nobody, instead of showing a tenant the documents of others.
+// Authenticator::Identify makes it from a call's token. By default a caller is unknown, and the tenant gate refuses its
+// calls. So a port that forgets to set the caller answers no call, instead of showing a tenant the documents of others.
 class Caller {
  public:
   Caller() = default;

@@ -107,7 +107,7 @@ absl::Status ReadMember(const std::string& member, const json& value, TenantSett
 }
 
 // Parses JSON, and returns an error if a key of the outermost object repeats. Otherwise the last value would win, and
-// an operator who reads the first one would believe in other limits.
+// an operator might look at the first one only.
 absl::StatusOr<json> ParseObject(std::string_view text) {
   std::set<std::string> keys;
   std::string repeated;

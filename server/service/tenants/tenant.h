@@ -34,7 +34,7 @@ struct TenantSettings {
 // member, the value and the limit.
 absl::StatusOr<TenantSettings> ParseTenant(std::string_view json);
 
-// What the calls with one token may do. Immutable, thread-safe, and shared by these calls.
+// The permissions and quotas of calls with one token. Immutable, thread-safe, and shared by these calls.
 class Tenant {
  public:
   // All tokens of one tenant share its `usage`, which must not be null.

@@ -1,4 +1,4 @@
-// What a tenant uses at the moment, and the quotas that bound it.
+// Counts a tenant's use of the server, and enforces its quotas.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Durat
 std::optional<TenantQuota> QuotaOf(const absl::Status& status);
 inline bool IsQuotaError(const absl::Status& status) { return QuotaOf(status).has_value(); }
 
-// What a write adds to a collection at most.
+// The most that a write adds to a collection.
 struct WrittenAmount {
   uint64_t documents = 0;
   uint64_t bytes = 0;  // of token vectors

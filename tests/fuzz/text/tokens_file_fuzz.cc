@@ -1,4 +1,4 @@
-// Fuzzes a file of bearer tokens, some of which are tenants'. The server must accept each token in the file and no
+// Fuzzes a file of bearer tokens, with and without tenants. The server must accept each token in the file and no
 // other, never let a tenant administer, and the command-line tools must send the first token. The input is the file
 // and, after the first NUL byte, the value of an Authorization header.
 #include <algorithm>

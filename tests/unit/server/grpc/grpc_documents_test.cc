@@ -154,7 +154,7 @@ TEST_F(GrpcDocumentsTokensTest, ATokenThatMaySearchReadsAndDoesNotWrite) {
   EXPECT_EQ(code(facets, "searcher"), grpc::StatusCode::INVALID_ARGUMENT) << "the collection has no fields";
 }
 
-// Gives tokens to two tenants, each of which has a collection.
+// Gives tokens to two tenants. Each has one collection.
 class GrpcDocumentsTenantsTest : public GrpcDocumentsTest {
  protected:
   void SetUp() override {

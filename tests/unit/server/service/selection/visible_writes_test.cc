@@ -143,7 +143,7 @@ TEST_F(VisibleWritesTest, DocumentsOfSomebodyElseAreNotFoundByDeletesAndStay) {
   EXPECT_EQ(answer->results(0).outcome(), v1::WRITE_OUTCOME_NOT_FOUND);
   EXPECT_EQ(answer->results(1).outcome(), v1::WRITE_OUTCOME_APPLIED);
   EXPECT_EQ(answer->results(3).outcome(), v1::WRITE_OUTCOME_APPLIED);
-  // Nothing tells the document of somebody else from an unknown one.
+  // The results for a hidden document and for an unknown one are the same.
   EXPECT_EQ(answer->results(0).SerializeAsString(), answer->results(2).SerializeAsString());
 }
 
