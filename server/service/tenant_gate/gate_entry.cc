@@ -24,6 +24,7 @@ absl::Status UnknownCollection(std::string_view collection) {
 absl::StatusOr<std::shared_ptr<const void>> Enter(CallKind kind, std::string_view collection, CallContext& context) {
   const Tenant& tenant = *context.caller.tenant();
   context.client = ClientOf(Cat("tenant ", tenant.name()), "");
+  context.span.SetAttribute("maxsim.tenant", tenant.name());
   // Names that no collection can have get the error of the service, which says what is wrong with them.
   if (!tenant.MayUse(collection) && collection::IsCollectionName(collection)) return UnknownCollection(collection);
   if (kind == CallKind::kScores) {
