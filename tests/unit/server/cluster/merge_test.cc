@@ -233,6 +233,15 @@ TEST_F(MergeTest, AnAnswerHasSeenWhatAllItsPartsHaveSeen) {
   EXPECT_EQ(Merge()->sequence(), 100);
 }
 
+TEST_F(MergeTest, DocumentsOfALostGroupAreNotCountedIfSomeMayNotBeVisible) {
+  AddQuery(2).mutable_candidates()->mutable_whole_collection();
+  request_.mutable_visible()->set_exists("owner");
+  const auto merged = Merge({1});
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_THAT(merged->unavailable_groups(), ElementsAre("g1"));
+  EXPECT_EQ(merged->results(0).unavailable_documents(), 1);
+}
+
 TEST_F(MergeTest, ALostGroupIsNamedAndItsDocumentsAreCounted) {
   AddQuery();
   AddQuery(2).mutable_candidates()->mutable_whole_collection();

@@ -1,6 +1,8 @@
 // Tests writes and reads of documents through a router. No write may be carried out twice.
 #include "server/cluster/router_documents.h"
 
+#include <atomic>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/server/cluster/router_fixture.h"
@@ -103,6 +105,65 @@ TEST_F(RouterDocumentsTest, EachGroupWritesItsOwnDocuments) {
   EXPECT_EQ(answer->results_size(), 2);
   EXPECT_EQ(Asked(0, 0) + Asked(0, 1), 1);
   EXPECT_EQ(Asked(1, 0) + Asked(1, 1), 1);
+}
+
+TEST_F(RouterDocumentsTest, EachGroupIsToldWhatIsVisible) {
+  std::atomic<int> num_told{0};
+  std::atomic<int> num_untold{0};
+  for (const auto& one : replicas_) {
+    test::FakeServer& server = one->server();
+    const auto note = [&](const auto& request) { ++(request.visible().exists() == "owner" ? num_told : num_untold); };
+    server.on_upsert = [note, answer = server.on_upsert](grpc::ServerContext& context, const v1::UpsertRequest& request,
+                                                         v1::UpsertResponse& response) {
+      note(request);
+      return answer(context, request, response);
+    };
+    server.on_get = [note, answer = server.on_get](grpc::ServerContext& context, const v1::GetRequest& request,
+                                                   v1::GetResponse& response) {
+      note(request);
+      return answer(context, request, response);
+    };
+    server.on_delete = [note](grpc::ServerContext&, const v1::DeleteRequest& request, v1::DeleteResponse& response) {
+      note(request);
+      for (int i = 0; i < request.string_ids().ids_size(); ++i) {
+        response.add_results()->set_outcome(v1::WRITE_OUTCOME_NOT_FOUND);
+      }
+      return grpc::Status::OK;
+    };
+  }
+  StartRouter();
+  v1::UpsertRequest upsert;
+  upsert.set_collection("c");
+  upsert.mutable_visible()->set_exists("owner");
+  v1::Document& document = *upsert.add_documents();
+  document.set_string_id(IdOf(0, 2));
+  document.mutable_tokens()->set_dtype(v1::DATA_TYPE_F32);
+  document.mutable_tokens()->set_num_tokens(1);
+  document.mutable_tokens()->set_dim(8);
+  document.mutable_tokens()->set_data(std::string(8 * sizeof(float), '\0'));
+  const auto written = Wait<v1::UpsertResponse>([&](service::Done<v1::UpsertResponse> done) {
+    documents_->Upsert(upsert, {.method = "Upsert"}, std::move(done));
+  });
+  EXPECT_TRUE(written.ok()) << written.status();
+  EXPECT_GE(num_told, 1);
+  v1::GetRequest get;
+  get.set_collection("c");
+  get.mutable_visible()->set_exists("owner");
+  get.mutable_string_ids()->add_ids(IdOf(1, 2));
+  const auto read = Wait<v1::GetResponse>(
+      [&](service::Done<v1::GetResponse> done) { documents_->Get(get, {.method = "Get"}, std::move(done)); });
+  EXPECT_TRUE(read.ok()) << read.status();
+  EXPECT_GE(num_told, 2);
+  v1::DeleteRequest removed;
+  removed.set_collection("c");
+  removed.mutable_visible()->set_exists("owner");
+  removed.mutable_string_ids()->add_ids(IdOf(1, 2));
+  const auto deleted = Wait<v1::DeleteResponse>([&](service::Done<v1::DeleteResponse> done) {
+    documents_->Delete(removed, {.method = "Delete"}, std::move(done));
+  });
+  EXPECT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_GE(num_told, 3);
+  EXPECT_EQ(num_untold, 0);
 }
 
 TEST_F(RouterDocumentsTest, LossyTokensAreRefusedBeforeAnyGroupWrites) {

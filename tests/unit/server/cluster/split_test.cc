@@ -52,6 +52,28 @@ TEST_F(SplitTest, EachPartGetsTheFilter) {
   for (const PartRequest& part : split->parts) EXPECT_EQ(part.request->filter().exists(), "year");
 }
 
+TEST_F(SplitTest, EachPartIsToldWhatIsVisibleAndWhetherToReportItsWork) {
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.mutable_visible()->set_exists("owner");
+  request_.set_return_token_pairs(true);
+  const auto split = Split();
+  ASSERT_TRUE(split.ok()) << split.status();
+  ASSERT_EQ(split->parts.size(), 3);
+  for (const PartRequest& part : split->parts) {
+    EXPECT_EQ(part.request->visible().exists(), "owner");
+    EXPECT_TRUE(part.request->return_token_pairs());
+  }
+}
+
+TEST_F(SplitTest, AnErrorDoesNotTellHowManyDocumentsAreNotVisible) {
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.set_top_k(10'000);
+  request_.set_return_alignments(true);
+  limits_.max_alignments = 1;
+  request_.mutable_visible()->set_exists("owner");
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("asks for 10000 token matches"));
+}
+
 TEST_F(SplitTest, EachIdGoesToThePartOfItsSlotInTheOrderOfTheRequest) {
   SetIds(*request_.mutable_candidates(), 100);
   const auto split = Split();
