@@ -358,7 +358,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);  // set while a request waits for room
   absl::Time arrival_ ABSL_GUARDED_BY(mutex_);                  // of the request in message_
   std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // since when that request waits for room
-  service::Caller caller_ ABSL_GUARDED_BY(mutex_);              // of the request in message_
+  service::Caller caller_ ABSL_GUARDED_BY(mutex_);                   // of the request in message_
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;                  // the client has closed its side
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);   // why no more is read
