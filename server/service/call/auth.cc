@@ -54,16 +54,19 @@ std::array<absl::Status, kNumScopes> Authenticator::LoadEach() {
       outcomes[IndexOf(scope)] = entries.status();
     }
   }
-  // Take over the files one after another, each only if it agrees with those before it. Files that could not be read
-  // keep their earlier tokens.
-  std::array<TokenEntries, kNumScopes> taken;
+  // Take over the files one after another, each only if it agrees with the files that were taken over before it. The
+  // other files keep their earlier tokens. A file is not compared with these, because it may be right and they wrong.
+  std::array<TokenEntries, kNumScopes> accepted;
+  std::array<TokenEntries, kNumScopes> taken = in_force;
   for (size_t idx = 0; idx < kNumScopes; ++idx) {
-    taken[idx] = read[idx] == nullptr ? in_force[idx] : read[idx];
     if (read[idx] == nullptr) continue;
-    if (absl::Status status = CheckTokensTogether(taken); !status.ok()) {
+    accepted[idx] = read[idx];
+    if (absl::Status status = CheckTokensTogether(accepted); !status.ok()) {
       outcomes[idx] = std::move(status);
-      taken[idx] = in_force[idx];
+      accepted[idx] = nullptr;
+      continue;
     }
+    taken[idx] = read[idx];
   }
   auto made = std::make_shared<const TokenIndex>(std::move(taken));
   MutexLock lock(&mutex_);

@@ -133,7 +133,12 @@ TEST_F(TenantTokensTest, AfterAFailedReloadATokenOfATenantStaysRestricted) {
   ASSERT_TRUE(authenticator_.Load().ok());
   // The second file contradicts the first one and keeps its earlier tokens, where t is not a tenant's.
   Write("t {\"tenant\": \"a\"}\n", "t\nu\n");
-  EXPECT_FALSE(authenticator_.Load().ok());
+  test::WriteFile(folder_ / "admin", "successor\n");
+  const auto outcomes = authenticator_.LoadEach();
+  EXPECT_TRUE(outcomes[0].ok()) << outcomes[0];
+  EXPECT_TRUE(absl::IsInvalidArgument(outcomes[1])) << outcomes[1];
+  EXPECT_TRUE(outcomes[2].ok()) << outcomes[2];
+  EXPECT_EQ(CallerOf("successor", Scope::kAdmin), "*");
   EXPECT_EQ(CallerOf("t", Scope::kSearch), "a");
   EXPECT_EQ(CallerOf("u", Scope::kSearch), "UNAUTHENTICATED");
 }
