@@ -8,82 +8,22 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/observability/log_event.h"
 #include "server/service/call/call.h"
 #include "server/service/call/call_record.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
-#include "server/service/documents/document_delete.h"
+#include "server/service/documents/write_call.h"
 #include "server/service/documents/write_guard.h"
 #include "server/service/request/request_texts.h"
 
 namespace maxsim::service {
 namespace {
 
-store::WriteCaller CallerOf(const CallContext& context) {
-  return {.client = context.client, .deadline = context.deadline};
-}
-
 bool HasTexts(const v1::UpsertRequest& request) {
   return std::any_of(request.documents().begin(), request.documents().end(),
                      [](const v1::Document& document) { return !document.text().empty(); });
-}
-
-v1::WriteOutcome OutcomeOf(store::WriteResult::Outcome outcome) {
-  switch (outcome) {
-    case store::WriteResult::Outcome::kApplied:
-      return v1::WRITE_OUTCOME_APPLIED;
-    case store::WriteResult::Outcome::kStale:
-      return v1::WRITE_OUTCOME_STALE;
-    case store::WriteResult::Outcome::kNotFound:
-      return v1::WRITE_OUTCOME_NOT_FOUND;
-  }
-  return v1::WRITE_OUTCOME_UNSPECIFIED;
-}
-
-// Fills the fields that all answers to writes have.
-template <typename Response>
-absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& written) {
-  if (!written.ok()) return written.status();
-  return Guarded([&]() -> absl::StatusOr<Response> {
-    Response response;
-    response.mutable_results()->Reserve(static_cast<int>(written->results.size()));
-    for (const store::WriteResult& result : written->results) {
-      v1::WriteResult& added = *response.add_results();
-      added.set_outcome(OutcomeOf(result.outcome));
-      added.set_sequence(result.sequence);
-    }
-    response.set_sequence(written->sequence);
-    return response;
-  });
-}
-
-// Returns the answer to a delete. Only its visible ids were handed over; the answer says NOT_FOUND for the others.
-absl::StatusOr<v1::DeleteResponse> WithHidden(const absl::StatusOr<store::WriteResults>& written,
-                                              const std::vector<bool>& is_visible) {
-  if (!written.ok()) return written.status();
-  return Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
-    store::WriteResults all{.results = {}, .sequence = written->sequence};
-    all.results.reserve(is_visible.size());
-    size_t next = 0;
-    for (const bool visible : is_visible) {
-      all.results.push_back(visible ? written->results[next++]
-                                    : store::WriteResult{.outcome = store::WriteResult::Outcome::kNotFound});
-    }
-    return ToResponse<v1::DeleteResponse>(all);
-  });
-}
-
-constexpr std::string_view kBeforeWriting = "before the documents were written";
-
-// Ends a write that was never handed over to the collection. If the status is one after which clients may try again,
-// the error also says that nothing was written, so that they can do so safely.
-template <typename Response>
-void Refuse(Call<Response>& call, absl::Status status) {
-  if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
-  call.Finish(std::move(status));
 }
 
 }  // namespace
@@ -125,6 +65,14 @@ absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::s
   return absl::UnavailableError(absl::StrCat("collection ", name, " is being replaced"));
 }
 
+absl::Status DocumentService::FindLatest(const std::string& name, Target& target) const {
+  absl::StatusOr<Target> latest = FindTarget(name);
+  if (!latest.ok()) return latest.status();
+  if (latest->live != target.live) return absl::UnavailableError(absl::StrCat("collection ", name, " was replaced"));
+  target.collection = std::move(latest->collection);
+  return absl::OkStatus();
+}
+
 absl::Status DocumentService::CheckEncoder(const store::Collection& collection) const {
   const absl::StatusOr<encoder::EncoderIdentity> encoder = texts_->Identity();
   return encoder.ok() ? CheckTarget(TextTarget::Of(collection), *encoder) : encoder.status();
@@ -155,7 +103,7 @@ void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Don
                     call->context.span);
   absl::Status status = CheckState();
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
-  if (!status.ok()) return Refuse(*call, std::move(status));
+  if (!status.ok()) return RefuseWrite(*call, std::move(status));
   if (HasTexts(call->request)) return Encode(std::move(call));
   Submit(std::move(call));
 }
@@ -171,11 +119,11 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
     }
     return absl::OkStatus();
   });
-  if (!status.ok()) return Refuse(*call, status);
+  if (!status.ok()) return RefuseWrite(*call, status);
   const CallContext& context = call->context;
   texts_->Encode(std::move(texts), context,
                  [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
-                   if (!encoded.ok()) return Refuse(*call, encoded.status());
+                   if (!encoded.ok()) return RefuseWrite(*call, encoded.status());
                    absl::Status placed = Guarded([&] {
                      // Check again that the encoder suits the collection, because the encoder may have told its
                      // identity only with this answer.
@@ -191,7 +139,7 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
                      }
                      return absl::OkStatus();
                    });
-                   if (!placed.ok()) return Refuse(*call, std::move(placed));
+                   if (!placed.ok()) return RefuseWrite(*call, std::move(placed));
                    Submit(std::move(call));
                  });
 }
@@ -221,9 +169,9 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
       absl::StatusOr<std::shared_ptr<const void>> claim = claims_.Claim(call->request);
       if (!claim.ok()) return claim.status();
       call->claim = *std::move(claim);
-      const auto latest = store_->Find(call->request.collection());
-      if (!latest.ok()) return latest.status();
-      if (absl::Status replaced = CheckReplaced(*call, **latest); !replaced.ok()) return replaced;
+      // Look again: another write may have become visible before the ids were claimed.
+      if (absl::Status latest = FindLatest(call->request.collection(), call->target); !latest.ok()) return latest;
+      if (absl::Status replaced = CheckReplaced(*call, *call->target.collection); !replaced.ok()) return replaced;
     }
     writes.reserve(static_cast<size_t>(call->request.documents_size()));
     for (int i = 0; i < call->request.documents_size(); ++i) {
@@ -234,16 +182,16 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
     }
     return CheckAwaited(call->context, kBeforeWriting);
   });
-  if (!status.ok()) return Refuse(*call, std::move(status));
+  if (!status.ok()) return RefuseWrite(*call, std::move(status));
   call->loss = loss;
   call->request.Clear();
   Submitted submitted = std::move(call->submitted);
   const std::shared_ptr<store::LiveDocuments> live = call->target.live;
-  const store::WriteCaller caller = CallerOf(call->context);
+  const store::WriteCaller caller = WriteCallerOf(call->context);
   status = Guarded([&] {
     live->Submit(std::move(writes), caller,
                  [this, call = std::move(call)](const absl::StatusOr<store::WriteResults>& written) {
-                   absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
+                   absl::StatusOr<v1::UpsertResponse> response = WriteResponseOf<v1::UpsertResponse>(written);
                    if (response.ok()) {
                      response->set_encoded_tokens(call->encoded_tokens);
                      for (const int idx : call->truncated) response->mutable_results(idx)->set_truncated(true);
@@ -255,138 +203,6 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
   });
   // If Submit failed because memory ran out, the destructor of the call has answered the call.
   if (status.ok() && submitted != nullptr) submitted();
-}
-
-absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::DeleteRequest& request,
-                                                                     const DocumentRules& rules) const {
-  if (absl::Status status = CheckDeleteSelection(request); !status.ok()) return status;
-  std::vector<store::Write> writes;
-  const auto add = [&]() -> store::Write& {
-    store::Write& write = writes.emplace_back();
-    write.kind = collection::LogRecord::Kind::kDelete;
-    write.version = request.version();
-    return write;
-  };
-  absl::Status status;
-  switch (request.ids_case()) {
-    case v1::DeleteRequest::kStringIds:
-      status = CheckIds(request.string_ids(), rules, kMaxDeleteIds);
-      if (status.ok()) status = CheckSlots(request.string_ids(), rules);
-      if (!status.ok()) return status;
-      writes.reserve(static_cast<size_t>(request.string_ids().ids_size()));
-      for (const std::string& id : request.string_ids().ids()) add().string_id = id;
-      return writes;
-    case v1::DeleteRequest::kIntIds:
-      status = CheckIds(request.int_ids(), rules, kMaxDeleteIds);
-      if (status.ok()) status = CheckSlots(request.int_ids(), rules);
-      if (!status.ok()) return status;
-      writes.reserve(static_cast<size_t>(request.int_ids().ids_size()));
-      for (const int64_t id : request.int_ids().ids()) add().int_id = id;
-      return writes;
-    case v1::DeleteRequest::IDS_NOT_SET:
-      break;
-  }
-  return writes;
-}
-
-void DocumentService::DeleteMatching(const v1::DeleteRequest& request, std::unique_ptr<Call<v1::DeleteResponse>> call) {
-  Target target;
-  std::shared_ptr<const void> place;
-  MatchingDeletes deletes;
-  absl::Status status = CheckState();
-  if (status.ok()) {
-    status = Guarded([&] {
-      absl::StatusOr<Target> found = FindTarget(request.collection());
-      if (!found.ok()) return found.status();
-      target = *std::move(found);
-      if (absl::Status wrong = CheckDeleteSelection(request); !wrong.ok()) return wrong;
-      const store::LiveState state = target.live->state();
-      if (absl::Status lost = CheckStream(request.collection(), state); !lost.ok()) return lost;
-      absl::StatusOr<std::shared_ptr<const void>> taken = TakeDeletePlace(matching_deletes_);
-      if (!taken.ok()) return taken.status();
-      place = *std::move(taken);
-      absl::StatusOr<MatchingDeletes> matching =
-          FindMatchingDeletes(request, *target.collection, *target.live, MaxDeletesOf(state), kMaxVersionsRead,
-                              [&] { return CheckAwaited(call->context, "while the documents to delete were found"); });
-      if (!matching.ok()) return matching.status();
-      deletes = *std::move(matching);
-      return CheckAwaited(call->context, kBeforeWriting);
-    });
-  }
-  // Frees the place in the limit on matching deletes before the call is answered, because the client may make its next
-  // call at once.
-  if (!status.ok() || deletes.writes.empty()) place = nullptr;
-  if (!status.ok()) return Refuse(*call, std::move(status));
-  if (deletes.writes.empty()) {
-    return call->Finish(MatchingDeletesAnswer({.results = {}, .sequence = target.collection->sequence()}, false));
-  }
-  const store::WriteCaller caller = CallerOf(call->context);
-  Guarded([&] {
-    target.live->Submit(std::move(deletes.writes), caller,
-                        [call = std::move(call), place = std::move(place),
-                         has_more = deletes.has_more](const absl::StatusOr<store::WriteResults>& written) mutable {
-                          place = nullptr;
-                          if (!written.ok()) return call->Finish(written.status());
-                          call->Finish(MatchingDeletesAnswer(*written, has_more));
-                        });
-    return absl::OkStatus();
-  }).IgnoreError();  // If this failed because memory ran out, the destructor of the call has answered the call.
-}
-
-void DocumentService::Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) {
-  auto call = std::make_unique<Call<v1::DeleteResponse>>(metrics(), std::move(context), std::move(done));
-  if (HasFilter(request)) {
-    DescribeCount(request.collection(), call->context.method, call->context.span);
-    return DeleteMatching(request, std::move(call));
-  }
-  DescribeDocuments(request.collection(), call->context.method,
-                    request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
-  Target target;
-  std::vector<store::Write> writes;
-  std::vector<bool> is_visible;       // [ids] of the request
-  std::shared_ptr<const void> claim;  // to these; null without `visible`
-  absl::Status status = CheckState();
-  if (status.ok()) {
-    status = Guarded([&] {
-      absl::StatusOr<Target> found = FindTarget(request.collection());
-      if (!found.ok()) return found.status();
-      target = *std::move(found);
-      absl::StatusOr<std::vector<store::Write>> deletes =
-          ToDeletes(request, DocumentRulesOf(*target.collection, limits()));
-      if (!deletes.ok()) return deletes.status();
-      if (request.has_visible()) {
-        absl::StatusOr<std::shared_ptr<const void>> claimed = claims_.Claim(request);
-        if (!claimed.ok()) return claimed.status();
-        claim = *std::move(claimed);
-        // Read again: a write may have become visible before the ids were claimed.
-        absl::StatusOr<std::shared_ptr<const store::Collection>> latest = store_->Find(request.collection());
-        if (!latest.ok()) return latest.status();
-        target.collection = *std::move(latest);
-      }
-      absl::StatusOr<std::vector<bool>> visible =
-          FindVisibleIds(request, *target.collection, [&] { return CheckAwaited(call->context, kWhileFiltering); });
-      if (!visible.ok()) return visible.status();
-      is_visible = *std::move(visible);
-      for (size_t i = 0; i < deletes->size(); ++i) {
-        if (is_visible[i]) writes.push_back(std::move((*deletes)[i]));
-      }
-      return CheckAwaited(call->context, kBeforeWriting);
-    });
-  }
-  if (!status.ok()) return Refuse(*call, std::move(status));
-  const store::WriteCaller caller = CallerOf(call->context);
-  Guarded([&] {
-    if (writes.empty()) {
-      call->Finish(
-          WithHidden(store::WriteResults{.results = {}, .sequence = target.collection->sequence()}, is_visible));
-      return absl::OkStatus();
-    }
-    target.live->Submit(
-        std::move(writes), caller,
-        [call = std::move(call), is_visible = std::move(is_visible), claim = std::move(claim)](
-            const absl::StatusOr<store::WriteResults>& written) { call->Finish(WithHidden(written, is_visible)); });
-    return absl::OkStatus();
-  }).IgnoreError();  // The call was answered as it went.
 }
 
 }  // namespace maxsim::service

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/stop.h"
 #include "collection/quantization_loss.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
@@ -25,6 +26,7 @@
 #include "server/service/documents/document_read.h"
 #include "server/service/documents/document_write.h"
 #include "server/service/documents/write_claims.h"
+#include "server/service/documents/write_guard.h"
 #include "server/service/request/text_encoding.h"
 #include "server/store/collection_store.h"
 
@@ -81,6 +83,8 @@ class DocumentService : public DocumentApiBase {
   // Finds the collection of a call that reads. Also returns the error of CheckState.
   absl::StatusOr<std::shared_ptr<const store::Collection>> FindToRead(const std::string& name) const;
   absl::StatusOr<Target> FindTarget(const std::string& name) const;
+  // Replaces the snapshot of a target by the latest one. Returns UNAVAILABLE if another collection has the name by now.
+  absl::Status FindLatest(const std::string& name, Target& target) const;
   absl::Status Prepare(UpsertCall& call) const;
   // Checks that the call replaces no documents of a snapshot that it may not see.
   absl::Status CheckReplaced(const UpsertCall& call, const store::Collection& collection) const;
@@ -90,6 +94,10 @@ class DocumentService : public DocumentApiBase {
   // Counts the lossy tokens of a request that was written, and logs them at most once a minute.
   void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
   void DeleteMatching(const v1::DeleteRequest& request, std::unique_ptr<Call<v1::DeleteResponse>> call);
+  // Claims the ids of the deletes of a call that has `visible`, and then leaves out those that are no longer visible.
+  // Returns the claim; null without `visible`.
+  absl::StatusOr<std::shared_ptr<const void>> ClaimDeletes(const v1::DeleteRequest& request, const StopCheck& check,
+                                                           Target& target, GuardedDeletes& deletes);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;
   // Returns the live collection, which knows the versions of its documents. Returns null if `collection` is not live,

@@ -21,24 +21,31 @@ std::string KeyOfId(const std::string& id) { return Cat("s", id); }
 // The ids that one write has claimed.
 class WriteClaims::Claimed {
  public:
-  explicit Claimed(std::shared_ptr<Table> table) : table_(std::move(table)) {}
+  // `visible` is the serialized filter of the write.
+  Claimed(std::shared_ptr<Table> table, std::string visible, int count) : table_(std::move(table)) {
+    keys_.reserve(static_cast<size_t>(count));
+    MutexLock lock(&table_->mutex);
+    const auto filter = table_->filters.try_emplace(std::move(visible), 0).first;
+    ++filter->second;
+    visible_ = &filter->first;
+  }
   ~Claimed() {
     MutexLock lock(&table_->mutex);
     for (const std::string& key : keys_) {
       const auto holders = table_->by_id.find(key);
       if (--holders->second.count == 0) table_->by_id.erase(holders);
     }
+    const auto filter = table_->filters.find(*visible_);
+    if (--filter->second == 0) table_->filters.erase(filter);
   }
   Claimed(const Claimed&) = delete;
   Claimed& operator=(const Claimed&) = delete;
 
-  void Reserve(int count) { keys_.reserve(static_cast<size_t>(count)); }
-
   // Returns false if a write with another filter holds the id.
-  bool Add(std::string key, const std::string& visible) {
+  bool Add(std::string key) {
     MutexLock lock(&table_->mutex);
-    const auto [holders, is_new] = table_->by_id.try_emplace(key, Holders{visible, 0});
-    if (!is_new && holders->second.visible != visible) return false;
+    const auto [holders, is_new] = table_->by_id.try_emplace(key, Holders{visible_, 0});
+    if (!is_new && holders->second.visible != visible_) return false;
     ++holders->second.count;
     keys_.push_back(std::move(key));  // has room
     return true;
@@ -46,17 +53,16 @@ class WriteClaims::Claimed {
 
  private:
   const std::shared_ptr<Table> table_;
+  const std::string* visible_ = nullptr;  // a key of table_->filters; elements of the map stay where they are
   std::vector<std::string> keys_;
 };
 
 absl::StatusOr<std::shared_ptr<const void>> WriteClaims::ClaimAll(const std::string& collection,
                                                                   const v1::Filter& visible, int count,
                                                                   absl::FunctionRef<std::string(int)> id_of) {
-  auto claimed = std::make_shared<Claimed>(table_);
-  claimed->Reserve(count);
-  const std::string filter = visible.SerializeAsString();
+  auto claimed = std::make_shared<Claimed>(table_, visible.SerializeAsString(), count);
   for (int i = 0; i < count; ++i) {
-    if (claimed->Add(Cat(collection, " ", id_of(i)), filter)) continue;
+    if (claimed->Add(Cat(collection, " ", id_of(i)))) continue;
     // The error does not name the id, because the client must not learn which ids other tenants write.
     absl::Status status = absl::ResourceExhaustedError("another write of one of these ids is in progress");
     client::SetRetryAfter(kClaimRetryDelay, status);
@@ -72,13 +78,13 @@ absl::StatusOr<std::shared_ptr<const void>> WriteClaims::Claim(const v1::UpsertR
   });
 }
 
-absl::StatusOr<std::shared_ptr<const void>> WriteClaims::Claim(const v1::DeleteRequest& request) {
-  if (request.has_int_ids()) {
-    return ClaimAll(request.collection(), request.visible(), request.int_ids().ids_size(),
-                    [&](int i) { return KeyOfId(int64_t{request.int_ids().ids(i)}); });
-  }
-  return ClaimAll(request.collection(), request.visible(), request.string_ids().ids_size(),
-                  [&](int i) { return KeyOfId(request.string_ids().ids(i)); });
+absl::StatusOr<std::shared_ptr<const void>> WriteClaims::Claim(const std::string& collection, const v1::Filter& visible,
+                                                               collection::IdType id_type,
+                                                               absl::Span<const store::Write> writes) {
+  return ClaimAll(collection, visible, static_cast<int>(writes.size()), [&](int i) {
+    const store::Write& write = writes[static_cast<size_t>(i)];
+    return id_type == collection::IdType::kInt64 ? KeyOfId(write.int_id) : KeyOfId(write.string_id);
+  });
 }
 
 }  // namespace maxsim::service

@@ -11,8 +11,11 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
+#include "collection/manifest.h"
 #include "maxsim/v1/documents.pb.h"
+#include "server/store/live_documents.h"
 
 namespace maxsim::service {
 
@@ -23,16 +26,22 @@ class WriteClaims {
   // write is checked, and keep them until it is visible. Returns RESOURCE_EXHAUSTED, with RetryInfo, if a write with
   // another filter has claimed one of them. A claim may outlive this object.
   absl::StatusOr<std::shared_ptr<const void>> Claim(const v1::UpsertRequest& request);
-  absl::StatusOr<std::shared_ptr<const void>> Claim(const v1::DeleteRequest& request);
+  // Claims the ids of writes, which are of this type.
+  absl::StatusOr<std::shared_ptr<const void>> Claim(const std::string& collection, const v1::Filter& visible,
+                                                    collection::IdType id_type, absl::Span<const store::Write> writes);
 
  private:
+  // The writes that hold an id. All have the same filter.
   struct Holders {
-    std::string visible;  // their filter, serialized
+    const std::string* visible = nullptr;  // a key of Table::filters
     int64_t count = 0;
   };
   struct Table {
     Mutex mutex;
     std::unordered_map<std::string, Holders> by_id ABSL_GUARDED_BY(mutex);
+    // The serialized filters of the writes in progress, and how many writes have each. A filter is kept once, because
+    // it may be much longer than an id.
+    std::unordered_map<std::string, int64_t> filters ABSL_GUARDED_BY(mutex);
   };
   class Claimed;
 

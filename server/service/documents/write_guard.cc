@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "base/text.h"
@@ -16,16 +17,24 @@
 namespace maxsim::service {
 namespace {
 
-// Returns the ordinals of the stored documents that a request may replace, or kUnknown.
-std::vector<uint64_t> FindOrdinals(const v1::UpsertRequest& request, const store::Collection& collection) {
-  std::vector<uint64_t> ordinals(static_cast<size_t>(request.documents_size()));
+const std::string& StringIdOf(const v1::Document& document) { return document.string_id(); }
+const std::string& StringIdOf(const store::Write& write) { return write.string_id; }
+int64_t IntIdOf(const v1::Document& document) { return document.int_id(); }
+int64_t IntIdOf(const store::Write& write) { return write.int_id; }
+
+// Returns the ordinals of the stored documents that have the ids of these writes, or kUnknown.
+template <typename Writes>
+std::vector<uint64_t> FindOrdinals(const Writes& writes, const store::Collection& collection) {
+  std::vector<uint64_t> ordinals(static_cast<size_t>(writes.size()));
   if (collection.manifest().id_type == collection::IdType::kInt64) {
     std::vector<int64_t> ids;
-    for (const v1::Document& document : request.documents()) ids.push_back(document.int_id());
+    ids.reserve(ordinals.size());
+    for (const auto& write : writes) ids.push_back(IntIdOf(write));
     collection.FindAll(absl::Span<const int64_t>(ids), absl::MakeSpan(ordinals));
   } else {
     std::vector<const std::string*> ids;
-    for (const v1::Document& document : request.documents()) ids.push_back(&document.string_id());
+    ids.reserve(ordinals.size());
+    for (const auto& write : writes) ids.push_back(&StringIdOf(write));
     collection.FindAll(absl::Span<const std::string* const>(ids), absl::MakeSpan(ordinals));
   }
   return ordinals;
@@ -54,7 +63,7 @@ absl::Status CheckReplacedVisible(const v1::UpsertRequest& request, const store:
   if (!request.has_visible()) return absl::OkStatus();
   const auto visible = FindVisible(request.visible(), collection, check);
   if (!visible.ok()) return visible.status();
-  const std::vector<uint64_t> ordinals = FindOrdinals(request, collection);
+  const std::vector<uint64_t> ordinals = FindOrdinals(request.documents(), collection);
   for (size_t i = 0; i < ordinals.size(); ++i) {
     const uint64_t ordinal = ordinals[i];
     if (ordinal == store::IdIndex::kUnknown || (*visible)->Contains(collection.Locate(ordinal))) continue;
@@ -64,26 +73,38 @@ absl::Status CheckReplacedVisible(const v1::UpsertRequest& request, const store:
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<bool>> FindVisibleIds(const v1::DeleteRequest& request, const store::Collection& collection,
-                                                 const StopCheck& check) {
-  const bool has_ints = request.has_int_ids();
-  const int count = has_ints ? request.int_ids().ids_size() : request.string_ids().ids_size();
-  std::vector<bool> is_visible(static_cast<size_t>(count), true);
-  if (!request.has_visible()) return is_visible;
-  const auto visible = FindVisible(request.visible(), collection, check);
-  if (!visible.ok()) return visible.status();
-  std::vector<uint64_t> ordinals(is_visible.size());
-  if (has_ints) {
-    collection.FindAll(absl::Span<const int64_t>(request.int_ids().ids().data(), ordinals.size()),
-                       absl::MakeSpan(ordinals));
-  } else {
-    collection.FindAll(absl::Span<const std::string* const>(request.string_ids().ids().data(), ordinals.size()),
-                       absl::MakeSpan(ordinals));
+absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& collection, const StopCheck& check,
+                            GuardedDeletes& deletes) {
+  const auto matching = FindVisible(visible, collection, check);
+  if (!matching.ok()) return matching.status();
+  std::vector<store::Write>& writes = deletes.writes;
+  const std::vector<uint64_t> ordinals = FindOrdinals(writes, collection);
+  size_t next = 0;
+  size_t num_kept = 0;
+  for (size_t i = 0; i < deletes.is_visible.size(); ++i) {
+    if (!deletes.is_visible[i]) continue;
+    const uint64_t ordinal = ordinals[next];
+    if (ordinal == store::IdIndex::kUnknown || !(*matching)->Contains(collection.Locate(ordinal))) {
+      deletes.is_visible[i] = false;
+    } else {
+      if (num_kept != next) writes[num_kept] = std::move(writes[next]);
+      ++num_kept;
+    }
+    ++next;
   }
-  for (size_t i = 0; i < ordinals.size(); ++i) {
-    is_visible[i] = ordinals[i] != store::IdIndex::kUnknown && (*visible)->Contains(collection.Locate(ordinals[i]));
+  writes.resize(num_kept);
+  return absl::OkStatus();
+}
+
+store::WriteResults WithHidden(const store::WriteResults& written, const std::vector<bool>& is_visible) {
+  store::WriteResults all{.results = {}, .sequence = written.sequence};
+  all.results.reserve(is_visible.size());
+  size_t next = 0;
+  for (const bool visible : is_visible) {
+    all.results.push_back(visible ? written.results[next++]
+                                  : store::WriteResult{.outcome = store::WriteResult::Outcome::kNotFound});
   }
-  return is_visible;
+  return all;
 }
 
 }  // namespace maxsim::service

@@ -1,6 +1,7 @@
 // Keeps the writes of a request among the documents that it may see (UpsertRequest.visible, DeleteRequest.visible).
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -8,6 +9,7 @@
 #include "base/stop.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/store/collection/collection.h"
+#include "server/store/live_documents.h"
 
 namespace maxsim::service {
 
@@ -21,9 +23,20 @@ absl::Status CheckWrittenVisible(const v1::UpsertRequest& request, const store::
 absl::Status CheckReplacedVisible(const v1::UpsertRequest& request, const store::Collection& collection,
                                   const StopCheck& check);
 
-// Returns for each id of a delete that has passed CheckIds whether a visible document has it. Without `visible` all
-// elements are true.
-absl::StatusOr<std::vector<bool>> FindVisibleIds(const v1::DeleteRequest& request, const store::Collection& collection,
-                                                 const StopCheck& check);
+// Deletes of which only those of visible documents are handed over to the collection.
+struct GuardedDeletes {
+  explicit GuardedDeletes(std::vector<store::Write> all) : writes(std::move(all)), is_visible(writes.size(), true) {}
+
+  std::vector<store::Write> writes;  // those of visible documents, in order
+  std::vector<bool> is_visible;      // [all deletes]
+};
+
+// Leaves out the deletes whose ids no document has that is in the snapshot and that `visible` matches. The ids must be
+// of the collection's type. Errors as above.
+absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& collection, const StopCheck& check,
+                            GuardedDeletes& deletes);
+
+// Returns the results of all deletes, given those of the visible ones. The hidden ones are not found.
+store::WriteResults WithHidden(const store::WriteResults& written, const std::vector<bool>& is_visible);
 
 }  // namespace maxsim::service

@@ -1,5 +1,5 @@
-// A fake live collection. It keeps the writes that it receives, and answers as the test says. The collection that it
-// serves does not change.
+// A fake live collection. It keeps the writes that it receives, and answers as the test says. These writes do not
+// change the collection that it serves.
 #pragma once
 
 #include <atomic>
@@ -45,6 +45,7 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   }
   store::LiveState state() const override { return live_state; }
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override {
+    if (on_version != nullptr) on_version();
     const auto found = versions.find(std::string(id));
     return found == versions.end() ? 0 : found->second;
   }
@@ -64,12 +65,20 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   }
   absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish, const StopSignal*) override {
     changes_ = std::make_shared<store::Changes>(std::move(generation));
-    publish(changes_->Snapshot(sequence));
+    publish_ = std::move(publish);
+    publish_(changes_->Snapshot(sequence));
     return absl::OkStatus();
   }
   void Stop() override {}
 
+  // Deletes a document from the collection that is served, as the write of another client.
+  void DeleteNow(std::string_view id) {
+    changes_->Delete({.kind = collection::LogRecord::Kind::kDelete, .sequence = ++sequence, .string_id = id});
+    publish_(changes_->Snapshot(sequence));
+  }
+
   OnSubmit on_submit;
+  std::function<void()> on_version;  // called before a version is returned, if it is set
   std::vector<store::Write> written;
   store::WriteCaller last_caller;
   uint64_t sequence = 7;  // the last write, which the served collection holds
@@ -84,6 +93,7 @@ class FakeLiveDocuments final : public store::LiveDocuments {
 
  private:
   std::shared_ptr<store::Changes> changes_;
+  Publish publish_;
 };
 
 }  // namespace maxsim::test

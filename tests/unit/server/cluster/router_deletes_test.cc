@@ -92,6 +92,7 @@ TEST_F(RouterDeletesTest, GroupsGetTheWholeRequest) {
   std::atomic<int> num_equal{0};
   request_.set_version(4);
   request_.set_min_sequence(11);
+  request_.mutable_visible()->set_exists("owner");
   for (const auto& one : replicas_) {
     one->server().on_delete = [&](auto&, const v1::DeleteRequest& request, v1::DeleteResponse& response) {
       num_equal += request.SerializeAsString() == request_.SerializeAsString() ? 1 : 0;

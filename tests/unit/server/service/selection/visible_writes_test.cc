@@ -1,5 +1,5 @@
-// Writes with `visible` stay among the documents that it matches. The live collection is a fake one, whose documents do
-// not change.
+// Writes with `visible` stay among the documents that it matches. The live collection is a fake one, whose documents
+// change only if a test says so.
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +20,8 @@
 
 namespace maxsim::service {
 namespace {
+
+using testing::ElementsAre;
 
 class VisibleWritesTest : public testing::Test {
  protected:
@@ -68,10 +70,30 @@ class VisibleWritesTest : public testing::Test {
     request.set_version(version);
     *request.mutable_visible() = Acme();
     for (const std::string& id : ids) request.mutable_string_ids()->add_ids(id);
+    return Delete(request);
+  }
+
+  // Deletes acme's documents that match a filter in text form.
+  absl::StatusOr<v1::DeleteResponse> DeleteMatching(const std::string& filter, uint64_t version = 0) {
+    v1::DeleteRequest request;
+    request.set_collection("docs");
+    request.set_version(version);
+    request.set_filter_text(filter);
+    *request.mutable_visible() = Acme();
+    return Delete(request);
+  }
+
+  absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request) {
     std::optional<absl::StatusOr<v1::DeleteResponse>> answer;
     service_.Delete(request, {.method = "Delete"},
                     [&](absl::StatusOr<v1::DeleteResponse> response) { answer = std::move(response); });
     return answer.value_or(absl::InternalError("no answer"));
+  }
+
+  std::vector<std::string> WrittenIds() const {
+    std::vector<std::string> ids;
+    for (const store::Write& write : live_->written) ids.push_back(write.string_id);
+    return ids;
   }
 
   static constexpr int32_t kDim = 16;
@@ -155,6 +177,79 @@ TEST_F(VisibleWritesTest, ADeleteOfNothingVisibleIsAnsweredWithoutAWrite) {
   EXPECT_EQ(answer->results(0).outcome(), v1::WRITE_OUTCOME_NOT_FOUND);
   EXPECT_EQ(answer->results(0).sequence(), 0u);
   EXPECT_EQ(answer->sequence(), 7u);
+}
+
+TEST_F(VisibleWritesTest, ADeleteWithAFilterFindsVisibleDocumentsAlone) {
+  const auto answer = DeleteMatching(R"(owner in ("acme", "other"))", /*version=*/5);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(WrittenIds(), ElementsAre("doc-0", "doc-1", "doc-2", "doc-3"));
+  EXPECT_EQ(live_->written[0].version, 5u);
+  EXPECT_EQ(answer->num_deleted(), 4u);
+  EXPECT_EQ(answer->num_missing(), 0u);
+  EXPECT_EQ(answer->num_stale(), 0u);
+  EXPECT_FALSE(answer->has_more());
+}
+
+TEST_F(VisibleWritesTest, AFilterOfSomebodyElsesDocumentsAndOneOfNoneGiveTheSameBytes) {
+  const auto foreign = DeleteMatching(R"(owner = "other")");
+  const auto none = DeleteMatching(R"(owner = "nobody")");
+  ASSERT_TRUE(foreign.ok() && none.ok()) << foreign.status() << none.status();
+  EXPECT_TRUE(live_->written.empty());
+  EXPECT_EQ(foreign->num_deleted(), 0u);
+  EXPECT_EQ(foreign->SerializeAsString(), none->SerializeAsString());
+}
+
+TEST_F(VisibleWritesTest, VersionsOfSomebodyElsesDocumentsAreNotLookedUp) {
+  live_->versions = {{"doc-1", 9}, {"doc-4", 9}, {"doc-5", 9}};
+  int num_lookups = 0;
+  live_->on_version = [&] { ++num_lookups; };
+  const auto answer = DeleteMatching("exists(owner)", /*version=*/5);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(num_lookups, 4);
+  EXPECT_THAT(WrittenIds(), ElementsAre("doc-0", "doc-2", "doc-3"));
+  EXPECT_EQ(answer->num_stale(), 0u);
+}
+
+TEST_F(VisibleWritesTest, AnIdThatIsFreeBeforeItIsClaimedIsNotDeleted) {
+  // Somebody else may have written it again.
+  bool is_gone = false;
+  live_->on_version = [&] {
+    if (!std::exchange(is_gone, true)) live_->DeleteNow("doc-1");
+  };
+  const auto answer = DeleteMatching("exists(owner)", /*version=*/5);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(WrittenIds(), ElementsAre("doc-0", "doc-2", "doc-3"));
+  EXPECT_EQ(answer->num_deleted(), 3u);
+  EXPECT_EQ(answer->num_missing(), 1u) << "as if another call had deleted it";
+}
+
+TEST_F(VisibleWritesTest, ADeleteClaimsTheIdsThatItDeletesAndNoOthers) {
+  store::LiveDocuments::Done kept;
+  live_->on_submit = [&](std::vector<store::Write>, store::LiveDocuments::Done done) { kept = std::move(done); };
+  service_.Upsert(UpsertOf({{"doc-1", R"({"owner":"acme"})"}}), {.method = "Upsert"},
+                  [](const absl::StatusOr<v1::UpsertResponse>&) {});
+  live_->on_submit = nullptr;
+  v1::DeleteRequest request;
+  request.set_collection("docs");
+  request.mutable_string_ids()->add_ids("doc-1");
+  // Somebody else, who may not see the document, does not learn that it is being written.
+  *request.mutable_visible() = FilterMessageOf(*collection::ParseFilter("owner = \"other\""));
+  const auto hidden = Delete(request);
+  ASSERT_TRUE(hidden.ok()) << hidden.status();
+  EXPECT_EQ(hidden->results(0).outcome(), v1::WRITE_OUTCOME_NOT_FOUND);
+  // A client with another filter, who may see it, comes again.
+  *request.mutable_visible() = FilterMessageOf(*collection::ParseFilter(R"(owner in ("acme", "third"))"));
+  EXPECT_TRUE(absl::IsResourceExhausted(Delete(request).status()));
+  request.clear_ids();
+  request.set_filter_text("exists(owner)");
+  const absl::Status refused = Delete(request).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_EQ(client::ReasonOf(refused), client::kReasonNothingWritten);
+  EXPECT_TRUE(live_->written.empty());
+  kept(store::WriteResults{.results = {{store::WriteResult::Outcome::kApplied, 8}}, .sequence = 8});
+  kept = nullptr;
+  EXPECT_TRUE(Delete(request).ok());
+  EXPECT_THAT(WrittenIds(), ElementsAre("doc-0", "doc-1", "doc-2", "doc-3"));
 }
 
 }  // namespace

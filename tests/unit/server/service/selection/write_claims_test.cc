@@ -63,13 +63,19 @@ TEST(WriteClaimsTest, CollectionsAndKindsOfIdsAreApart) {
 
 TEST(WriteClaimsTest, DeletesClaimToo) {
   WriteClaims claims;
-  v1::DeleteRequest request;
-  request.set_collection("docs");
-  *request.mutable_visible() = OwnerIs("acme");
-  request.mutable_string_ids()->add_ids("a");
-  const auto claim = claims.Claim(request);
+  std::vector<store::Write> deletes(2);
+  deletes[0].string_id = "a";
+  deletes[1].int_id = 7;
+  const auto claim = claims.Claim("docs", OwnerIs("acme"), collection::IdType::kString, {deletes.data(), 1});
   ASSERT_TRUE(claim.ok()) << claim.status();
   EXPECT_FALSE(claims.Claim(ClaimedUpsert("other", {"a"})).ok());
+  const auto of_int = claims.Claim("docs", OwnerIs("acme"), collection::IdType::kInt64, {deletes.data() + 1, 1});
+  ASSERT_TRUE(of_int.ok()) << of_int.status();
+  v1::UpsertRequest ints;
+  ints.set_collection("docs");
+  *ints.mutable_visible() = OwnerIs("other");
+  ints.add_documents()->set_int_id(7);
+  EXPECT_FALSE(claims.Claim(ints).ok());
 }
 
 TEST(WriteClaimsTest, AClaimMayOutliveTheTable) {
