@@ -191,7 +191,8 @@ HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, 
   return ToAnswer(client.Post(path, HeadersWith(token), body, content_type.c_str()));
 }
 
-HttpAnswer HttpSend(const std::string& method, int port, const std::string& path, const std::string& body) {
+HttpAnswer HttpSend(const std::string& method, int port, const std::string& path, const std::string& body,
+                    const std::string& token) {
   httplib::Client client("127.0.0.1", port);
   client.set_connection_timeout(kTestLimit);
   client.set_read_timeout(kTestLimit);
@@ -199,6 +200,7 @@ HttpAnswer HttpSend(const std::string& method, int port, const std::string& path
   request.method = method;
   request.path = path;
   request.body = body;
+  request.headers = HeadersWith(token);
   request.set_header("Content-Type", kJson);
   return ToAnswer(client.send(request));
 }

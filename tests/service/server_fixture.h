@@ -96,7 +96,8 @@ HttpAnswer HttpGet(int port, const std::string& path, const std::string& token =
 HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, const std::string& content_type,
                     const std::string& token = "");
 // Sends a request with this method and a JSON body.
-HttpAnswer HttpSend(const std::string& method, int port, const std::string& path, const std::string& body);
+HttpAnswer HttpSend(const std::string& method, int port, const std::string& path, const std::string& body,
+                    const std::string& token = "");
 
 // The health of a service, as the health service reports it.
 enum class Health { kServing, kNotServing, kUnknown };

@@ -1,5 +1,6 @@
 #include "server/service/tenant_gate/gate_entry.h"
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -11,6 +12,16 @@
 #include "server/service/call/status.h"
 
 namespace maxsim::service {
+namespace {
+
+// Returns whether an error says to which sequence the writes of all tenants have come. The reason is not enough: a
+// delete that was refused has the reason NOTHING_WRITTEN, or PARTLY_DELETED.
+bool SaysSequence(const absl::Status& status) {
+  return client::ReasonOf(status) == client::kReasonSequenceNotReached ||
+         (absl::IsUnavailable(status) && client::FieldOf(status) == "min_sequence");
+}
+
+}  // namespace
 
 absl::Status CheckKnown(const Caller& caller) {
   if (caller.is_known()) return absl::OkStatus();
@@ -49,10 +60,15 @@ absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::st
   if (absl::IsNotFound(status) && !tenant.collections().empty() && client::ReasonOf(status).empty()) {
     return absl::NotFoundError(Cat("no collection ", Quote(collection), ", or no document of that id in it"));
   }
-  if (tenant.filter() == nullptr || client::ReasonOf(status) != client::kReasonSequenceNotReached) return status;
-  // The error of the service says to which sequence the writes of all tenants have come.
-  absl::Status cleaned = FieldError(status.code(), client::kReasonSequenceNotReached, client::FieldOf(status),
-                                    Cat("collection ", Quote(collection), " has not come to this sequence yet"));
+  if (tenant.filter() == nullptr || !SaysSequence(status)) return status;
+  const std::optional<uint64_t> num_deleted = client::NumDeletedOf(status);
+  absl::Status cleaned = FieldError(
+      status.code(), client::kReasonSequenceNotReached, client::FieldOf(status),
+      Cat("collection ", Quote(collection), " has not come to this sequence yet",
+          num_deleted.has_value() ? Cat("; ", *num_deleted, " documents were deleted: the call can be repeated") : ""));
+  if (const auto info = status.GetPayload(client::kErrorInfoTypeUrl); info.has_value()) {
+    cleaned.SetPayload(client::kErrorInfoTypeUrl, *info);
+  }
   if (const auto delay = client::RetryAfter(status); delay.has_value()) client::SetRetryAfter(*delay, cleaned);
   return cleaned;
 }

@@ -67,7 +67,10 @@ class RecordingDocuments : public DocumentApi {
     kept = std::move(done);
   }
   void Delete(const v1::DeleteRequest& request, CallContext, Done<v1::DeleteResponse> done) override {
-    Answer(request, std::move(done));
+    delete_request = request;
+    if (!keeps) return Answer(request, std::move(done));
+    ++num_calls;
+    kept_delete = std::move(done);
   }
   void Get(const v1::GetRequest& request, CallContext, Done<v1::GetResponse> done) override {
     Answer(request, std::move(done));
@@ -90,11 +93,13 @@ class RecordingDocuments : public DocumentApi {
   absl::Status status;
   uint64_t num_stored = 0;  // documents, as Count answers
   uint64_t stored_bytes = 0;
-  bool keeps = false;  // upserts, instead of answering them
+  bool keeps = false;  // upserts and deletes, instead of answering them
   Done<v1::UpsertResponse> kept;
+  Done<v1::DeleteResponse> kept_delete;
   int num_calls = 0;
   std::optional<v1::Filter> visible;  // of the last request
   v1::CountRequest count_request;     // the last one
+  v1::DeleteRequest delete_request;   // the last one
 
  private:
   template <typename Request, typename Response>
@@ -163,6 +168,16 @@ class TenantGateTest : public testing::Test {
     const auto answer = std::make_shared<std::optional<absl::StatusOr<v1::UpsertResponse>>>();
     documents_gate_.Upsert(request, {.method = "Upsert", .caller = caller},
                            [answer](absl::StatusOr<v1::UpsertResponse> response) { *answer = std::move(response); });
+    return answer->value_or(absl::UnknownError("no answer yet"));
+  }
+
+  absl::StatusOr<v1::DeleteResponse> DeleteMatching(const Caller& caller, const std::string& filter) {
+    v1::DeleteRequest request;
+    request.set_collection("docs");
+    request.set_filter_text(filter);
+    const auto answer = std::make_shared<std::optional<absl::StatusOr<v1::DeleteResponse>>>();
+    documents_gate_.Delete(request, {.method = "Delete", .caller = caller},
+                           [answer](absl::StatusOr<v1::DeleteResponse> response) { *answer = std::move(response); });
     return answer->value_or(absl::UnknownError("no answer yet"));
   }
 

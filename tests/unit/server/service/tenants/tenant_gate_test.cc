@@ -64,6 +64,16 @@ TEST_F(TenantGateTest, AClientCannotWidenTheFilter) {
   EXPECT_EQ(TextOf(questions_.request.visible()), "owner = \"acme\" and exists(owner)");
 }
 
+TEST_F(TenantGateTest, ADeleteWithAFilterKeepsItsFilterAndGetsTheTenants) {
+  const auto answer = DeleteMatching(CallerOf(kAcme), "not year = 1");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(documents_.delete_request.filter_text(), "not year = 1");
+  EXPECT_EQ(TextOf(documents_.delete_request.visible()), "owner = \"acme\"");
+  EXPECT_EQ(answer->sequence(), 77u) << "the client waits for its deletes by it";
+  EXPECT_TRUE(DeleteMatching(Caller::Unrestricted(), "not year = 1").ok());
+  EXPECT_FALSE(documents_.delete_request.has_visible());
+}
+
 TEST_F(TenantGateTest, CollectionsOfOthersAreUnknownWithoutBeingLookedUp) {
   const Caller acme = CallerOf(kAcme);
   const absl::Status refused = Rerank(acme, RequestOf("secret")).status();
@@ -94,6 +104,26 @@ TEST_F(TenantGateTest, ErrorsDoNotSayHowFarTheCollectionHasCome) {
   EXPECT_EQ(client::FieldOf(status), "min_sequence");
   EXPECT_EQ(client::RetryAfter(status), absl::Milliseconds(50));
   EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("8")));
+}
+
+TEST_F(TenantGateTest, ErrorsOfDeletesDoNotSayHowFarTheCollectionHasCome) {
+  documents_.status = client::FieldError(absl::StatusCode::kUnavailable, client::kReasonSequenceNotReached,
+                                         "min_sequence", "is 9, and collection docs has come to 8");
+  client::SetRetryAfter(absl::Milliseconds(50), documents_.status);
+  const auto of_delete = [&] { return DeleteMatching(CallerOf(kAcme), "year = 1").status(); };
+  client::SetNothingWritten(documents_.status);  // as a server does
+  const absl::Status refused = of_delete();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_TRUE(client::IsNothingWritten(refused));
+  EXPECT_EQ(client::FieldOf(refused), "min_sequence");
+  EXPECT_EQ(client::RetryAfter(refused), absl::Milliseconds(50));
+  EXPECT_THAT(std::string(refused.message()), testing::Not(HasSubstr("8")));
+  client::SetPartlyDeleted(31, documents_.status);  // as a router does
+  const absl::Status partly = of_delete();
+  EXPECT_EQ(client::ReasonOf(partly), client::kReasonPartlyDeleted);
+  EXPECT_EQ(client::NumDeletedOf(partly), 31u);
+  EXPECT_THAT(std::string(partly.message()), testing::Not(HasSubstr("8")));
+  EXPECT_THAT(std::string(partly.message()), HasSubstr("31 documents were deleted"));
 }
 
 TEST_F(TenantGateTest, AnswersDoNotCountDocumentsAndWritesOfOthers) {

@@ -38,6 +38,17 @@ TEST_F(TenantGateTest, RequestsInFlightAreCountedUntilTheyAreAnswered) {
   EXPECT_TRUE(Ask(&DocumentApi::Get, caller, "docs").ok());
 }
 
+TEST_F(TenantGateTest, ADeleteWithAFilterIsARequestInFlightUntilItIsAnswered) {
+  const Caller caller = CallerOf(R"({"tenant": "a", "requests_in_flight": 1})");
+  documents_.keeps = true;
+  EXPECT_TRUE(absl::IsUnknown(DeleteMatching(caller, "year = 1").status()));  // not answered yet
+  Done<v1::DeleteResponse> kept = std::move(documents_.kept_delete);
+  documents_.keeps = false;
+  EXPECT_EQ(QuotaOf(DeleteMatching(caller, "year = 1").status()), TenantQuota::kRequestsInFlight);
+  kept(v1::DeleteResponse());
+  EXPECT_TRUE(DeleteMatching(caller, "year = 1").ok());
+}
+
 TEST_F(TenantGateTest, AnExplanationIsChargedForItsSimilarities) {
   const Caller caller = CallerOf(R"({"tenant": "a", "token_pairs_per_second": 1, "token_pairs_burst": 500})");
   questions_.explanation->set_num_query_tokens(10);
