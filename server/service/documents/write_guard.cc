@@ -1,5 +1,6 @@
 #include "server/service/documents/write_guard.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -97,6 +98,7 @@ absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& 
 }
 
 store::WriteResults WithHidden(const store::WriteResults& written, const std::vector<bool>& is_visible) {
+  if (std::find(is_visible.begin(), is_visible.end(), false) == is_visible.end()) return written;
   store::WriteResults all{.results = {}, .sequence = written.sequence};
   all.results.reserve(is_visible.size());
   size_t next = 0;

@@ -31,8 +31,8 @@ struct GuardedDeletes {
   std::vector<bool> is_visible;      // [all deletes]
 };
 
-// Leaves out the deletes whose ids no document has that is in the snapshot and that `visible` matches. The ids must be
-// of the collection's type. Errors as above.
+// Leaves out the deletes of ids that no visible document of the snapshot has. The ids must be of the collection's type.
+// Errors are those of the checks above.
 absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& collection, const StopCheck& check,
                             GuardedDeletes& deletes);
 
