@@ -36,10 +36,10 @@ def check_schema(schema: pa.Schema, collection: Collection, with_candidates: boo
             raise InputError(f"--queries: there is no column {name!r} among {', '.join(map(repr, schema.names))}")
     kind = schema.field(QUERY_ID).type
     if not is_string(kind) and not pa.types.is_integer(kind):
-        raise InputError(f"--queries: {QUERY_ID} is {kind}; it is string or an integer")
+        raise InputError(f"--queries: {QUERY_ID} is {kind}; must be a string or an integer")
     kind = schema.field(TOKENS).type
     if not is_list(kind) or not is_list(kind.value_type) or not pa.types.is_floating(kind.value_type.value_type):
-        raise InputError(f"--queries: {TOKENS} is {kind}; it is a list of token vectors, lists of halffloat or float")
+        raise InputError(f"--queries: {TOKENS} is {kind}; must be a list of token vectors, lists of halffloat or float")
     if pa.types.is_fixed_size_list(kind.value_type):
         check_dim("--queries", kind.value_type.list_size, collection)
     if with_candidates:
@@ -65,7 +65,7 @@ def read_queries(table: pa.Table, collection: Collection) -> list[npt.NDArray[An
     ends = np.cumsum(lengths)
     names = table[QUERY_ID]
     for row in np.flatnonzero((lengths == 0) | (lengths > MAX_QUERY_TOKENS)):
-        raise InputError(f"query {names[row]}: has {lengths[row]} tokens; it has 1 to {MAX_QUERY_TOKENS}")
+        raise InputError(f"query {names[row]}: has {lengths[row]} tokens; must have 1 to {MAX_QUERY_TOKENS}")
     for token in np.flatnonzero(widths != collection.dim):
         check_dim(f"query {names[int(np.searchsorted(ends, token, 'right'))]}", int(widths[token]), collection)
     values = pc.list_flatten(vectors).to_numpy(zero_copy_only=False).reshape(-1, collection.dim)  # null is NaN

@@ -91,7 +91,7 @@ maxsim_status maxsim_device_available(int32_t device, int32_t* available) {
   return Finish([&]() -> maxsim::library::Status {
     if (device != MAXSIM_CPU && device != MAXSIM_CUDA) {
       return maxsim::library::InvalidArgument("device is " + std::to_string(device) +
-                                              "; it is MAXSIM_CPU or MAXSIM_CUDA");
+                                              "; must be MAXSIM_CPU or MAXSIM_CUDA");
     }
     if (available == nullptr) return maxsim::library::InvalidArgument("available is null");
     *available = device == MAXSIM_CPU || maxsim::library::CudaAvailable() ? 1 : 0;
@@ -105,7 +105,7 @@ maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size
     if (maxsim::library::Status status = ReadProblem(call, &problem); !status.ok()) return status;
     if (pass != MAXSIM_FORWARD && pass != MAXSIM_BACKWARD) {
       return maxsim::library::InvalidArgument("pass is " + std::to_string(pass) +
-                                              "; it is MAXSIM_FORWARD or MAXSIM_BACKWARD");
+                                              "; must be MAXSIM_FORWARD or MAXSIM_BACKWARD");
     }
     if (bytes == nullptr) return maxsim::library::InvalidArgument("bytes is null");
     *bytes = 0;  // the CPU's passes allocate for themselves

@@ -250,7 +250,7 @@ class InputTest(Scratch):
             "query b: a token vector has 96 columns, those of demo 128": [[row], [row, row[:96]]],
             "query b: has 0 tokens": [[row], []],
             "query a: has 0 tokens": [None, [row]],
-            "query b: has 4097 tokens; it has 1 to 4096": [[row], [row] * 4097],
+            "query b: has 4097 tokens; must have 1 to 4096": [[row], [row] * 4097],
             "query b: a value is not finite": [[row], [row, [float("inf")] * 128]],
             "query a: a value is not finite": [[[None] * 128], [row]],
         }.items():

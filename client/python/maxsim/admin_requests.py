@@ -54,7 +54,7 @@ def make_create_request(
     fields: str,
 ) -> admin_pb2.CreateCollectionRequest:
     if encoder is not None and not isinstance(encoder, pb.EncoderInfo):
-        raise ValueError(f"encoder is {arguments.shown(encoder)}; it is an EncoderInfo, as info().encoder is, or None")
+        raise ValueError(f"encoder is {arguments.shown(encoder)}; must be an EncoderInfo, like info().encoder, or None")
     return admin_pb2.CreateCollectionRequest(
         name=arguments.text(name, "name"),
         path=arguments.text(path, "path"),
@@ -87,7 +87,7 @@ def _declarations(text: str) -> list[pb.FieldDeclaration]:
 
 def _code_planes(codes: int) -> int:
     if type(codes) is not int or codes not in (0, 1, 2, 4):
-        raise ValueError(f"codes is {arguments.shown(codes)}; it is 0, 1, 2 or 4 planes")
+        raise ValueError(f"codes is {arguments.shown(codes)}; must be 0, 1, 2 or 4 planes")
     return codes
 
 

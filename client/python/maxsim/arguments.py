@@ -32,9 +32,9 @@ def shown(value: object) -> str:
 def text(value: object, name: str, accepted: str = "a string") -> str:
     """Returns the value if it is a string that can be sent."""
     if not isinstance(value, str):
-        raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
+        raise ValueError(f"{name} is {shown(value)}; must be {accepted}")
     if not is_unicode(value):
-        raise ValueError(f"{name} is {shown(value)}, which holds half of a surrogate pair; it is Unicode text")
+        raise ValueError(f"{name} is {shown(value)}, which holds half of a surrogate pair; must be Unicode text")
     return value
 
 
@@ -53,7 +53,7 @@ def flag(value: object, name: str) -> bool:
     """Returns the value if it is a bool of Python or of NumPy."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise ValueError(f"{name} is {shown(value)}; it is True or False")
+    raise ValueError(f"{name} is {shown(value)}; must be True or False")
 
 
 def integer(value: Any) -> int | None:
@@ -71,7 +71,7 @@ def whole_number(value: object, name: str, least: int, most: int | None = None) 
     number = integer(value)
     if number is None or number < least or (most is not None and number > most):
         bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} is {shown(value)}; it is an integer {bounds}")
+        raise ValueError(f"{name} is {shown(value)}; must be an integer {bounds}")
     return number
 
 
@@ -83,7 +83,7 @@ def sequence(value: object, name: str) -> int:
 def named(value: object, name: str, values: Mapping[str, Any]) -> Any:
     """Returns the value that belongs to a name in `values`."""
     if not isinstance(value, str) or value not in values:
-        raise ValueError(f"{name} is {shown(value)}; it is one of {', '.join(values)}")
+        raise ValueError(f"{name} is {shown(value)}; must be one of {', '.join(values)}")
     return values[value]
 
 
@@ -96,7 +96,7 @@ def real_number(value: Any, name: str, accepted: str) -> float:
             number = math.nan
         if math.isfinite(number):
             return number
-    raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
+    raise ValueError(f"{name} is {shown(value)}; must be {accepted}")
 
 
 def seconds(value: object, name: str) -> float:
@@ -104,7 +104,7 @@ def seconds(value: object, name: str) -> float:
     accepted = "a finite number of seconds above 0"
     number = real_number(value, name, accepted)
     if number <= 0:
-        raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
+        raise ValueError(f"{name} is {shown(value)}; must be {accepted}")
     return min(number, _MAX_SECONDS)
 
 
@@ -122,16 +122,16 @@ def path(value: object, name: str) -> str | os.PathLike[str] | None:
     """Returns the path of a file, or None if `value` is None."""
     if value is None or isinstance(value, (str, os.PathLike)):
         return value
-    raise ValueError(f"{name} is {shown(value)}; it is the path of a file")
+    raise ValueError(f"{name} is {shown(value)}; must be the path of a file")
 
 
 def items(values: Iterable[ItemT], name: str, accepted: str) -> Iterator[ItemT]:
     """Returns an iterator over an iterable that is neither a string nor a mapping."""
     if isinstance(values, (str, bytes)):
-        raise ValueError(f"{name} is {accepted}; this is one string")
+        raise ValueError(f"{name} is one string; must be {accepted}")
     if not isinstance(values, Mapping):
         try:
             return iter(values)
         except TypeError:
             pass
-    raise ValueError(f"{name} is {shown(values)}; it is {accepted}")
+    raise ValueError(f"{name} is {shown(values)}; must be {accepted}")

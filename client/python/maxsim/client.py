@@ -94,7 +94,7 @@ class Client(
         that were yielded. The error of one request is in its answer and leaves the stream open; nothing is retried.
         An error of the stream is raised. If the iterator raises an exception, that exception is raised after the
         answers to the earlier requests. A request with a wrong argument ends the stream in the same way, with a
-        ValueError that names its index (`requests[3]: query has the shape [48]; ...`): neither this request nor later
+        ValueError that names its index (`requests[3]: query has shape [48]; ...`): neither this request nor later
         ones are sent. `timeout` bounds the whole stream, in seconds above 0. If it is None, the stream has no time
         limit."""
         timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)

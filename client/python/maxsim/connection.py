@@ -64,7 +64,7 @@ def resolve(
     elif tls is not None or ca_file or cert_file or key_file:
         raise ValueError("give credentials, or tls and its files, not both")
     elif not isinstance(credentials, grpc.ChannelCredentials):
-        raise ValueError(f"credentials is {arguments.shown(credentials)}; it is a grpc.ChannelCredentials")
+        raise ValueError(f"credentials is {arguments.shown(credentials)}; must be a grpc.ChannelCredentials")
     defaults: dict[str, Any] = {
         "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
         "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
@@ -77,7 +77,7 @@ def resolve(
     metadata = [("authorization", f"Bearer {token}")] if token else []
     if client_id:
         if not all(" " <= character < "\x7f" for character in client_id):
-            raise ValueError(f"client_id is {arguments.shown(client_id)}; it is of printable ASCII characters")
+            raise ValueError(f"client_id is {arguments.shown(client_id)}; must be printable ASCII characters")
         metadata.append((client_key, client_id))
     if target is None:
         target = _environment("MAXSIM_SERVER") or "localhost"
@@ -87,7 +87,7 @@ def resolve(
 def _check_types(given: Mapping[str, Any]) -> None:
     """Raises ValueError for an argument of `resolve` of a wrong type. A token is a secret, and is not printed."""
     if given["token"] is not None and not isinstance(given["token"], str):
-        raise ValueError(f"token is of the type {type(given['token']).__name__}; it is a string")
+        raise ValueError(f"token is of type {type(given['token']).__name__}; must be a string")
     for name in ("target", "client_id", "server_name"):
         if given[name] is not None:
             arguments.text(given[name], name)
@@ -95,13 +95,13 @@ def _check_types(given: Mapping[str, Any]) -> None:
         arguments.path(given[name], name)
     key, tls, options = given["client_key"], given["tls"], given["options"]
     if not isinstance(key, str) or not _METADATA_KEY.fullmatch(key):
-        raise ValueError(f"client_key is {arguments.shown(key)}; it is of a-z, 0-9, '-', '_' and '.'")
+        raise ValueError(f"client_key is {arguments.shown(key)}; must be of a-z, 0-9, '-', '_' and '.'")
     if tls is not None:
         arguments.flag(tls, "tls")
     if options is None:
         return
     if not isinstance(options, Mapping):
-        raise ValueError(f"options is {arguments.shown(options)}; it is a mapping of gRPC's channel options")
+        raise ValueError(f"options is {arguments.shown(options)}; must be a mapping of gRPC's channel options")
     for name, value in options.items():
         if not isinstance(name, str) or not isinstance(value, (int, str, bytes)):
             accepted = "names are strings, values are integers, strings or bytes"

@@ -98,7 +98,7 @@ class DocumentMethods(BaseClient):
         use versions.
 
         Returns a result for each document, and the collection's sequence number for `min_sequence`. ValueError: an
-        argument is wrong; the message names it (`documents[3].tokens has the shape [48]; ...`). FailedPrecondition:
+        argument is wrong; the message names it (`documents[3].tokens has shape [48]; ...`). FailedPrecondition:
         the collection is not live. ResourceExhausted with `retry_after`: the memory for written documents is full
         until the next compaction. InvalidArgument: the server refuses a part of the request, which `field` names."""
         check_documents(documents)

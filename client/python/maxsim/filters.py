@@ -149,7 +149,7 @@ def fill_filter(
     elif isinstance(given, Mapping):
         _fill(request.filter, given, "filter", 1)
     else:
-        raise ValueError(f"filter is {arguments.shown(given)}; it is a text, a dict, or made with F, or None")
+        raise ValueError(f"filter is {arguments.shown(given)}; must be a text, a dict, or made with F, or None")
 
 
 def _fill(message: pb.Filter, tree: Any, name: str, depth: int) -> None:
@@ -157,7 +157,7 @@ def _fill(message: pb.Filter, tree: Any, name: str, depth: int) -> None:
     if isinstance(tree, Filter):
         tree = tree.to_dict()
     if not isinstance(tree, Mapping):
-        raise ValueError(f"{name} is {arguments.shown(tree)}; it is a dict with {_KINDS}")
+        raise ValueError(f"{name} is {arguments.shown(tree)}; must be a dict with {_KINDS}")
     if depth > MAX_DEPTH:
         raise ValueError(f"filter is nested deeper than {MAX_DEPTH} levels")
     keys = set(tree)
@@ -174,7 +174,7 @@ def _fill(message: pb.Filter, tree: Any, name: str, depth: int) -> None:
     elif "field" in keys and len(keys) > 1:
         _fill_comparison(message, tree, name, keys - {"field"})
     else:
-        raise ValueError(f"{name} is {arguments.shown(tree)}; it is a dict with {_KINDS}")
+        raise ValueError(f"{name} is {arguments.shown(tree)}; must be a dict with {_KINDS}")
 
 
 def _fill_comparison(message: pb.Filter, tree: Mapping[str, Any], name: str, keys: set[str]) -> None:
@@ -190,7 +190,7 @@ def _fill_comparison(message: pb.Filter, tree: Mapping[str, Any], name: str, key
             raise ValueError(f"{name}.in is empty; at least one value is expected")
     elif keys == {"exists"}:
         if tree["exists"] is not True:
-            raise ValueError(f"{name}.exists is {arguments.shown(tree['exists'])}; it is True")
+            raise ValueError(f"{name}.exists is {arguments.shown(tree['exists'])}; must be True")
         message.exists = field
     elif keys <= set(_BOUNDS) and len({_BOUNDS[key][0] for key in keys}) == len(keys):
         message.range.field = field
@@ -200,7 +200,7 @@ def _fill_comparison(message: pb.Filter, tree: Mapping[str, Any], name: str, key
             _fill_value(bound.value, tree[key], f"{name}.{key}")
             bound.exclusive = exclusive
     else:
-        raise ValueError(f"{name} is {arguments.shown(tree)}; it is a dict with {_KINDS}")
+        raise ValueError(f"{name} is {arguments.shown(tree)}; must be a dict with {_KINDS}")
 
 
 def _fill_value(message: pb.FilterValue, value: Any, name: str) -> None:
@@ -219,4 +219,4 @@ def _fill_value(message: pb.FilterValue, value: Any, name: str) -> None:
     elif isinstance(value, float) and math.isfinite(value):
         message.number_value = value
     else:
-        raise ValueError(f"{name} is {arguments.shown(value)}; it is {accepted}")
+        raise ValueError(f"{name} is {arguments.shown(value)}; must be {accepted}")

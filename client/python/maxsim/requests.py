@@ -133,7 +133,7 @@ def _min_score(min_score: float | None) -> float | None:
     accepted = "a finite number of 32 bits, or None"
     number = arguments.real_number(min_score, "min_score", accepted)
     if abs(number) > np.finfo(np.float32).max:
-        raise ValueError(f"min_score is {arguments.shown(min_score)}; it is {accepted}")
+        raise ValueError(f"min_score is {arguments.shown(min_score)}; must be {accepted}")
     return number
 
 
@@ -150,7 +150,7 @@ def _refinement(refinement: RefinementOptions | None) -> pb.RefinementOptions | 
     if refinement is None:
         return None
     if not isinstance(refinement, RefinementOptions):
-        raise ValueError(f"refinement is {arguments.shown(refinement)}; it is a RefinementOptions, or None")
+        raise ValueError(f"refinement is {arguments.shown(refinement)}; must be a RefinementOptions, or None")
     return refinement.to_message()
 
 
@@ -159,7 +159,7 @@ def _request_id(request_id: str) -> str:
     if len(request_id.encode()) > arguments.MAX_REQUEST_ID_BYTES:
         raise ValueError(
             f"request_id is {arguments.shown(request_id)}, {len(request_id.encode())} bytes; "
-            f"it has at most {arguments.MAX_REQUEST_ID_BYTES}"
+            f"must have at most {arguments.MAX_REQUEST_ID_BYTES}"
         )
     return request_id
 
@@ -283,7 +283,7 @@ def _fill_documents(message: pb.InlineDocuments, documents: Documents, name: str
         raise ValueError(f"{name} is empty; at least one document is needed")
     texts = [document for document in listed if isinstance(document, str)]
     if texts and len(texts) != len(listed):
-        raise ValueError(f"{name} holds texts and vectors; it is all of one kind")
+        raise ValueError(f"{name} holds texts and vectors; must be all of one kind")
     _extend(message.texts, texts, name, "Unicode text")
     if not texts:
         for i, document in enumerate(listed):
@@ -325,5 +325,5 @@ def _extend(field: Any, values: list[Any], name: str, accepted: str) -> None:
     except ValueError as error:
         for i, value in enumerate(values):
             if not (arguments.is_unicode(value) if isinstance(value, str) else -(2**63) <= value < 2**63):
-                raise ValueError(f"{name}[{i}] is {arguments.shown(value)}; it is {accepted}") from error
+                raise ValueError(f"{name}[{i}] is {arguments.shown(value)}; must be {accepted}") from error
         raise

@@ -39,9 +39,9 @@ class Retry:
                 "the first is not more than the second"
             )
         if arguments.real_number(self.multiplier, "multiplier", "a number of 1 or more") < 1:
-            raise ValueError(f"multiplier is {self.multiplier}; it is a number of 1 or more")
+            raise ValueError(f"multiplier is {self.multiplier}; must be a number of 1 or more")
         if not 0 <= arguments.real_number(self.jitter, "jitter", "a number from 0 to 1") <= 1:
-            raise ValueError(f"jitter is {self.jitter}; it is a number from 0 to 1")
+            raise ValueError(f"jitter is {self.jitter}; must be a number from 0 to 1")
         arguments.flag(self.resource_exhausted, "resource_exhausted")
 
 
@@ -52,7 +52,7 @@ def check_retry(retry: object) -> Retry:
     """Returns a client's argument `retry`. ValueError if it is not a Retry."""
     if isinstance(retry, Retry):
         return retry
-    raise ValueError(f"retry is {arguments.shown(retry)}; it is a maxsim.Retry, Retry(max_attempts=1) for none")
+    raise ValueError(f"retry is {arguments.shown(retry)}; must be a maxsim.Retry, Retry(max_attempts=1) for none")
 
 
 class Attempts:

@@ -50,7 +50,7 @@ class ScrollPages:
         elif after is not None:
             number = arguments.integer(after)
             if number is None or not -(2**63) <= number < 2**63:
-                raise ValueError(f"after is {arguments.shown(after)}; it is a string, an integer of 64 bits or None")
+                raise ValueError(f"after is {arguments.shown(after)}; must be a string, an integer of 64 bits or None")
             request.after_int_id = number
         self._has_more = True
 

@@ -18,7 +18,7 @@ def check_stream_arguments(
 ) -> float | None:
     """Returns the timeout. Raises ValueError for an argument of rerank_stream that is wrong."""
     if isinstance(requests, (str, bytes, Mapping, Request)) or not isinstance(requests, (Iterable, AsyncIterable)):
-        raise ValueError(f"requests is {arguments.shown(requests)}; it is an iterable of maxsim.Request")
+        raise ValueError(f"requests is {arguments.shown(requests)}; must be an iterable of maxsim.Request")
     arguments.flag(ordered, "ordered")
     arguments.whole_number(max_in_flight, "max_in_flight", 1)
     return arguments.timeout(timeout)
@@ -64,7 +64,7 @@ class OpenRequests:
         request's index in front."""
         index = self._num_sent
         if not isinstance(request, Request):
-            raise ValueError(f"requests[{index}] is {arguments.shown(request)}; it is a maxsim.Request")
+            raise ValueError(f"requests[{index}] is {arguments.shown(request)}; must be a maxsim.Request")
         try:
             message = request.to_message()
         except ValueError as error:

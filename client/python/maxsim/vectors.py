@@ -35,7 +35,7 @@ class TokenVectors:
 
     def __post_init__(self) -> None:
         if self.data_type not in _NUMPY_TYPES:
-            raise ValueError(f"data_type is {self.data_type!r}; it is one of {', '.join(_NUMPY_TYPES)}")
+            raise ValueError(f"data_type is {self.data_type!r}; must be one of {', '.join(_NUMPY_TYPES)}")
         if self.data.ndim != 2 or self.data.dtype != _NUMPY_TYPES[self.data_type] or not self.data.flags.c_contiguous:
             raise ValueError(
                 f"data of {self.data_type} is a row-major [tokens, dim] of {_NUMPY_TYPES[self.data_type]}; "
@@ -73,7 +73,7 @@ def token_vectors(array: VectorsLike, *, name: str = "vectors") -> TokenVectors:
         return array
     values, is_bfloat16 = _as_numpy(array, name)
     if values.ndim != 2:
-        raise ValueError(f"{name} has the shape {_shape(values)}; token vectors are [tokens, dim]")
+        raise ValueError(f"{name} has shape {_shape(values)}; token vectors are [tokens, dim]")
     if is_bfloat16:
         return TokenVectors("bf16", np.ascontiguousarray(values, "<u2"))
     kind = values.dtype.kind + str(values.dtype.itemsize)  # of either byte order

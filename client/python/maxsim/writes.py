@@ -154,7 +154,7 @@ class MatchingDeletes:
 
     def __init__(self, collection: str, filter: FilterLike, version: int | None, min_sequence: int | None) -> None:
         if filter is None:
-            raise ValueError("filter is None; it is a text, a dict, or made with F")
+            raise ValueError("filter is None; must be a text, a dict, or made with F")
         self._request = documents_pb2.DeleteRequest(
             collection=required_collection(collection),
             version=_version(version, "version"),
@@ -245,13 +245,13 @@ def check_documents(documents: object, *, or_asynchronous: bool = False) -> None
     single = isinstance(documents, (str, bytes, Mapping, NewDocument))
     accepted = isinstance(documents, Iterable) or (or_asynchronous and hasattr(documents, "__aiter__"))
     if single or not accepted:
-        raise ValueError(f"documents is {arguments.shown(documents)}; it is an iterable of documents")
+        raise ValueError(f"documents is {arguments.shown(documents)}; must be an iterable of documents")
 
 
 def required_collection(collection: str) -> str:
     """Returns the name of the collection to write or read. ValueError if there is none."""
     if not arguments.text(collection, "collection", "the name of a collection"):
-        raise ValueError("collection is ''; it is the name of a collection")
+        raise ValueError("collection is ''; must be the name of a collection")
     return collection
 
 
@@ -262,11 +262,11 @@ def _fill_document(message: documents_pb2.Document, document: DocumentLike, name
     else:
         number = arguments.integer(given.id)
         if number is None or not -(2**63) <= number < 2**63:
-            raise ValueError(f"{name}.id is {arguments.shown(given.id)}; it is a string or an integer of 64 bits")
+            raise ValueError(f"{name}.id is {arguments.shown(given.id)}; must be a string or an integer of 64 bits")
         message.int_id = number
     if (given.tokens is None) == (given.text is None):
         which = "neither tokens nor text" if given.text is None else "both tokens and text"
-        raise ValueError(f"{name} has {which}; it has one of them")
+        raise ValueError(f"{name} has {which}; must have one of them")
     if given.text is not None:
         message.text = arguments.text(given.text, f"{name}.text")
     elif given.tokens is not None:
@@ -289,7 +289,7 @@ def _as_new_document(document: Any, name: str) -> NewDocument:
         id, content, *payload = document
         tokens, text = (None, content) if isinstance(content, str) else (content, None)
         return NewDocument(id, tokens, text=text, payload=payload[0] if payload else None)
-    raise ValueError(f"{name} is {arguments.shown(document)}; it is {_ACCEPTED}")
+    raise ValueError(f"{name} is {arguments.shown(document)}; must be {_ACCEPTED}")
 
 
 def _payload(payload: object, name: str) -> str:
@@ -298,7 +298,7 @@ def _payload(payload: object, name: str) -> str:
     if isinstance(payload, str):
         return arguments.text(payload, name)
     if not isinstance(payload, Mapping):
-        raise ValueError(f"{name} is {arguments.shown(payload)}; it is a mapping, or a JSON object as text")
+        raise ValueError(f"{name} is {arguments.shown(payload)}; must be a mapping, or a JSON object as text")
     try:
         return arguments.text(json.dumps(dict(payload), ensure_ascii=False, allow_nan=False), name)
     except (TypeError, ValueError, RecursionError) as error:

@@ -32,7 +32,7 @@ class CallMemory:
             raise NotImplementedError(f"tensors are on {device}; maxsim_torch computes on cpu and cuda")
         self.on_cuda = kind == "cuda"
         if self.on_cuda and torch.version.hip is not None:
-            raise NotImplementedError(f"tensors are on {device} of ROCm {torch.version.hip}, and not of CUDA")
+            raise NotImplementedError(f"tensors are on {device} of ROCm {torch.version.hip}; must be of CUDA")
         self.kept: list[Any] = []
         self.device = device
         call: Any = structure(ctypes.sizeof(structure), library.CUDA if self.on_cuda else library.CPU)
@@ -47,7 +47,7 @@ class CallMemory:
         if tensor is None:
             return None
         if tensor.device != self.device:
-            raise ValueError(f"a tensor of the call is on {tensor.device}, and others are on {self.device}")
+            raise ValueError(f"a tensor of the call is on {tensor.device}, but others are on {self.device}")
         tensor = tensor.contiguous()
         self.kept.append(tensor)
         return tensor.data_ptr() or None

@@ -24,7 +24,7 @@ def check_tensors(**given: Any) -> None:
     """Raises TypeError for an argument that is not a dense tensor."""
     for name, value in given.items():
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor")
+            raise TypeError(f"{name} is of type {type(value).__name__}; must be a torch.Tensor")
         if not _is_dense(value):
             _refuse_layout(name, value)
 
@@ -35,7 +35,7 @@ def check_optional_tensors(**given: Any) -> None:
         if value is None:
             continue
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor or None")
+            raise TypeError(f"{name} is of type {type(value).__name__}; must be a torch.Tensor or None")
         if not _is_dense(value):
             _refuse_layout(name, value)
 
@@ -61,7 +61,7 @@ def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32)
     if factors.dtype == dtype:
         return factors
     if factors.is_complex():
-        raise TypeError(f"{name} have the type {factors.dtype}; they are real numbers")
+        raise TypeError(f"{name} have type {factors.dtype}; must be real numbers")
     return factors.to(dtype)
 
 
@@ -71,7 +71,7 @@ def check_columns(name: str, rows: Tensor) -> None:
     if torch.compiler.is_compiling():
         return
     if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:
-        raise ValueError(f"{name} have {rows.shape[-1]} columns; they have 1 to {MAX_COLUMNS}")
+        raise ValueError(f"{name} have {rows.shape[-1]} columns; must have 1 to {MAX_COLUMNS}")
 
 
 def checked_number(name: str, value: Any) -> float:
@@ -80,9 +80,9 @@ def checked_number(name: str, value: Any) -> float:
     if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
         return value  # type: ignore[return-value]
     if isinstance(value, Tensor) and value.requires_grad:
-        raise NotImplementedError(f"{name} requires a gradient, and has none")
+        raise NotImplementedError(f"{name} requires a gradient, but has none")
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} is of the type {type(value).__name__}; it is a number")
+        raise TypeError(f"{name} is of type {type(value).__name__}; must be a number")
     return float(value)
 
 
@@ -94,9 +94,9 @@ def checked_count(name: str, value: Any, least: int, most: Optional[int] = None)
     try:
         count = int(operator.index(value))
     except TypeError:
-        raise TypeError(f"{name} is of the type {type(value).__name__}; it is an integer") from None
+        raise TypeError(f"{name} is of type {type(value).__name__}; must be an integer") from None
     if count < least or (most is not None and count > most):
-        raise ValueError(f"{name} is {count}; it is {least}" + (" or more" if most is None else f" to {most}"))
+        raise ValueError(f"{name} is {count}; must be {least}" + (" or more" if most is None else f" to {most}"))
     return count
 
 
@@ -124,7 +124,7 @@ def explain_values(name: str, tensor: Optional[Tensor], most: int) -> None:
             indices.insert(0, place % size)
             place //= size
         where = f"[{', '.join(map(str, indices))}]" if indices else ""
-        raise ValueError(f"{name}{where} is {value}; " + (f"it is 0 to {most}" if most >= 0 else "there are none"))
+        raise ValueError(f"{name}{where} is {value}; " + (f"must be 0 to {most}" if most >= 0 else "there are none"))
 
 
 def explain_offsets(name: str, offsets: "List[int]", num_rows: int, max_tokens: int) -> None:
@@ -132,12 +132,12 @@ def explain_offsets(name: str, offsets: "List[int]", num_rows: int, max_tokens: 
     Sequence i is from offsets[i] to offsets[i + 1]. `name` is "query" or "document"."""
     for idx, offset in enumerate(offsets):
         if not 0 <= offset <= num_rows:
-            raise ValueError(f"{name}_offsets[{idx}] is {offset}; it is 0 to {num_rows}")
+            raise ValueError(f"{name}_offsets[{idx}] is {offset}; must be 0 to {num_rows}")
         before = offsets[max(idx - 1, 0)]
         if offset < before:
-            raise ValueError(f"{name}_offsets[{idx}] is {offset}, and the one before {before}; they do not decrease")
+            raise ValueError(f"{name}_offsets[{idx}] is {offset}, but the one before is {before}; must not decrease")
         if offset - before > max_tokens:
-            raise ValueError(f"{name} {idx - 1} has {offset - before} tokens; it has at most {max_tokens}")
+            raise ValueError(f"{name} {idx - 1} has {offset - before} tokens; must have at most {max_tokens}")
 
 
 def explain_places(name: str, offsets: "List[int]", lengths: "List[int]", num_rows: int) -> None:

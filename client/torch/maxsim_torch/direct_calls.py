@@ -134,7 +134,7 @@ class Operator:
             for tensor in tensors:
                 if tensor.device != tensors[0].device:
                     raise ValueError(
-                        f"a tensor of the call is on {tensor.device}, and others are on {tensors[0].device}"
+                        f"a tensor of the call is on {tensor.device}, but others are on {tensors[0].device}"
                     )
                 self._refuse_derivatives(tensor)
         return self._overload(*arguments)

@@ -40,13 +40,13 @@ def _check_inputs(queries: Tokens, documents: Tokens, weights: Optional[Tensor])
             f"with {documents.rows.shape[-1]}; both must be the same"
         )
     if weights is not None and tuple(weights.shape) != tuple(queries.rows.shape[:-1]):
-        raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.rows.shape[:-1])}")
+        raise ValueError(f"weights have shape {tuple(weights.shape)}; must be {tuple(queries.rows.shape[:-1])}")
     inputs = (queries.rows, documents.rows, weights)
     if not torch.is_grad_enabled():
         return False
     for name, scales in (("query_scales", queries.scales), ("document_scales", documents.scales)):
         if scales is not None and scales.requires_grad:
-            raise NotImplementedError(f"{name} require a gradient, and scales have none")
+            raise NotImplementedError(f"{name} require a gradient, but scales have none")
     differentiated = any(tensor is not None and tensor.requires_grad for tensor in inputs)
     if differentiated and torch.int8 in types:
         raise NotImplementedError("int8 queries and documents have no gradients, those of weights included")
@@ -221,7 +221,7 @@ def maxsim_scores(
     check_columns("documents", documents)
     made_queries, one_query = padded_queries(queries, query_lengths, query_mask, query_scales)
     if documents.dim() not in (3, 4):
-        raise ValueError(f"documents have the shape {tuple(documents.shape)}; they are [Nd, Ld, d] or [Nq, K, Ld, d]")
+        raise ValueError(f"documents have shape {tuple(documents.shape)}; must be [Nd, Ld, d] or [Nq, K, Ld, d]")
     made_documents = padded("document", documents, document_lengths, document_mask, document_scales)
     pairs = pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(made_queries, made_documents, weights, pairs, empty_score, return_argmax, save_documents)
@@ -329,12 +329,12 @@ def maxsim_scores_packed(
     )
     if query_offsets is None:
         if max_query_tokens is not None:
-            raise ValueError("max_query_tokens is of packed queries, which come with query_offsets")
+            raise ValueError("max_query_tokens is for packed queries, which need query_offsets")
         made_queries, one_query = padded_queries(queries, query_lengths, query_mask, query_scales)
     else:
         one_query = False
         if max_query_tokens is None or query_lengths is not None:
-            raise ValueError("packed queries come with max_query_tokens, and without query_lengths")
+            raise ValueError("packed queries need max_query_tokens, and take no query_lengths")
         max_query_tokens = checked_count("max_query_tokens", max_query_tokens, 0, MAX_QUERY_TOKENS)
         made_queries = packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
     pairs = pair(made_queries, made_documents, candidates, paired, one_query)

@@ -23,19 +23,19 @@ from .tokens import FLOATS, flat, padded, padded_queries, shaped
 def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[Tensor]) -> None:
     if hidden.dtype not in FLOATS or queries.dtype != hidden.dtype:
         raise TypeError(
-            f"queries have the type {queries.dtype} and hidden {hidden.dtype}; both have one type, float32, float16 "
+            f"queries have type {queries.dtype} and hidden {hidden.dtype}; both must have one type, float32, float16 "
             f"or bfloat16"
         )
     if hidden.dim() not in (3, 4):
-        raise ValueError(f"hidden has the shape {tuple(hidden.shape)}; it is [Nd, Ld, h] or [Nq, K, Ld, h]")
+        raise ValueError(f"hidden has shape {tuple(hidden.shape)}; must be [Nd, Ld, h] or [Nq, K, Ld, h]")
     check_columns("queries", queries)
     if hidden.shape[-1] == 0:
-        raise ValueError("hidden has 0 columns; it has 1 or more")
+        raise ValueError("hidden has 0 columns; must have 1 or more")
     wanted = (queries.shape[-1], hidden.shape[-1])
     if tuple(weight.shape) != wanted:
-        raise ValueError(f"weight has the shape {tuple(weight.shape)}; with these queries and hidden it is {wanted}")
+        raise ValueError(f"weight has shape {tuple(weight.shape)}; with these queries and hidden it must be {wanted}")
     if bias is not None and tuple(bias.shape) != wanted[:1]:
-        raise ValueError(f"bias has the shape {tuple(bias.shape)}; with these queries it is {wanted[:1]}")
+        raise ValueError(f"bias has shape {tuple(bias.shape)}; with these queries it must be {wanted[:1]}")
 
 
 def fused_head_scores(
@@ -103,7 +103,7 @@ def fused_head_scores(
     if token_weights is not None:
         if tuple(token_weights.shape) != tuple(queries.shape[:-1]):
             shapes = f"{tuple(token_weights.shape)}, not {tuple(queries.shape[:-1])}"
-            raise ValueError(f"token_weights have the shape {shapes}")
+            raise ValueError(f"token_weights have shape {shapes}")
         token_weights = real_factors("token_weights", token_weights).reshape(made.num_sequences, made.max_tokens)
     lists = ("hidden of [Nq, K, Ld, h] is", "hidden has documents of")
     pairs = pair(made, documents, candidates, paired, one_query, lists)

@@ -168,7 +168,7 @@ def device_available(device: str) -> bool:
     """Returns whether operators work on tensors of `device`, "cpu" or "cuda": the library must have code for it, and
     the machine must have such a device. ValueError: another name."""
     if device not in ("cpu", "cuda"):
-        raise ValueError(f'device is {device!r}; it is "cpu" or "cuda"')
+        raise ValueError(f'device is {device!r}; must be "cpu" or "cuda"')
     available = ctypes.c_int32()
     check(_library.maxsim_device_available(CPU if device == "cpu" else CUDA, ctypes.byref(available)))
     return available.value != 0

@@ -22,13 +22,13 @@ def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
     check_tensors(x=x, y=y)
     for name, points in (("x", x), ("y", y)):
         if points.dtype not in FLOATS:
-            raise TypeError(f"{name} has the type {points.dtype}; it is float32, float16 or bfloat16")
+            raise TypeError(f"{name} has type {points.dtype}; must be float32, float16 or bfloat16")
         if points.dim() < 2:
-            raise ValueError(f"{name} has the shape {tuple(points.shape)}; it is [..., points, d]")
+            raise ValueError(f"{name} has shape {tuple(points.shape)}; must be [..., points, d]")
         check_columns(f"points of {name}", points)
     if x.dtype != y.dtype or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:
         raise ValueError(
-            f"x is {tuple(x.shape)} of {x.dtype} and y {tuple(y.shape)} of {y.dtype}; they are to have one type, and "
+            f"x is {tuple(x.shape)} of {x.dtype} and y {tuple(y.shape)} of {y.dtype}; must have one type, and "
             f"one shape but for the number of points"
         )
     return tuple(x.shape[:-2])
@@ -107,7 +107,7 @@ def mean_distance(
 def reduce_sets(values: Tensor, reduction: str) -> Tensor:
     """Returns the values of all sets, or their mean, or their sum."""
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f'reduction is {reduction!r}; it is "none", "mean" or "sum"')
+        raise ValueError(f'reduction is {reduction!r}; must be "none", "mean" or "sum"')
     return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
 
 

@@ -33,13 +33,13 @@ def pair(
     beginnings of the error messages about such lists."""
     if documents.offsets is None and documents.rows.dim() == 4:
         if paired or candidates is not None:
-            raise ValueError(f"{lists[0]} neither paired nor named by candidates")
+            raise ValueError(f"{lists[0]} one list per query: leave out paired and candidates")
         num_lists, list_length = documents.rows.shape[:2]
         if num_lists != queries.num_sequences:
-            raise ValueError(f"{lists[1]} {num_lists} queries, and there are {queries.num_sequences} queries")
+            raise ValueError(f"{lists[1]} {num_lists} queries, but there are {queries.num_sequences} queries")
         return Pairs(None, library.LISTS, list_length, (list_length,) if one_query else (num_lists, list_length))
     if paired and candidates is not None:
-        raise ValueError("paired queries and documents have no candidates")
+        raise ValueError("paired queries and documents take no candidates")
     if paired:
         if queries.num_sequences != documents.num_sequences:
             raise ValueError(f"{queries.num_sequences} queries are paired with {documents.num_sequences} documents")
@@ -52,7 +52,7 @@ def pair(
     wanted = 1 if one_query else 2
     if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.num_sequences):
         which = "[K] for one query [Lq, d]" if one_query else f"[{queries.num_sequences}, K] for these queries"
-        raise ValueError(f"candidates have the shape {tuple(candidates.shape)}; they are {which}")
+        raise ValueError(f"candidates have shape {tuple(candidates.shape)}; must be {which}")
     shape = tuple(candidates.shape)
     candidates = indices("candidates", candidates, shape).to(torch.int64)
     return Pairs(candidates, library.LISTS, shape[-1], shape)

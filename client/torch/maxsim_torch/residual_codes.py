@@ -33,17 +33,17 @@ def _check_codes(
 ) -> Tensor:
     """Refuses codes that do not fit together. Returns the centroid numbers in int32 or int64."""
     if queries.dtype not in FLOATS:
-        raise TypeError(f"queries have the type {queries.dtype}; it is float32, float16 or bfloat16")
+        raise TypeError(f"queries have type {queries.dtype}; must be float32, float16 or bfloat16")
     if queries.dim() not in (2, 3):
-        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+        raise ValueError(f"queries have shape {tuple(queries.shape)}; must be [Nq, Lq, d] or [Lq, d]")
     check_columns("queries", queries)
     check_tensors(centroids=centroids)
     if centroids.dim() == 2 and centroids.shape[1] != queries.shape[-1]:
-        raise ValueError(f"centroids have {centroids.shape[1]} columns, and queries {queries.shape[-1]}")
+        raise ValueError(f"centroids have {centroids.shape[1]} columns, but queries have {queries.shape[-1]}")
     numbers = check_codes(centroid_numbers, residuals, centroids, bucket_weights, bit_order)
     for name, tensor in (("centroids", centroids), ("bucket_weights", bucket_weights)):
         if torch.is_grad_enabled() and tensor.requires_grad:
-            raise NotImplementedError(f"{name} require a gradient, and residual codes have none")
+            raise NotImplementedError(f"{name} require a gradient, but residual codes have none")
     return numbers
 
 
@@ -53,11 +53,11 @@ def _documents(
     if offsets is not None:
         if residuals.dim() != 2:
             shape = tuple(residuals.shape[:-1])
-            raise ValueError(f"centroid_numbers have the shape {shape}; with document_offsets they are [tokens]")
+            raise ValueError(f"centroid_numbers have shape {shape}; with document_offsets they must be [tokens]")
         return packed("document", residuals, offsets, lengths, mask, None, MAX_DOCUMENT_TOKENS)
     if residuals.dim() not in (3, 4):
         raise ValueError(
-            f"centroid_numbers have the shape {tuple(residuals.shape[:-1])}; without document_offsets they are "
+            f"centroid_numbers have shape {tuple(residuals.shape[:-1])}; without document_offsets they must be "
             "[Nd, Ld] or [Nq, K, Ld]"
         )
     return padded("document", residuals, lengths, mask, None)
@@ -174,7 +174,7 @@ def residual_code_scores(
     documents = _documents(residuals, document_offsets, document_lengths, document_mask)
     if weights is not None:
         if tuple(weights.shape) != tuple(queries.shape[:-1]):
-            raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.shape[:-1])}")
+            raise ValueError(f"weights have shape {tuple(weights.shape)}; must be {tuple(queries.shape[:-1])}")
         weights = real_factors("weights", weights).reshape(made_queries.num_sequences, made_queries.max_tokens)
     lists = ("codes of [Nq, K, Ld] are", "there are codes of")
     pairs = pair(made_queries, documents, candidates, paired, one_query, lists)

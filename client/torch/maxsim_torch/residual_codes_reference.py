@@ -22,20 +22,20 @@ def check_codes(
         centroid_numbers=centroid_numbers, residuals=residuals, centroids=centroids, bucket_weights=bucket_weights
     )
     if centroids.dim() != 2 or not centroids.is_floating_point():
-        raise ValueError(f"centroids are {centroids.dtype} {tuple(centroids.shape)}; they are floats [centroids, d]")
+        raise ValueError(f"centroids are {centroids.dtype} {tuple(centroids.shape)}; must be floats [centroids, d]")
     dim = centroids.shape[1]
     if bucket_weights.dim() != 1 or int(bucket_weights.numel()) not in NBITS or not bucket_weights.is_floating_point():
         raise ValueError(
-            f"bucket_weights are {bucket_weights.dtype} {tuple(bucket_weights.shape)}; they are 2, 4, 16 or 256 floats"
+            f"bucket_weights are {bucket_weights.dtype} {tuple(bucket_weights.shape)}; must be 2, 4, 16 or 256 floats"
         )
     nbits = NBITS[int(bucket_weights.numel())]
     if dim * nbits % 8 != 0:
-        raise ValueError(f"centroids have {dim} columns; with {nbits} bits a value it is a multiple of {8 // nbits}")
+        raise ValueError(f"centroids have {dim} columns; {nbits} bits per value need a multiple of {8 // nbits}")
     wanted = (*centroid_numbers.shape, dim * nbits // 8)
     if residuals.dtype != torch.uint8 or tuple(residuals.shape) != wanted:
-        raise ValueError(f"residuals are {residuals.dtype} {tuple(residuals.shape)}, and not torch.uint8 {wanted}")
+        raise ValueError(f"residuals are {residuals.dtype} {tuple(residuals.shape)}; must be torch.uint8 {wanted}")
     if bit_order not in BIT_ORDERS:
-        raise ValueError(f'bit_order is {bit_order!r}; it is "colbert" or "low_first"')
+        raise ValueError(f'bit_order is {bit_order!r}; must be "colbert" or "low_first"')
     return indices("centroid_numbers", centroid_numbers, tuple(centroid_numbers.shape))
 
 

@@ -126,10 +126,10 @@ def check(save_documents: Optional[str], queries: Tokens, documents: Tokens) -> 
     if save_documents is None:
         return False
     if save_documents != "int8":
-        raise ValueError(f'save_documents is {save_documents!r}; it is "int8" or None')
+        raise ValueError(f'save_documents is {save_documents!r}; must be "int8" or None')
     for name, side in (("queries", queries), ("documents", documents)):
         if side.rows.dtype not in FLOATS:
-            raise ValueError(f'save_documents="int8" needs documents with gradients, and {name} are {side.rows.dtype}')
+            raise ValueError(f'save_documents="int8" needs documents with gradients, but {name} are {side.rows.dtype}')
     return True
 
 

@@ -100,22 +100,24 @@ def _check_padded(name: str, max_tokens: int) -> None:
 def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
     if rows.dtype not in TYPES:
         raise TypeError(
-            f"{name} have the type {rows.dtype}; it is float32, float16, bfloat16, int8, float8_e4m3fn or float8_e5m2"
+            f"{name} have type {rows.dtype}; must be float32, float16, bfloat16, int8, float8_e4m3fn or float8_e5m2"
         )
     if rows.dtype in FLOAT8:
         return
     if (rows.dtype == torch.int8) != (scales is not None):
         how = "without" if scales is None else "with"
-        raise ValueError(f"{name} of {rows.dtype} come {how} scales; int8 alone has to have them, and float8 may")
+        raise ValueError(
+            f"{name} of {rows.dtype} come {how} scales; int8 needs scales, and of other types only float8 may have them"
+        )
 
 
 def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
     """Checks that a tensor has a certain shape and an integer type, and returns it in int32 or int64."""
     check_tensors(**{name: tensor})
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise TypeError(f"{name} have the type {tensor.dtype}; they are integers")
+        raise TypeError(f"{name} have type {tensor.dtype}; must be integers")
     if tuple(tensor.shape) != shape:
-        raise ValueError(f"{name} have the shape {tuple(tensor.shape)}, and not {shape}")
+        raise ValueError(f"{name} have shape {tuple(tensor.shape)}; must be {shape}")
     return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.to(torch.int64)
 
 
@@ -138,9 +140,9 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
     if mask is None:
         return None
     if tuple(mask.shape) != shape:
-        raise ValueError(f"{name} has the shape {tuple(mask.shape)}, and not {shape}")
+        raise ValueError(f"{name} has shape {tuple(mask.shape)}; must be {shape}")
     if mask.is_complex():
-        raise TypeError(f"{name} has the type {mask.dtype}; it is of booleans or numbers")
+        raise TypeError(f"{name} has type {mask.dtype}; must be booleans or numbers")
     return as_booleans(name, mask)
 
 
@@ -156,8 +158,8 @@ def as_booleans(name: str, mask: Tensor) -> Tensor:
         if bool(wrong.any()):
             place = int(wrong.to(torch.uint8).argmax())
             raise ValueError(
-                f"{name} has the value {mask.flatten()[place].item()} at {place} of its {mask.numel()}; it is of "
-                f"booleans, or of 0 and 1 (of an additive mask, with 0 and -inf, pass mask == 0)"
+                f"{name} has the value {mask.flatten()[place].item()} at {place} of its {mask.numel()}; must be "
+                f"booleans, or 0 and 1 (of an additive mask, with 0 and -inf, pass mask == 0)"
             )
     return counts
 
@@ -165,7 +167,7 @@ def as_booleans(name: str, mask: Tensor) -> Tensor:
 def _scales(name: str, scales: Tensor) -> Tensor:
     """Scales in float32, in any shape."""
     if scales.is_complex():
-        raise TypeError(f"{name} have the type {scales.dtype}; they are real numbers")
+        raise TypeError(f"{name} have type {scales.dtype}; must be real numbers")
     return scales.to(torch.float32)
 
 
@@ -182,7 +184,7 @@ def _padded_scales(
     elif tuple(scales.shape) == (*outer, max_tokens):
         scale_of = library.SCALE_PER_TOKEN
     else:
-        raise ValueError(f"{name} have the shape {tuple(scales.shape)}, and neither {outer} nor {(*outer, max_tokens)}")
+        raise ValueError(f"{name} have shape {tuple(scales.shape)}; must be {outer} or {(*outer, max_tokens)}")
     return None if scales is None else scales.reshape(-1), scale_of
 
 
@@ -199,11 +201,11 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
     of_tokens = size == num_rows and (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1))
     if of_sequences and of_tokens and count > 1:
         raise ValueError(
-            f"{name} have the shape {shape}, and there are {count} sequences and {num_rows} tokens; make them "
+            f"{name} have shape {shape}, but there are {count} sequences and {num_rows} tokens; make them "
             f"[tokens, 1], a scale for each token"
         )
     if not of_sequences and not of_tokens:
-        raise ValueError(f"{name} have the shape {shape}, and neither {(count,)}, {(num_rows,)} nor {(num_rows, 1)}")
+        raise ValueError(f"{name} have shape {shape}; must be {(count,)}, {(num_rows,)} or {(num_rows, 1)}")
     return scales.reshape(-1), library.SCALE_PER_SEQUENCE if of_sequences else library.SCALE_PER_TOKEN
 
 
@@ -213,10 +215,10 @@ def padded_queries(
     """Makes Tokens of queries [Nq, Lq, d], or of one query [Lq, d]. Also returns whether it is one query."""
     one_query = queries.dim() == 2
     if queries.dim() not in (2, 3):
-        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+        raise ValueError(f"queries have shape {tuple(queries.shape)}; must be [Nq, Lq, d] or [Lq, d]")
     if one_query and lengths is not None:
         if lengths.numel() != 1:
-            raise ValueError(f"query_lengths have the shape {tuple(lengths.shape)}; one query has one length")
+            raise ValueError(f"query_lengths have shape {tuple(lengths.shape)}; one query has one length")
         lengths = lengths.reshape(())
     return padded("query", queries, lengths, mask, scales), one_query
 
@@ -254,11 +256,11 @@ def packed(
     """Makes Tokens of packed sequences [tokens, dim] and their offsets. `name` is "query" or "document"."""
     if rows.dim() != 2:
         plural = "queries" if name == "query" else "documents"
-        raise ValueError(f"{plural} have the shape {tuple(rows.shape)}; packed ones are [tokens, d]")
+        raise ValueError(f"{plural} have shape {tuple(rows.shape)}; packed ones must be [tokens, d]")
     if offsets.dim() != 1:
-        raise ValueError(f"{name}_offsets have the shape {tuple(offsets.shape)}; they are a vector")
+        raise ValueError(f"{name}_offsets have shape {tuple(offsets.shape)}; must be a vector")
     if lengths is None and offsets.shape[0] == 0:
-        raise ValueError(f"{name}_offsets are empty; without lengths there is one more than sequences")
+        raise ValueError(f"{name}_offsets are empty; without lengths there must be one more than sequences")
     offsets = indices(f"{name}_offsets", offsets, tuple(offsets.shape))
     if lengths is None:
         count = offsets.shape[0] - 1

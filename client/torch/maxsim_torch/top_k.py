@@ -103,25 +103,25 @@ def _take(
     packed = document_offsets is not None
     if documents.dim() != (2 if packed else 3):
         wanted = "[tokens, d]" if packed else "[Nd, Ld, d]"
-        raise ValueError(f"documents have the shape {tuple(documents.shape)}; they are {wanted}")
+        raise ValueError(f"documents have shape {tuple(documents.shape)}; must be {wanted}")
     if documents.device != device and (documents.device.type != "cpu" or device.type != "cuda"):
         raise ValueError(
-            f"documents are on {documents.device} and queries on {device}; documents are there too, or queries on cuda "
-            f"and documents on cpu"
+            f"documents are on {documents.device} and queries on {device}; both must be on one device, or "
+            f"queries on cuda and documents on cpu"
         )
     tensors = {"documents": documents}
     count = documents.shape[0]
     if document_offsets is not None:
         if document_offsets.dim() != 1 or document_offsets.shape[0] == 0:
             shape = tuple(document_offsets.shape)
-            raise ValueError(f"document_offsets have the shape {shape}; they are [Nd + 1]")
+            raise ValueError(f"document_offsets have shape {shape}; must be [Nd + 1]")
         document_offsets = indices("document_offsets", document_offsets, tuple(document_offsets.shape))
         count = document_offsets.shape[0] - 1
     for name, tensor in more.items():
         if tensor is None:
             continue
         if tensor.device != documents.device:
-            raise ValueError(f"{name} is on {tensor.device}, and documents are on {documents.device}")
+            raise ValueError(f"{name} is on {tensor.device}, but documents are on {documents.device}")
         if name == "document_scales" and tensor.dim() == 0:
             tensor = tensor.expand(count)
         if name == "document_lengths":
@@ -140,14 +140,14 @@ def _take(
                 of_tokens.add("document_scales")
             elif count > 1:
                 raise ValueError(
-                    f"document_scales have the shape {tuple(scales.shape)}, and there are as many documents as tokens; "
+                    f"document_scales have shape {tuple(scales.shape)}, but there are as many documents as tokens; "
                     f"make them [tokens, 1], a scale for each token"
                 )
         device_offsets = document_offsets.to(device)
     for name, tensor in tensors.items():
         rows = documents.shape[0] if name in of_tokens else count
         if tensor.dim() == 0 or tensor.shape[0] != rows:
-            raise ValueError(f"{name} have the shape {tuple(tensor.shape)}; their first dimension is {rows}")
+            raise ValueError(f"{name} have shape {tuple(tensor.shape)}; their first dimension must be {rows}")
     return _Documents(tensors, of_tokens, count, host_offsets, device_offsets)
 
 
@@ -200,11 +200,11 @@ def maxsim_top_k(
         document_scales=document_scales,
     )
     if queries.dim() not in (2, 3):
-        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+        raise ValueError(f"queries have shape {tuple(queries.shape)}; must be [Nq, Lq, d] or [Lq, d]")
     if block_documents is not None:
         block_documents = checked_count("block_documents", block_documents, 1)
     if document_offsets is not None and document_lengths is not None:
-        raise ValueError("packed documents have document_offsets alone, and no document_lengths")
+        raise ValueError("packed documents take document_offsets, not document_lengths")
     more = {
         "document_lengths": document_lengths,
         "document_mask": document_mask,
@@ -213,7 +213,7 @@ def maxsim_top_k(
     taken = _take(documents, document_offsets, more, queries.device)
     k = checked_count("k", k, 0)
     if not 1 <= k <= taken.num_documents:
-        raise ValueError(f"k is {k}; it is 1 to {taken.num_documents}, the number of documents")
+        raise ValueError(f"k is {k}; must be 1 to {taken.num_documents}, the number of documents")
     num_queries = queries.shape[0] if queries.dim() == 3 else 1
     cuts = _cut(taken, num_queries, block_documents)
     best = ScoresAndIndices(

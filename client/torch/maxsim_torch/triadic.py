@@ -36,21 +36,21 @@ def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
     (_, given), *others = tensors.items()
     for name, tensor in tensors.items():
         if tensor.dtype not in FLOATS:
-            raise TypeError(f"{name} have the type {tensor.dtype}; it is float32, float16 or bfloat16")
+            raise TypeError(f"{name} have type {tensor.dtype}; must be float32, float16 or bfloat16")
         if tensor.dim() < 2:
-            raise ValueError(f"{name} have the shape {tuple(tensor.shape)}; they are [..., tokens, d]")
+            raise ValueError(f"{name} have shape {tuple(tensor.shape)}; must be [..., tokens, d]")
         if torch.compiler.is_compiling():
             continue  # While tracing: the checks would restrict the graph, which is meant for any size.
         if tensor.shape[-2] > _MAX_TOKENS:
             raise ValueError(f"{name} have {tensor.shape[-2]} tokens; at most {_MAX_TOKENS} are allowed")
         if not 1 <= tensor.shape[-1] <= max_columns:
-            raise ValueError(f"{name} have {tensor.shape[-1]} columns; they have 1 to {max_columns}")
+            raise ValueError(f"{name} have {tensor.shape[-1]} columns; must have 1 to {max_columns}")
     for name, tensor in others:
         same_shape = tensor.shape[:-2] == given.shape[:-2] and tensor.shape[-1] == given.shape[-1]
         if tensor.dtype != given.dtype or not same_shape:
             raise ValueError(
                 f"queries are {tuple(given.shape)} of {given.dtype} and {name} {tuple(tensor.shape)} of "
-                f"{tensor.dtype}; they are to have one type, and one shape but for the number of tokens"
+                f"{tensor.dtype}; must have one type, and one shape but for the number of tokens"
             )
     return tuple(given.shape[:-2])
 
@@ -67,7 +67,7 @@ def _lengths(given: "dict[str, Optional[Tensor]]", outer: "tuple[int, ...]") -> 
         try:
             lengths = lengths.expand(outer)
         except RuntimeError:
-            raise ValueError(f"{name} have the shape {tuple(lengths.shape)}, and not {outer}") from None
+            raise ValueError(f"{name} have shape {tuple(lengths.shape)}; must be {outer}") from None
         made.append(lengths.reshape(-1))
     return of_one_type(made)
 
@@ -119,7 +119,7 @@ def triadic_attention(
     for name, keys, values in (("first", first_keys, first_values), ("second", second_keys, second_values)):
         if keys.shape != values.shape:
             raise ValueError(
-                f"{name}_keys have the shape {tuple(keys.shape)} and {name}_values {tuple(values.shape)}; it is to be "
+                f"{name}_keys have shape {tuple(keys.shape)} and {name}_values {tuple(values.shape)}; must be "
                 f"the same"
             )
     lengths_of = {"first_lengths": first_lengths, "second_lengths": second_lengths}
@@ -128,7 +128,7 @@ def triadic_attention(
         scale = queries.shape[-1] ** -0.5
     scale = checked_number("scale", scale)
     if isinstance(scale, float) and not torch.compiler.is_compiling() and not math.isfinite(scale):
-        raise ValueError(f"scale is {scale}; it is finite")
+        raise ValueError(f"scale is {scale}; must be finite")
     output: Tensor
     rows = [flat_rows(tensor) for tensor in tensors.values()]
     output, _ = explained(
@@ -216,7 +216,7 @@ def sum_maxima(maxima: Tensor, lengths: Optional[Tensor], weights: Optional[Tens
     """Returns the sum of maxima [..., n] times weights [..., n] over the query tokens that exist."""
     if weights is not None:
         if weights.shape != maxima.shape:
-            raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(maxima.shape)}")
+            raise ValueError(f"weights have shape {tuple(weights.shape)}; must be {tuple(maxima.shape)}")
         # An infinite maximum stays infinite, and its weight gets no gradient.
         finite = torch.isfinite(maxima)
         weights = real_factors("weights", weights, maxima.dtype)

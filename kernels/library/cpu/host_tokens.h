@@ -24,14 +24,14 @@ class HostTokens {
         if (begin < 0 || end < begin) {
           return InvalidArgument("sequence " + std::to_string(sequence) + " of " + name + " is from row " +
                                  std::to_string(begin) + " to row " + std::to_string(end) +
-                                 "; offsets are 0 or more, and do not decrease");
+                                 "; offsets must be 0 or more, and must not decrease");
         }
       }
       const int64_t length = Length(sequence);
       if (begin < 0 || length < 0 || length > tokens_.max_tokens || begin > tokens_.num_rows - length) {
         return InvalidArgument("sequence " + std::to_string(sequence) + " of " + name + " has " +
                                std::to_string(length) + " tokens from row " + std::to_string(begin) +
-                               " on; it has 0 to max_tokens = " + std::to_string(tokens_.max_tokens) + " of the " +
+                               " on; must have 0 to max_tokens = " + std::to_string(tokens_.max_tokens) + " of the " +
                                std::to_string(tokens_.num_rows) + " rows");
       }
     }

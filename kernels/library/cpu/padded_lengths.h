@@ -25,7 +25,7 @@ struct PaddedLengths {
     for (int64_t set = 0; lengths != nullptr && set < num_sets; ++set) {
       if ((*this)[set] >= 0 && (*this)[set] <= max_rows) continue;
       return InvalidArgument(std::string(name) + "[" + std::to_string(set) + "] is " + std::to_string((*this)[set]) +
-                             "; it is 0 to " + std::to_string(max_rows));
+                             "; must be 0 to " + std::to_string(max_rows));
     }
     return {};
   }

@@ -21,14 +21,14 @@ constexpr int64_t kMaxPoints = std::numeric_limits<int32_t>::max();
 Status CheckNumPoints(const char* member, int64_t num_sets, int64_t max_points) {
   Status status = CheckRange("call", member, max_points, 0, kMaxPoints);
   if (!status.ok() || num_sets == 0 || max_points <= kMaxPoints / num_sets) return status;
-  return InvalidArgument(
-      Text("call", member, max_points,
-           "with num_sets = " + std::to_string(num_sets) + " it is at most " + std::to_string(kMaxPoints / num_sets)));
+  return InvalidArgument(Text(
+      "call", member, max_points,
+      "with num_sets = " + std::to_string(num_sets) + " it must be at most " + std::to_string(kMaxPoints / num_sets)));
 }
 
 Status CheckNearestPass(int32_t pass) {
   if (pass == MAXSIM_FORWARD || pass == MAXSIM_BACKWARD) return {};
-  return InvalidArgument("pass is " + std::to_string(pass) + "; it is MAXSIM_FORWARD or MAXSIM_BACKWARD");
+  return InvalidArgument("pass is " + std::to_string(pass) + "; must be MAXSIM_FORWARD or MAXSIM_BACKWARD");
 }
 
 Status CheckNearestWorkspace(const NearestProblem& problem, int32_t pass) {

@@ -71,7 +71,7 @@ Status CheckPairing(Problem* problem) {
       problem->list_length = 1;
       if (num_documents != num_queries) {
         return InvalidArgument(Text("documents", ".num_sequences", num_documents,
-                                    "with MAXSIM_PAIRS it is that of queries, " + std::to_string(num_queries)));
+                                    "with MAXSIM_PAIRS it must be that of queries, " + std::to_string(num_queries)));
       }
       break;
     default:
@@ -88,7 +88,7 @@ Status CheckPairing(Problem* problem) {
   if (call.pairing == MAXSIM_LISTS && call.candidates == nullptr && num_documents != problem->num_pairs) {
     return InvalidArgument(
         Text("documents", ".num_sequences", num_documents,
-             "without candidates it is queries * list_length = " + std::to_string(problem->num_pairs)));
+             "without candidates it must be queries * list_length = " + std::to_string(problem->num_pairs)));
   }
   return {};
 }
@@ -113,10 +113,10 @@ Status ReadProblem(const maxsim_call* call, Problem* problem, DocumentRows docum
     return Unsupported("documents.type is MAXSIM_I8; codes are of MAXSIM_F32, MAXSIM_F16 and MAXSIM_BF16");
   }
   if (problem->queries.type != problem->documents.type || problem->queries.dim != problem->documents.dim) {
-    return InvalidArgument("queries have the type " + std::to_string(problem->queries.type) + " and " +
+    return InvalidArgument("queries have type " + std::to_string(problem->queries.type) + " and " +
                            std::to_string(problem->queries.dim) + " columns, documents " +
                            std::to_string(problem->documents.type) + " and " + std::to_string(problem->documents.dim) +
-                           "; they are to have the same");
+                           "; they must have the same");
   }
   if (std::isnan(problem->call.empty_score)) return InvalidArgument("call.empty_score is NaN");
   return CheckPairing(problem);

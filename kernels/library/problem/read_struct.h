@@ -26,7 +26,7 @@ Status ReadStruct(const char* name, const Struct* given, size_t first_size, Stru
   const size_t size = given->struct_size;
   if (size < first_size) {
     return InvalidArgument(Text(name, ".struct_size", static_cast<int64_t>(size),
-                                "it is sizeof the structure, " + std::to_string(first_size) + " or more"));
+                                "must be sizeof the structure, at least " + std::to_string(first_size)));
   }
   const char* const bytes = reinterpret_cast<const char*>(given);
   if (size > sizeof(Struct)) {
@@ -45,7 +45,7 @@ Status ReadStruct(const char* name, const Struct* given, size_t first_size, Stru
 inline Status CheckRange(const char* name, const char* member, int64_t value, int64_t smallest, int64_t largest) {
   if (value >= smallest && value <= largest) return {};
   return InvalidArgument(
-      Text(name, member, value, "it is " + std::to_string(smallest) + " to " + std::to_string(largest)));
+      Text(name, member, value, "must be " + std::to_string(smallest) + " to " + std::to_string(largest)));
 }
 
 inline Status CheckPresent(const char* name, const char* member, const void* pointer, bool wanted) {

@@ -18,7 +18,7 @@ static_assert(sizeof(maxsim_residual_codes) == kFirstCodesSize);
 
 Status CheckCodes(const Problem& problem, const maxsim_residual_codes& codes) {
   if (codes.nbits != 1 && codes.nbits != 2 && codes.nbits != 4 && codes.nbits != 8) {
-    return InvalidArgument(Text("codes", ".nbits", codes.nbits, "it is 1, 2, 4 or 8"));
+    return InvalidArgument(Text("codes", ".nbits", codes.nbits, "must be 1, 2, 4 or 8"));
   }
   if (int64_t{problem.dim()} * codes.nbits % 8 != 0) {
     return InvalidArgument(Text("documents", ".dim", problem.dim(),

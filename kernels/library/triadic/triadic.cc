@@ -30,7 +30,7 @@ Status CheckAxis(const char* member, int64_t num_problems, int64_t max_rows) {
   Status status = CheckRange("call", member, max_rows, 0, kMaxTriadicRows);
   if (!status.ok() || num_problems == 0 || max_rows <= kMaxTriadicProblemRows / num_problems) return status;
   return InvalidArgument(Text("call", member, max_rows,
-                              "with num_problems = " + std::to_string(num_problems) + " it is at most " +
+                              "with num_problems = " + std::to_string(num_problems) + " it must be at most " +
                                   std::to_string(kMaxTriadicProblemRows / num_problems)));
 }
 
@@ -48,7 +48,7 @@ Status CheckCommon(const Call& call, int32_t max_dim) {
 
 Status CheckTriadicPass(int32_t pass) {
   if (pass == MAXSIM_FORWARD || pass == MAXSIM_BACKWARD) return {};
-  return InvalidArgument("pass is " + std::to_string(pass) + "; it is MAXSIM_FORWARD or MAXSIM_BACKWARD");
+  return InvalidArgument("pass is " + std::to_string(pass) + "; must be MAXSIM_FORWARD or MAXSIM_BACKWARD");
 }
 
 Status WorkspaceBytesOf(const TriadicProblem& problem, int32_t pass, size_t* bytes) {

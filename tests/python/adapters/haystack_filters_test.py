@@ -89,7 +89,7 @@ class HaystackFiltersTest(unittest.TestCase):
         naive = datetime.datetime(2026, 1, 2)
         in_second = r"filters.conditions\[1\]: the operator '<' of the field 'lang' cannot take True"
         for given, expected in (
-            (comparison("contains", "e"), "the operator 'contains' of the field 'lang' is unknown; it is one of =="),
+            (comparison("contains", "e"), "the operator 'contains' of the field 'lang' is unknown; must be one of =="),
             (comparison("==", ["en"]), r"the operator '==' of the field 'lang' cannot take \['en'\]; it takes"),
             (comparison("!=", {"a": 1}), "the operator '!=' of the field 'lang' cannot take"),
             (comparison("==", float("nan")), "the operator '==' of the field 'lang' cannot take nan"),
@@ -101,15 +101,15 @@ class HaystackFiltersTest(unittest.TestCase):
             (logic("AND", comparison("==", "en"), comparison("<", True)), in_second),
             (comparison("==", "en", "content"), "filters.field is 'content', which the operator '==' cannot see"),
             (comparison("==", "en", "meta.a.b"), "filters.field is 'meta.a.b', .* the path 'a.b'"),
-            (comparison("==", "en", 3), "filters.field is 3; it is a string"),
-            (logic("XOR", comparison("==", "en")), "filters.operator is 'XOR'; it is one of AND, OR, NOT"),
+            (comparison("==", "en", 3), "filters.field is 3; must be a string"),
+            (logic("XOR", comparison("==", "en")), "filters.operator is 'XOR'; must be one of AND, OR, NOT"),
             (logic("AND"), "filters.conditions is empty; AND takes at least one condition"),
-            ({"operator": "AND", "conditions": "en"}, "filters.conditions is a list of conditions; this is one string"),
-            (logic("OR", "lang"), r"filters.conditions\[0\] is 'lang'; it is a dict"),
-            ({"lang": "en"}, "filters is {'lang': 'en'}; it is a dict with field, operator and value"),
+            ({"operator": "AND", "conditions": "en"}, "filters.conditions is one string; must be a list of conditions"),
+            (logic("OR", "lang"), r"filters.conditions\[0\] is 'lang'; must be a dict"),
+            ({"lang": "en"}, "filters is {'lang': 'en'}; must be a dict with field, operator and value"),
             ({"field": "lang", "value": 1}, "filters is .*, without operator"),
             ({"field": "lang", "operator": "=="}, "filters is .*, without value"),
-            ([], r"filters is \[\]; it is a dict"),
+            ([], r"filters is \[\]; must be a dict"),
             (deep, "filters is nested deeper than 32 levels"),
         ):
             with self.subTest(expected), self.assertRaisesRegex(ValueError, expected):

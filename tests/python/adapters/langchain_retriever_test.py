@@ -98,7 +98,7 @@ class LangChainRetrieverTest(unittest.TestCase):
         for options in ({"collection": ""}, {"k": 0}, {"top_n": 3}):
             with self.assertRaises(ValueError):
                 self.make(**options)
-        with self.assertRaisesRegex(ValueError, "k is 0; at least one document is returned"):
+        with self.assertRaisesRegex(ValueError, "k is 0; must be 1 or more"):
             self.make().invoke(self.query, k=0)
         with self.assertRaisesRegex(ValueError, "has None as 'body'; text_key names the member"):
             self.make(text_key="body").invoke(self.query)

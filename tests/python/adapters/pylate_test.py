@@ -216,7 +216,7 @@ class IndexTest(PyLateTest):
         self.addCleanup(index.close)
         with self.assertRaisesRegex(MaxsimError, 'field "colour" is not declared; the collection has lang, late'):
             index(self.queries)
-        with self.assertRaisesRegex(ValueError, "filter is 7; it is a text, a dict"):
+        with self.assertRaisesRegex(ValueError, "filter is 7; must be a text, a dict"):
             MaxsimIndex("with-fields", WORLD.target, filter=7)
         with self.assertRaisesRegex(ValueError, "payloads has the length 1; 2 are expected"):
             MaxsimIndex("a", folder=folder).add_documents(["a", "b"], self.documents[:2], payloads=[{}])

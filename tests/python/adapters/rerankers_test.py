@@ -67,5 +67,5 @@ class RerankersTest(unittest.TestCase):
 
     def test_an_image_is_refused(self):
         image = Document(document_type="image", image_path="a.png", doc_id=1)
-        with self.assertRaisesRegex(ValueError, r"docs\[0\] is of the type 'image' and has no text"):
+        with self.assertRaisesRegex(ValueError, r"docs\[0\] is of type 'image' and has no text"):
             MaxsimRanker(self.world.target).rank(self.query, [image])

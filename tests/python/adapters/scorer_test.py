@@ -240,7 +240,7 @@ class EncoderTest(unittest.TestCase):
             def encode_query(self, texts):
                 return np.zeros((len(texts), 8), np.float32)
 
-        with self.assertRaisesRegex(ValueError, r"the encoder's query 0 has the shape \[8\]"):
+        with self.assertRaisesRegex(ValueError, r"the encoder's query 0 has shape \[8\]"):
             LockedEncoder(Dense()).query("a")
 
     def test_a_wrong_number_of_answers_is_refused(self):

@@ -73,7 +73,7 @@ class ClientTest(RealServerTest):
             with self.subTest(ids=ids), self.assertRaisesRegex(ValueError, "^ids is empty; at least one candidate"):
                 self.client.rerank("text", self.queries[0], ids)
         for ids in ("doc/001", b"doc/001", np.array("doc/001")):
-            with self.subTest(ids=ids), self.assertRaisesRegex(ValueError, "this is one string"):
+            with self.subTest(ids=ids), self.assertRaisesRegex(ValueError, "is one string; must be a list"):
                 self.client.rerank("text", self.queries[0], ids)
 
     def test_weights_and_several_queries_in_one_call(self):

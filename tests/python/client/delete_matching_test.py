@@ -165,13 +165,13 @@ class DeleteMatchingTest(BothTest):
         server, seen = self.serve_answers(answer())
         for client in self.clients(server):
             for wrong in (None, 3):
-                with self.assertRaisesRegex(ValueError, "filter is .*; it is a text, a dict, or made with F"):
+                with self.assertRaisesRegex(ValueError, "filter is .*; must be a text, a dict, or made with F"):
                     client.delete_matching("docs", wrong)
             with self.assertRaisesRegex(ValueError, "filter"):
                 client.delete_matching("docs", {})
             with self.assertRaises(TypeError):
                 client.delete_matching("docs")
-            with self.assertRaisesRegex(ValueError, "version is 0; it is an integer from 1"):
+            with self.assertRaisesRegex(ValueError, "version is 0; must be an integer from 1"):
                 client.delete_matching("docs", "year < 2000", version=0)
             with self.assertRaisesRegex(ValueError, "collection is ''"):
                 client.delete_matching("", "year < 2000")

@@ -73,17 +73,17 @@ class DeleteAndGetTest(BothTest):
         for client in self.clients(server := FakeDocuments(self)):
             for ids, message in (
                 ([], "ids is empty; at least one id is needed"),
-                ("a", "ids is a list of ids; this is one string"),
+                ("a", "ids is one string; must be a list of ids"),
                 (["a", 1], r"ids\[1\] is 1; ids must be all strings or all integers"),
             ):
                 for call in (client.delete, client.get):
                     with self.assertRaisesRegex(ValueError, message):
                         call("docs", ids)
-            with self.assertRaisesRegex(ValueError, "version is 0; it is an integer from 1"):
+            with self.assertRaisesRegex(ValueError, "version is 0; must be an integer from 1"):
                 client.delete("docs", ["a"], version=0)
             with self.assertRaisesRegex(ValueError, "min_sequence is -1"):
                 client.get("docs", ["a"], min_sequence=-1)
-            with self.assertRaisesRegex(ValueError, "return_tokens is 1; it is True or False"):
+            with self.assertRaisesRegex(ValueError, "return_tokens is 1; must be True or False"):
                 client.get("docs", ["a"], return_tokens=1)
             self.assertEqual(server.requests, [])
 
@@ -170,12 +170,12 @@ class ScrollTest(BothTest):
         server, seen = self.serve_pages()
         for client in self.clients(server):
             for named, message in (
-                ({"page_size": 0}, "page_size is 0; it is an integer from 1 to 1000"),
-                ({"page_size": 1001}, "page_size is 1001; it is an integer from 1 to 1000"),
-                ({"after": 1.5}, "after is 1.5; it is a string, an integer of 64 bits or None"),
-                ({"after": 2**63}, "after is 9223372036854775808; it is a string"),
-                ({"payloads": 1}, "payloads is 1; it is True or False"),
-                ({"filter": 3}, "filter is 3; it is a text"),
+                ({"page_size": 0}, "page_size is 0; must be an integer from 1 to 1000"),
+                ({"page_size": 1001}, "page_size is 1001; must be an integer from 1 to 1000"),
+                ({"after": 1.5}, "after is 1.5; must be a string, an integer of 64 bits or None"),
+                ({"after": 2**63}, "after is 9223372036854775808; must be a string"),
+                ({"payloads": 1}, "payloads is 1; must be True or False"),
+                ({"filter": 3}, "filter is 3; must be a text"),
                 ({"timeout": 0}, "timeout is 0"),
             ):
                 with self.assertRaisesRegex(ValueError, message):
@@ -200,7 +200,7 @@ class CountTest(BothTest):
             self.assertEqual((seen[-1].filter_text, seen[-1].min_sequence), ("year > 2000", 3))
             client.count("docs", filter=F.lang == "en")
             self.assertEqual(seen[-1].filter.equals.field, "lang")
-            with self.assertRaisesRegex(ValueError, "filter is 3; it is a text"):
+            with self.assertRaisesRegex(ValueError, "filter is 3; must be a text"):
                 client.count("docs", filter=3)
             with self.assertRaisesRegex(ValueError, "collection is ''"):
                 client.count("")
@@ -225,9 +225,9 @@ class CountTest(BothTest):
             client.facets("docs", "lang")
             self.assertEqual((seen[-1].limit, seen[-1].WhichOneof("matching")), (10, None))
             for limit in (0, 65_537, True):
-                with self.assertRaisesRegex(ValueError, "limit is .*; it is an integer from 1 to 65536"):
+                with self.assertRaisesRegex(ValueError, "limit is .*; must be an integer from 1 to 65536"):
                     client.facets("docs", "lang", limit=limit)
-            with self.assertRaisesRegex(ValueError, "field is None; it is the name of a field"):
+            with self.assertRaisesRegex(ValueError, "field is None; must be the name of a field"):
                 client.facets("docs", None)
 
 
@@ -240,7 +240,7 @@ class CollectionTest(BothTest):
             self.assertEqual(notes.upsert_stream([("b", TOKENS)], batch_documents=1, batch_bytes=9).num_applied, 1)
             self.assertEqual(len(notes.get(["a", "b"], return_tokens=True, min_sequence=1)), 2)
             self.assertEqual(notes.delete(["a"], version=3)[0].outcome, "applied")
-            with self.assertRaisesRegex(ValueError, "collection is ''; it is the name of a collection"):
+            with self.assertRaisesRegex(ValueError, "collection is ''; must be the name of a collection"):
                 client.collection(None).upsert([("a", TOKENS)])
 
         async def asynchronous():
@@ -326,12 +326,12 @@ class AdminTest(BothTest):
             )
             self.assertEqual((compact.name, snapshot.name, snapshot.path), ("notes", "notes", "/y"))
             for arguments, message in (
-                ({"storage": "f8"}, "storage is 'f8'; it is one of f16, bf16, f32, i8"),
-                ({"id_type": "uuid"}, "id_type is 'uuid'; it is one of string, int64"),
-                ({"encoder": "m"}, "encoder is 'm'; it is an EncoderInfo"),
-                ({"dim": 0}, "dim is 0; it is an integer from 1"),
-                ({"codes": 3}, "codes is 3; it is 0, 1, 2 or 4 planes"),
-                ({"codes": True}, "codes is True; it is 0, 1, 2 or 4 planes"),
+                ({"storage": "f8"}, "storage is 'f8'; must be one of f16, bf16, f32, i8"),
+                ({"id_type": "uuid"}, "id_type is 'uuid'; must be one of string, int64"),
+                ({"encoder": "m"}, "encoder is 'm'; must be an EncoderInfo"),
+                ({"dim": 0}, "dim is 0; must be an integer from 1"),
+                ({"codes": 3}, "codes is 3; must be 0, 1, 2 or 4 planes"),
+                ({"codes": True}, "codes is True; must be 0, 1, 2 or 4 planes"),
                 ({"code_factors": 1}, "code_factors is 1"),
                 ({"fields": "at:time,lang:text"}, "fields: 'lang:text' is not NAME:KIND or NAME:KIND=PATH, where KIND is"),
                 ({"fields": "lang"}, "fields: 'lang' is not NAME:KIND"),

@@ -73,7 +73,7 @@ class StreamTest(BothTest):
             with self.assertRaisesRegex(OSError, "the disk is gone"):
                 client.upsert_stream("docs", broken(OSError("the disk is gone")), batch_documents=1)
             self.assertEqual([*server.held], ["a", "b"])
-            with self.assertRaisesRegex(ValueError, r"documents\[2\]\.tokens has the shape \[8\]"):
+            with self.assertRaisesRegex(ValueError, r"documents\[2\]\.tokens has shape \[8\]"):
                 client.upsert_stream("docs", broken(("c", TOKENS[0])))
             self.assertEqual([*server.held], ["a", "b"])
 
@@ -134,14 +134,14 @@ class StreamTest(BothTest):
     def test_wrong_arguments_are_named(self):
         for client in self.clients(server := FakeDocuments(self)):
             for arguments, message in (
-                ({"batch_documents": 0}, "batch_documents is 0; it is an integer from 1 to 10000"),
+                ({"batch_documents": 0}, "batch_documents is 0; must be an integer from 1 to 10000"),
                 ({"batch_documents": 10_001}, "batch_documents is 10001"),
-                ({"batch_bytes": 0}, "batch_bytes is 0; it is an integer of 1 or more"),
+                ({"batch_bytes": 0}, "batch_bytes is 0; must be an integer of 1 or more"),
                 ({"timeout": -1}, "timeout is -1"),
             ):
                 with self.assertRaisesRegex(ValueError, message):
                     client.upsert_stream("docs", [("a", TOKENS)], **arguments)
-            with self.assertRaisesRegex(ValueError, "documents is 3; it is an iterable of documents"):
+            with self.assertRaisesRegex(ValueError, "documents is 3; must be an iterable of documents"):
                 client.upsert_stream("docs", 3)
             self.assertEqual(server.requests, [])
 

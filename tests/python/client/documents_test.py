@@ -96,25 +96,25 @@ class UpsertTest(BothTest):
 
     def test_a_wrong_argument_is_named_and_nothing_is_written(self):
         cases = [
-            ([("a", TOKENS), ("b", TOKENS[0])], r"documents\[1\]\.tokens has the shape \[8\]"),
+            ([("a", TOKENS), ("b", TOKENS[0])], r"documents\[1\]\.tokens has shape \[8\]"),
             ([{"tokens": TOKENS}], r"documents\[0\] has no id"),
             ([{"id": "a", "token": TOKENS}], r"documents\[0\] has 'token'; a document has id, tokens, text"),
             ([NewDocument("a")], r"documents\[0\] has neither tokens nor text"),
             ([NewDocument("a", TOKENS, text="t")], r"documents\[0\] has both tokens and text"),
-            ([NewDocument(1.5, TOKENS)], r"documents\[0\]\.id is 1\.5; it is a string or an integer of 64 bits"),
+            ([NewDocument(1.5, TOKENS)], r"documents\[0\]\.id is 1\.5; must be a string or an integer of 64 bits"),
             ([NewDocument(2**63, TOKENS)], r"documents\[0\]\.id is 9223372036854775808"),
             ([NewDocument(True, TOKENS)], r"documents\[0\]\.id is True"),
             ([NewDocument("\ud800", TOKENS)], r"documents\[0\]\.id .* half of a surrogate pair"),
-            ([NewDocument("a", TOKENS, payload=[1])], r"documents\[0\]\.payload is \[1\]; it is a mapping"),
+            ([NewDocument("a", TOKENS, payload=[1])], r"documents\[0\]\.payload is \[1\]; must be a mapping"),
             ([NewDocument("a", TOKENS, payload={"x": np.ones(2)})], r"documents\[0\]\.payload .* is no JSON"),
             ([NewDocument("a", TOKENS, payload={"x": float("nan")})], r"documents\[0\]\.payload .* is no JSON"),
-            ([NewDocument("a", TOKENS, version=0)], r"documents\[0\]\.version is 0; it is an integer from 1 to"),
+            ([NewDocument("a", TOKENS, version=0)], r"documents\[0\]\.version is 0; must be an integer from 1 to"),
             ([NewDocument("a", TOKENS, version=2**64)], r"documents\[0\]\.version is 1844"),
-            (["a"], r"documents\[0\] is 'a'; it is a maxsim\.NewDocument, a mapping"),
+            (["a"], r"documents\[0\] is 'a'; must be a maxsim\.NewDocument, a mapping"),
             ([("a", TOKENS, {}, 3)], r"documents\[0\] is \("),
-            ({"id": "a", "tokens": TOKENS}, r"documents is .*; it is an iterable of documents"),
-            (NewDocument("a", TOKENS), r"documents is .*; it is an iterable of documents"),
-            ("abc", r"documents is 'abc'; it is an iterable of documents"),
+            ({"id": "a", "tokens": TOKENS}, r"documents is .*; must be an iterable of documents"),
+            (NewDocument("a", TOKENS), r"documents is .*; must be an iterable of documents"),
+            ("abc", r"documents is 'abc'; must be an iterable of documents"),
             ([], "documents is empty; at least one document is needed"),
         ]
         for client in self.clients(server := FakeDocuments(self)):
@@ -122,7 +122,7 @@ class UpsertTest(BothTest):
                 with self.subTest(message), self.assertRaisesRegex(ValueError, message):
                     client.upsert("docs", documents)
             for collection in (None, "", 3):
-                with self.assertRaisesRegex(ValueError, "collection is .*; it is the name of a collection"):
+                with self.assertRaisesRegex(ValueError, "collection is .*; must be the name of a collection"):
                     client.upsert(collection, [("a", TOKENS)])
             self.assertEqual(server.requests, [])
 

@@ -224,7 +224,7 @@ class CallTest(unittest.TestCase):
         with Client(f"127.0.0.1:{port}") as client:
             for timeout in (0, -1, 0.0, "x", float("nan"), True, [1]):
                 accepted = "a finite number of seconds above 0, or None for the default"
-                wanted = re.escape(f"timeout is {timeout!r}; it is {accepted}")
+                wanted = re.escape(f"timeout is {timeout!r}; must be {accepted}")
                 for method, arguments in (
                     ("rerank", ("c", QUERY)),
                     ("rerank_many", ("c", [QUERY])),

@@ -62,7 +62,7 @@ class FiltersTest(unittest.TestCase):
     def test_a_time_has_a_time_zone(self):
         noon = datetime.datetime(2026, 1, 2, 13, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
         self.assertEqual(message(F.at == noon), equals("at", string_value="2026-01-02T12:00:00+00:00"))
-        with self.assertRaisesRegex(ValueError, "filter.equals is datetime.*; it is .*datetime with a time zone"):
+        with self.assertRaisesRegex(ValueError, "filter.equals is datetime.*; must be .*datetime with a time zone"):
             F.at == datetime.datetime(2026, 1, 2)  # noqa: B015
 
     def test_filters_are_joined_and_negated(self):
@@ -104,23 +104,23 @@ class FiltersTest(unittest.TestCase):
         for _ in range(32):
             deep = {"not": deep}
         for given, expected in (
-            (7, "filter is 7; it is a text, a dict, or made with F, or None"),
+            (7, "filter is 7; must be a text, a dict, or made with F, or None"),
             ("\ud800", "filter is .* half of a surrogate pair"),
-            ({}, "filter is {}; it is a dict with and, or, not, or field"),
+            ({}, "filter is {}; must be a dict with and, or, not, or field"),
             ({"and": []}, "filter.and is empty"),
-            ({"and": {}}, "filter.and is {}; it is a list of filters"),
-            ({"or": [{"not": 5}]}, r"filter.or\[0\].not is 5; it is a dict"),
-            ({"and": [], "or": []}, "filter is .*; it is a dict with"),
-            ({"field": "a"}, "filter is .*; it is a dict with"),
-            ({"field": 3, "equals": 1}, "filter.field is 3; it is a string"),
-            ({"field": "a", "equals": None}, "filter.equals is None; it is a string, an integer of 64 bits"),
+            ({"and": {}}, "filter.and is {}; must be a list of filters"),
+            ({"or": [{"not": 5}]}, r"filter.or\[0\].not is 5; must be a dict"),
+            ({"and": [], "or": []}, "filter is .*; must be a dict with"),
+            ({"field": "a"}, "filter is .*; must be a dict with"),
+            ({"field": 3, "equals": 1}, "filter.field is 3; must be a string"),
+            ({"field": "a", "equals": None}, "filter.equals is None; must be a string, an integer of 64 bits"),
             ({"field": "a", "equals": 2**63}, "filter.equals is 9223372036854775808; it is"),
             ({"field": "a", "equals": float("nan")}, "filter.equals is nan"),
             ({"field": "a", "in": []}, "filter.in is empty"),
-            ({"field": "a", "in": "ab"}, "filter.in is a list of values; this is one string"),
+            ({"field": "a", "in": "ab"}, "filter.in is one string; must be a list of values"),
             ({"field": "a", "in": [1, [2]]}, r"filter.in\[1\] is \[2\]"),
-            ({"field": "a", "exists": False}, "filter.exists is False; it is True"),
-            ({"field": "a", "gt": 1, "gte": 2}, "filter is .*; it is a dict with"),
+            ({"field": "a", "exists": False}, "filter.exists is False; must be True"),
+            ({"field": "a", "gt": 1, "gte": 2}, "filter is .*; must be a dict with"),
             (deep, "filter is nested deeper than 32 levels"),
         ):
             with self.subTest(expected), self.assertRaisesRegex(ValueError, expected):

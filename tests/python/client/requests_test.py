@@ -128,18 +128,18 @@ class RequestTest(unittest.TestCase):
         self.assertTrue(self.client.rerank("c", QUERY, min_score=0).HasField("min_score"))
         self.assertEqual(self.client.rerank("c", QUERY, min_score=np.float32(0.1)).min_score, np.float32(0.1))
         for value in (float("nan"), float("inf"), 1e39, -1e39, "1", True):
-            with self.assertRaisesRegex(ValueError, "min_score is .*; it is a finite number of 32 bits, or None"):
+            with self.assertRaisesRegex(ValueError, "min_score is .*; must be a finite number of 32 bits, or None"):
                 self.client.rerank("c", QUERY, min_score=value)
         for value in (-1, 1.5, 2**32, None):
-            with self.assertRaisesRegex(ValueError, "offset is .*; it is an integer from 0 to 4294967295"):
+            with self.assertRaisesRegex(ValueError, "offset is .*; must be an integer from 0 to 4294967295"):
                 self.client.rerank("c", QUERY, offset=value)
 
     def test_groups_are_checked_before_they_are_sent(self):
         self.assertEqual(self.client.rerank("c", QUERY, group_by="book").group_size, 1)
         self.assertEqual(self.client.rerank("c", QUERY).group_size, 0)
         for arguments, wanted in (
-            ({"group_by": 3}, "group_by is 3; it is the name of a field, or None"),
-            ({"group_by": "book", "group_size": 0}, "group_size is 0; it is an integer from 1"),
+            ({"group_by": 3}, "group_by is 3; must be the name of a field, or None"),
+            ({"group_by": "book", "group_size": 0}, "group_size is 0; must be an integer from 1"),
             ({"group_size": 2}, "group_size is 2, and group_by is None; only groups have a size"),
         ):
             with self.assertRaisesRegex(ValueError, wanted):
@@ -185,24 +185,24 @@ class RequestTest(unittest.TestCase):
             (lambda: many("c", [QUERY], weights=[[1], [1]]), "2 lists of weights for 1 queries"),
             (lambda: many("c", [QUERY, QUERY], [["a"], ["b", 1]]), r"ids\[1\]\[1\] is 1; ids must be all strings"),
             (lambda: many("c", [QUERY, QUERY], [["a"], []]), r"ids\[1\] is empty"),
-            (lambda: many("c", "text"), "queries is a list of queries; this is one string"),
-            (lambda: many("c", [QUERY, QUERY[0]]), r"queries\[1\] has the shape \[48\]"),
-            (lambda: one("c", QUERY, documents="text"), "documents is a list of documents; this is one string"),
+            (lambda: many("c", "text"), "queries is one string; must be a list of queries"),
+            (lambda: many("c", [QUERY, QUERY[0]]), r"queries\[1\] has shape \[48\]"),
+            (lambda: one("c", QUERY, documents="text"), "documents is one string; must be a list of documents"),
             (lambda: one("c", QUERY, documents=[]), "documents is empty"),
             (lambda: one("c", QUERY, documents=["a", QUERY]), "documents holds texts and vectors"),
-            (lambda: one("c", QUERY, documents=[QUERY, QUERY[0]]), r"documents\[1\] has the shape \[48\]"),
-            (lambda: one("c", QUERY, priority="urgent"), "priority is 'urgent'; it is one of low, normal, high"),
+            (lambda: one("c", QUERY, documents=[QUERY, QUERY[0]]), r"documents\[1\] has shape \[48\]"),
+            (lambda: one("c", QUERY, priority="urgent"), "priority is 'urgent'; must be one of low, normal, high"),
             (lambda: one("c", QUERY, missing_policy="ignore"), "missing_policy is 'ignore'"),
             (lambda: one("c", QUERY, payload_fields="title"), "payload_fields is a list of names"),
-            (lambda: one("c", QUERY[0]), r"query has the shape \[48\]"),
-            (lambda: one("c", QUERY, refinement=2000), "refinement is 2000; it is a RefinementOptions, or None"),
+            (lambda: one("c", QUERY[0]), r"query has shape \[48\]"),
+            (lambda: one("c", QUERY, refinement=2000), "refinement is 2000; must be a RefinementOptions, or None"),
             (
                 lambda: one("c", QUERY, refinement=maxsim.RefinementOptions(-1)),
-                "refinement.documents is -1; it is an integer from 0 to 4294967295",
+                "refinement.documents is -1; must be an integer from 0 to 4294967295",
             ),
             (
                 lambda: many("c", [QUERY], refinement=maxsim.RefinementOptions(require_proof=1)),
-                "refinement.require_proof is 1; it is True or False",
+                "refinement.require_proof is 1; must be True or False",
             ),
         ):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
@@ -211,7 +211,7 @@ class RequestTest(unittest.TestCase):
 
     def test_every_wrong_value_is_named_with_what_is_accepted(self):
         half = "\ud800"
-        top_k = "it is an integer from 0 to 4294967295"
+        top_k = "must be an integer from 0 to 4294967295"
         for options, message in (
             ({"top_k": -1}, f"top_k is -1; {top_k}"),
             ({"top_k": 2**32}, f"top_k is 4294967296; {top_k}"),
@@ -219,26 +219,26 @@ class RequestTest(unittest.TestCase):
             ({"top_k": "3"}, f"top_k is '3'; {top_k}"),
             ({"top_k": True}, f"top_k is True; {top_k}"),
             ({"top_k": None}, f"top_k is None; {top_k}"),
-            ({"normalize": "no"}, "normalize is 'no'; it is True or False"),
-            ({"payloads": "title"}, "payloads is 'title'; it is True or False"),
-            ({"alignments": None}, "alignments is None; it is True or False"),
-            ({"payload_fields": "title"}, "payload_fields is a list of names; this is one string"),
-            ({"payload_fields": 3}, "payload_fields is 3; it is a list of names"),
-            ({"payload_fields": ["title", 3]}, "payload_fields[1] is 3; it is a string"),
-            ({"request_id": 5}, "request_id is 5; it is a string"),
-            ({"request_id": "é" * 129}, "258 bytes; it has at most 256"),
+            ({"normalize": "no"}, "normalize is 'no'; must be True or False"),
+            ({"payloads": "title"}, "payloads is 'title'; must be True or False"),
+            ({"alignments": None}, "alignments is None; must be True or False"),
+            ({"payload_fields": "title"}, "payload_fields is one string; must be a list of names"),
+            ({"payload_fields": 3}, "payload_fields is 3; must be a list of names"),
+            ({"payload_fields": ["title", 3]}, "payload_fields[1] is 3; must be a string"),
+            ({"request_id": 5}, "request_id is 5; must be a string"),
+            ({"request_id": "é" * 129}, "258 bytes; must have at most 256"),
             ({"request_id": half}, "request_id is '\\ud800', which holds half of a surrogate pair"),
-            ({"priority": ["low"]}, "priority is ['low']; it is one of low, normal, high"),
-            ({"priority": None}, "priority is None; it is one of"),
-            ({"missing_policy": {}}, "missing_policy is {}; it is one of report, fail"),
-            ({"ids": 5}, "ids is 5; it is a list of ids"),
-            ({"ids": "17"}, "ids is a list of ids; this is one string"),
-            ({"ids": {"17": 1}}, "ids is {'17': 1}; it is a list of ids"),
-            ({"ids": ["17", half]}, "ids[1] is '\\ud800'; it is Unicode text"),
-            ({"ids": [1, 2**63]}, "ids[1] is 9223372036854775808; it is an integer of 64 bits"),
-            ({"documents": 5}, "documents is 5; it is a list of documents"),
-            ({"documents": {"17": QUERY}}, "it is a list of documents"),
-            ({"documents": ["a", half]}, "documents[1] is '\\ud800'; it is Unicode text"),
+            ({"priority": ["low"]}, "priority is ['low']; must be one of low, normal, high"),
+            ({"priority": None}, "priority is None; must be one of"),
+            ({"missing_policy": {}}, "missing_policy is {}; must be one of report, fail"),
+            ({"ids": 5}, "ids is 5; must be a list of ids"),
+            ({"ids": "17"}, "ids is one string; must be a list of ids"),
+            ({"ids": {"17": 1}}, "ids is {'17': 1}; must be a list of ids"),
+            ({"ids": ["17", half]}, "ids[1] is '\\ud800'; must be Unicode text"),
+            ({"ids": [1, 2**63]}, "ids[1] is 9223372036854775808; must be an integer of 64 bits"),
+            ({"documents": 5}, "documents is 5; must be a list of documents"),
+            ({"documents": {"17": QUERY}}, "must be a list of documents"),
+            ({"documents": ["a", half]}, "documents[1] is '\\ud800'; must be Unicode text"),
             ({"documents": [QUERY, 5]}, "documents[1] is a int; token vectors are an array [tokens, dim]"),
         ):
             for call in (
@@ -255,22 +255,22 @@ class RequestTest(unittest.TestCase):
     def test_wrong_names_queries_and_weights_are_named(self):
         one, many = self.client.rerank, self.client.rerank_many
         for call, message in (
-            (lambda: one(QUERY, "demo"), "collection is an array [2, 48]; it is the name of a collection, or None"),
-            (lambda: one(QUERY.tolist(), "demo"), "it is the name of a collection, or None"),
-            (lambda: self.client.collection(5), "collection is 5; it is the name of a collection, or None"),
+            (lambda: one(QUERY, "demo"), "collection is an array [2, 48]; must be the name of a collection, or None"),
+            (lambda: one(QUERY.tolist(), "demo"), "must be the name of a collection, or None"),
+            (lambda: self.client.collection(5), "collection is 5; must be the name of a collection, or None"),
             (lambda: one("c", None), "query is a NoneType; token vectors are an array [tokens, dim]"),
             (lambda: one("c", {"a": 1}.values()), "query is a dict_values; token vectors are an array"),
             (lambda: one("c", "\ud800"), "query is '\\ud800', which holds half of a surrogate pair"),
-            (lambda: many("c", 5), "queries is 5; it is a list of queries"),
+            (lambda: many("c", 5), "queries is 5; must be a list of queries"),
             (lambda: many("c", [QUERY, None]), "queries[1] is a NoneType"),
-            (lambda: one("c", QUERY, weights=["a", "b"]), "weights[0] is 'a'; it is a finite number"),
-            (lambda: one("c", QUERY, weights=[1, "2"]), "weights[1] is '2'; it is a finite number"),
-            (lambda: one("c", QUERY, weights=[1.0, float("nan")]), "weights[1] is nan; it is a finite number"),
+            (lambda: one("c", QUERY, weights=["a", "b"]), "weights[0] is 'a'; must be a finite number"),
+            (lambda: one("c", QUERY, weights=[1, "2"]), "weights[1] is '2'; must be a finite number"),
+            (lambda: one("c", QUERY, weights=[1.0, float("nan")]), "weights[1] is nan; must be a finite number"),
             (lambda: one("c", QUERY, weights=QUERY), "weights[0] is [1.0, 1.0, "),
-            (lambda: one("c", QUERY, weights=2), "weights is 2; it is a list with a number for each token"),
-            (lambda: one("c", QUERY, weights="aa"), "this is one string"),
-            (lambda: many("c", [QUERY], weights=2), "weights is 2; it is a list with the weights of each query"),
-            (lambda: many("c", [QUERY], weights=[[1, None]]), "weights[0][1] is None; it is a finite number"),
+            (lambda: one("c", QUERY, weights=2), "weights is 2; must be a list with a number for each token"),
+            (lambda: one("c", QUERY, weights="aa"), "is one string; must be a list"),
+            (lambda: many("c", [QUERY], weights=2), "weights is 2; must be a list with the weights of each query"),
+            (lambda: many("c", [QUERY], weights=[[1, None]]), "weights[0][1] is None; must be a finite number"),
         ):
             with self.subTest(message), self.assertRaises(ValueError) as caught:
                 call()

@@ -158,10 +158,10 @@ class RealStreamTest(RealServerTest):
         right = Request("text", self.queries[0], top_k=1)
         for ask, ordered, limit in itertools.product(BOTH, (True, False), (1, 2, 32)):
             for wrong, message in (
-                (Request("text", self.queries[0][0]), r"^requests\[3\]: query has the shape \[48\]"),
+                (Request("text", self.queries[0][0]), r"^requests\[3\]: query has shape \[48\]"),
                 (Request("text", self.queries[0], top_k=-1), r"^requests\[3\]: top_k is -1"),
-                ({"query": 1}, r"^requests\[3\] is {'query': 1}; it is a maxsim.Request"),
-                (None, r"^requests\[3\] is None; it is a maxsim.Request"),
+                ({"query": 1}, r"^requests\[3\] is {'query': 1}; must be a maxsim.Request"),
+                (None, r"^requests\[3\] is None; must be a maxsim.Request"),
             ):
                 requests = [right, right, right, wrong, right]
                 with self.subTest(message), self.assertRaisesRegex(ValueError, message):
@@ -173,13 +173,13 @@ class RealStreamTest(RealServerTest):
     def test_wrong_arguments_of_the_stream_are_named(self):
         for ask in BOTH:
             for requests, options, message in (
-                (5, {}, "requests is 5; it is an iterable of maxsim.Request"),
-                ("ab", {}, "requests is 'ab'; it is an iterable of maxsim.Request"),
-                (Request("text", "a"), {}, "it is an iterable of maxsim.Request"),
-                ([], {"max_in_flight": 0}, "max_in_flight is 0; it is an integer of 1 or more"),
-                ([], {"max_in_flight": 1.5}, "max_in_flight is 1.5; it is an integer of 1 or more"),
-                ([], {"ordered": "no"}, "ordered is 'no'; it is True or False"),
-                ([], {"timeout": 0}, "timeout is 0; it is a finite number of seconds above 0, or None"),
+                (5, {}, "requests is 5; must be an iterable of maxsim.Request"),
+                ("ab", {}, "requests is 'ab'; must be an iterable of maxsim.Request"),
+                (Request("text", "a"), {}, "must be an iterable of maxsim.Request"),
+                ([], {"max_in_flight": 0}, "max_in_flight is 0; must be an integer of 1 or more"),
+                ([], {"max_in_flight": 1.5}, "max_in_flight is 1.5; must be an integer of 1 or more"),
+                ([], {"ordered": "no"}, "ordered is 'no'; must be True or False"),
+                ([], {"timeout": 0}, "timeout is 0; must be a finite number of seconds above 0, or None"),
             ):
                 with self.subTest(message), self.assertRaisesRegex(ValueError, message):
                     ask(self.server.address, requests, **options)

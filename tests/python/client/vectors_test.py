@@ -93,12 +93,12 @@ class NumpyTest(unittest.TestCase):
 
     def test_wrong_shapes_and_types_are_named(self):
         for array, message in (
-            (np.ones(4, np.float32), r"^query has the shape \[4\]"),
-            (np.ones((1, 2, 3), np.float32), r"^query has the shape \[1, 2, 3\]"),
+            (np.ones(4, np.float32), r"^query has shape \[4\]"),
+            (np.ones((1, 2, 3), np.float32), r"^query has shape \[1, 2, 3\]"),
             (np.ones((2, 2), np.int32), "^query has elements of int32"),
             (np.ones((2, 2), bool), "^query has elements of bool"),
             (np.ones((2, 2), np.complex64), "^query has elements of complex64"),
-            (np.float32(1), r"^query has the shape \[\]"),
+            (np.float32(1), r"^query has shape \[\]"),
             ("text", "^query is a str"),
             (7, "^query is a int"),
             (None, "^query is a NoneType"),

@@ -61,7 +61,7 @@ class TorchTest(unittest.TestCase):
 
     def test_what_cannot_be_is_named(self):
         for tensor, message in (
-            (torch.ones(3), r"^query has the shape \[3\]"),
+            (torch.ones(3), r"^query has shape \[3\]"),
             (torch.ones(2, 2, dtype=torch.int32), "^query has elements of int32"),
             (torch.ones(2, 2, dtype=torch.complex64), "^query has elements of complex64"),
             (torch.ones(2, 2).to(torch.float8_e4m3fn), "^query has elements of torch.float8_e4m3fn"),

@@ -108,18 +108,18 @@ class NamesTest(CompatTest):
         many = self.values(9, 4, 8)
         quantized, top_k = flash.quantize_int8(many), flash.flash_maxsim_topk
         wrong = (
-            (r"Q has the shape \(2, 3, 8\); it is \[Lq, d\]", lambda: flash.flash_maxsim(queries, documents)),
+            (r"Q has shape \(2, 3, 8\); must be \[Lq, d\]", lambda: flash.flash_maxsim(queries, documents)),
             (r"offsets \[B \+ 1\]", lambda: flash.flash_maxsim(queries[0], documents[0])),
-            (r"8 columns, and D 7", lambda: flash.flash_maxsim(queries[0], documents[..., :7])),
-            (r"it is \[Nq, B, Ld, d\]", lambda: flash.flash_maxsim_batched(queries, documents, shared_docs=False)),
-            (r"doc_lengths has the shape \(3,\)", lambda: flash.flash_maxsim(queries[0], documents, torch.ones(3))),
-            (r"doc_lengths is of the type list", lambda: flash.flash_maxsim(queries[0], documents, [1, 2])),
+            (r"8 columns, but D has 7", lambda: flash.flash_maxsim(queries[0], documents[..., :7])),
+            (r"must be \[Nq, B, Ld, d\]", lambda: flash.flash_maxsim_batched(queries, documents, shared_docs=False)),
+            (r"doc_lengths has shape \(3,\)", lambda: flash.flash_maxsim(queries[0], documents, torch.ones(3))),
+            (r"doc_lengths is of type list", lambda: flash.flash_maxsim(queries[0], documents, [1, 2])),
             (r"shared_docs is a tensor", lambda: train(queries, documents, lengths)),
-            (r"n_candidates is 1; it is k or", lambda: top_k(queries[0], many, 2, None, 1, *quantized)),
+            (r"n_candidates is 1; must be k or", lambda: top_k(queries[0], many, 2, None, 1, *quantized)),
             (r"0 queries and 0 documents", lambda: flash.flash_maxsim_pairs([], [])),
             (r"d_embs is empty", lambda: flash.pack_docs([])),
             (r"Q_int8 or q_scales", lambda: flash.flash_maxsim_int8x8(None, codes, torch.ones(2, 4))),
-            (r"scales has the shape \(2, 3\)", lambda: flash.flash_maxsim_int8x8(queries[0], codes, torch.ones(2, 3))),
+            (r"scales has shape \(2, 3\)", lambda: flash.flash_maxsim_int8x8(queries[0], codes, torch.ones(2, 3))),
             (r"indices has 1 rows", lambda: flash.flash_maxsim_sparse(queries[0], documents, torch.zeros(1, 2).int())),
             (r"labels are torch.int32", lambda: step(queries, documents, torch.zeros(2).int())),
         )
@@ -310,8 +310,8 @@ class ChamferTest(CompatTest):
     def test_what_does_not_fit_names_it(self):
         points, one_direction = self.values(4, 3), named("flash_chamfer.flash_chamfer_one_direction")
         for text, call in (
-            (r"P has the shape \(4,\)", lambda: flash.flash_chamfer(points[:, 0], points)),
-            ("P has 3 columns, and Q 2", lambda: flash.flash_chamfer_train(points, points[:, :2])),
+            (r"P has shape \(4,\)", lambda: flash.flash_chamfer(points[:, 0], points)),
+            ("P has 3 columns, but Q has 2", lambda: flash.flash_chamfer_train(points, points[:, :2])),
             ("metric is 'l2'", lambda: flash.flash_chamfer(points, points, "l2")),
             ("no save_argmin", lambda: one_direction(points, points, "l1", True)),
         ):

@@ -146,10 +146,10 @@ class Float8Test(TorchTest):
     def test_errors_name_what_does_not_fit(self):
         queries, documents = self.queries.to(TYPES[0]), self.documents.to(TYPES[0])
         wrong = {"document_scales": torch.ones(7)}
-        pattern = r"document_scales have the shape \(7,\), and neither \(6,\) nor \(6, 20\)"
+        pattern = r"document_scales have shape \(7,\); must be \(6,\) or \(6, 20\)"
         self.refuse(ValueError, pattern, maxsim_scores, queries, documents, **wrong)
         wrong = {"query_scales": torch.ones(4, 8)}
-        self.refuse(ValueError, r"query_scales have the shape \(4, 8\)", maxsim_scores, queries, documents, **wrong)
+        self.refuse(ValueError, r"query_scales have shape \(4, 8\)", maxsim_scores, queries, documents, **wrong)
         rows = torch.ones(6, 20, 32, dtype=torch.int8)
         wrong = {"document_scales": torch.ones(6)}
         self.refuse(ValueError, "float8_e4m3fn with 32 columns", maxsim_scores, queries, rows, **wrong)
@@ -161,7 +161,7 @@ class Float8Test(TorchTest):
         wrong = {"document_scales": torch.ones(6, requires_grad=True)}
         self.refuse(NotImplementedError, "document_scales require", maxsim_scores, queries, documents, **wrong)
         wrong = {"candidates": torch.tensor([[0], [1], [-1], [2]])}
-        self.refuse(ValueError, r"candidates\[2, 0\] is -1; it is 0 to 5", maxsim_scores, queries, documents, **wrong)
+        self.refuse(ValueError, r"candidates\[2, 0\] is -1; must be 0 to 5", maxsim_scores, queries, documents, **wrong)
 
 
 if __name__ == "__main__":

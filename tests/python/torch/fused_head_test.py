@@ -257,27 +257,27 @@ class ErrorsTest(TorchTest):
         def refuse(error, pattern, *arguments, **more):
             self.refuse(error, pattern, fused_head_scores, *arguments, **more)
 
-        refuse(TypeError, "hidden torch.float64; both have one type", queries, hidden.double(), weight)
-        refuse(TypeError, "queries have the type torch.float16", queries.half(), hidden, weight)
-        refuse(ValueError, r"weight has the shape \(8, 4\); .* it is \(4, 8\)", queries, hidden, weight.T)
-        refuse(ValueError, r"bias has the shape \(3,\); .* it is \(4,\)", queries, hidden, weight, weight[0, :3])
-        refuse(ValueError, r"hidden has the shape \(6, 8\)", queries, hidden[0], weight)
-        refuse(ValueError, r"queries have the shape \(4,\)", queries[0, 0], hidden, weight)
-        refuse(ValueError, "block_documents is 0; it is 1 or more", queries, hidden, weight, block_documents=0)
-        refuse(TypeError, "block_documents is of the type float", queries, hidden, weight, block_documents=2.0)
+        refuse(TypeError, "hidden torch.float64; both must have one type", queries, hidden.double(), weight)
+        refuse(TypeError, "queries have type torch.float16", queries.half(), hidden, weight)
+        refuse(ValueError, r"weight has shape \(8, 4\); .* it is \(4, 8\)", queries, hidden, weight.T)
+        refuse(ValueError, r"bias has shape \(3,\); .* it is \(4,\)", queries, hidden, weight, weight[0, :3])
+        refuse(ValueError, r"hidden has shape \(6, 8\)", queries, hidden[0], weight)
+        refuse(ValueError, r"queries have shape \(4,\)", queries[0, 0], hidden, weight)
+        refuse(ValueError, "block_documents is 0; must be 1 or more", queries, hidden, weight, block_documents=0)
+        refuse(TypeError, "block_documents is of type float", queries, hidden, weight, block_documents=2.0)
         refuse(ValueError, "hidden has 0 columns", queries, hidden[..., :0], weight[:, :0])
-        refuse(TypeError, "weight is of the type NoneType", queries, hidden, None)
-        refuse(TypeError, "document_mask is of the type bool", queries, hidden, weight, document_mask=True)
+        refuse(TypeError, "weight is of type NoneType", queries, hidden, None)
+        refuse(TypeError, "document_mask is of type bool", queries, hidden, weight, document_mask=True)
         refuse(ValueError, "queries have 5000 columns", torch.randn(2, 1, 5000), hidden, weight)
-        refuse(ValueError, "hidden has documents of 5 queries, and there are 2", queries, hidden[:, None], weight)
-        refuse(ValueError, "neither paired nor", queries, hidden[:2, None], weight, paired=True)
+        refuse(ValueError, "hidden has documents of 5 queries, but there are 2", queries, hidden[:, None], weight)
+        refuse(ValueError, "leave out paired", queries, hidden[:2, None], weight, paired=True)
         refuse(ValueError, "2 queries are paired with 5", queries, hidden, weight, paired=True)
         wrong = {"candidates": torch.tensor([[0], [5]])}
-        refuse(ValueError, r"candidates\[1, 0\] is 5; it is 0 to 4", queries, hidden, weight, **wrong)
+        refuse(ValueError, r"candidates\[1, 0\] is 5; must be 0 to 4", queries, hidden, weight, **wrong)
         wrong = {"token_weights": torch.ones(3)}
-        refuse(ValueError, r"token_weights have the shape \(3,\), not \(2, 3\)", queries, hidden, weight, **wrong)
+        refuse(ValueError, r"token_weights have shape \(3,\), not \(2, 3\)", queries, hidden, weight, **wrong)
         wrong = {"document_lengths": torch.tensor([1, 2, 7, 3, 4])}
-        refuse(ValueError, r"document_lengths\[2\] is 7; it is 0 to 6", queries, hidden, weight, **wrong)
+        refuse(ValueError, r"document_lengths\[2\] is 7; must be 0 to 6", queries, hidden, weight, **wrong)
 
 
 if __name__ == "__main__":

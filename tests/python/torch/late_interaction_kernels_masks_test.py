@@ -45,7 +45,7 @@ class MaskTest(CompatTest):
             additive = torch.where(self.d_mask, 0.0, hidden).to(device)
             Q, D = self.Q.to(device), self.D.to(device)
             if device == "cpu":
-                message = "is of booleans, or of 0 and 1"
+                message = "must be booleans, or 0 and 1"
                 self.refuse(ValueError, message, pylate_compat.patched_colbert_scores, Q, D, None, additive)
             else:
                 scores = pylate_compat.patched_colbert_scores(Q, D, None, additive)

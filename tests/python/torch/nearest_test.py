@@ -117,15 +117,15 @@ class NearestTest(SeededTest):
     def test_an_error_names_the_argument(self):
         x, y, wide = torch.randn(2, 5, 3), torch.randn(2, 7, 3), torch.ones(1, 4097)
         for error, pattern, arguments, more in (
-            (TypeError, "x has the type torch.float64", (x.double(), y), {}),
-            (ValueError, r"y has the shape \(3,\)", (x, y[0, 0]), {}),
+            (TypeError, "x has type torch.float64", (x.double(), y), {}),
+            (ValueError, r"y has shape \(3,\)", (x, y[0, 0]), {}),
             (ValueError, r"x is \(2, 5, 3\) of torch.float32 and y \(2, 7, 2\)", (x, y[..., :2]), {}),
-            (ValueError, r"x_lengths have the shape \(3,\)", (x, y), {"x_lengths": torch.ones(3, dtype=torch.int64)}),
-            (TypeError, "y_lengths have the type", (x, y), {"y_lengths": torch.ones(2)}),
-            (TypeError, "y_lengths is of the type list", (x, y), {"y_lengths": [7, 7]}),
-            (TypeError, "x is of the type float", (1.0, y), {}),
-            (ValueError, r"y_lengths\[1\] is 8; it is 0 to 7", (x, y), {"y_lengths": torch.tensor([7, 8])}),
-            (ValueError, "points of x have 4097 columns; they have 1 to 4096", (wide, wide), {}),
+            (ValueError, r"x_lengths have shape \(3,\)", (x, y), {"x_lengths": torch.ones(3, dtype=torch.int64)}),
+            (TypeError, "y_lengths have type", (x, y), {"y_lengths": torch.ones(2)}),
+            (TypeError, "y_lengths is of type list", (x, y), {"y_lengths": [7, 7]}),
+            (TypeError, "x is of type float", (1.0, y), {}),
+            (ValueError, r"y_lengths\[1\] is 8; must be 0 to 7", (x, y), {"y_lengths": torch.tensor([7, 8])}),
+            (ValueError, "points of x have 4097 columns; must have 1 to 4096", (wide, wide), {}),
         ):
             with self.assertRaisesRegex(error, pattern):
                 nearest_distances(*arguments, **more)

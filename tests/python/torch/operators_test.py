@@ -98,7 +98,7 @@ class OperatorTest(SeededTest):
 
     def test_a_tensor_in_no_memory_is_refused(self):
         case = Case(torch.float32)
-        with self.assertRaisesRegex(ValueError, "a tensor of the call is on meta, and others are on cpu"):
+        with self.assertRaisesRegex(ValueError, "a tensor of the call is on meta, but others are on cpu"):
             maxsim_scores(case.queries, case.documents.to("meta"))
 
     def test_is_exported_for_any_number_of_tokens(self):
@@ -150,7 +150,7 @@ class OperatorTest(SeededTest):
 
     def test_one_query_has_one_length(self):
         case = Case(torch.float32)
-        with self.assertRaisesRegex(ValueError, r"query_lengths have the shape \(2,\); one query has one length"):
+        with self.assertRaisesRegex(ValueError, r"query_lengths have shape \(2,\); one query has one length"):
             maxsim_scores(case.queries[0], case.documents, query_lengths=torch.tensor([1, 2]))
 
     def test_modes_see_both_passes_and_no_gradients_of_matches(self):

@@ -76,7 +76,7 @@ class RefusalsTest(TorchTest):
     def test_complex_factors_are_refused_by_name(self):
         complex_weights = torch.ones(2, 3, dtype=torch.complex64)
         codes, head = self.codes(), self.values(8, 8)
-        message = "weights have the type torch.complex64; they are real numbers"
+        message = "weights have type torch.complex64; must be real numbers"
         for call in (
             lambda: maxsim_scores(self.queries, self.documents, weights=complex_weights),
             lambda: maxsim_scores_packed(self.queries, self.rows, self.offsets, weights=complex_weights),
@@ -87,12 +87,12 @@ class RefusalsTest(TorchTest):
         ):
             self.refuse(TypeError, message, call)
         bias = torch.ones(8, dtype=torch.complex64)
-        self.refuse(TypeError, "^bias have the type", fused_head_scores, self.queries, self.documents, head, bias)
-        self.refuse(TypeError, "^weight have the type", fused_head_scores, self.queries, self.documents, head + 1j)
+        self.refuse(TypeError, "^bias have type", fused_head_scores, self.queries, self.documents, head, bias)
+        self.refuse(TypeError, "^weight have type", fused_head_scores, self.queries, self.documents, head + 1j)
         scales = torch.ones(2, dtype=torch.complex64)
         rows = torch.ones(2, 3, 8, dtype=torch.int8)
         more = {"query_scales": scales, "document_scales": scales.real}
-        self.refuse(TypeError, "query_scales have the type", maxsim_scores, rows, rows, **more)
+        self.refuse(TypeError, "query_scales have type", maxsim_scores, rows, rows, **more)
 
     def test_derivatives_of_transforms_are_refused_in_plain_words(self):
         transforms = {

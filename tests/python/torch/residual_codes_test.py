@@ -237,23 +237,23 @@ class ErrorsTest(unittest.TestCase):
     def test_an_error_names_the_argument(self):
         codes = Codes((6, 50), nbits=2, dim=40)
         queries, (numbers, residuals, centroids, weights) = codes.queries, codes.tensors
-        self.refuse(TypeError, "queries have the type torch.float64", queries.double(), *codes.tensors)
-        self.refuse(ValueError, r"queries have the shape \(40,\)", queries[0, 0], *codes.tensors)
+        self.refuse(TypeError, "queries have type torch.float64", queries.double(), *codes.tensors)
+        self.refuse(ValueError, r"queries have shape \(40,\)", queries[0, 0], *codes.tensors)
         narrow = numbers, residuals, centroids[:, 1:], weights
-        self.refuse(ValueError, "centroids have 39 columns, and queries 40", queries, *narrow)
+        self.refuse(ValueError, "centroids have 39 columns, but queries have 40", queries, *narrow)
         self.refuse(ValueError, r"bucket_weights are .* \(3,\)", queries, numbers, residuals, centroids, weights[1:])
         self.refuse(ValueError, "uint8 .*9", queries, numbers, residuals[..., 1:], centroids, weights)
-        self.refuse(TypeError, "centroid_numbers have the", queries, numbers.float(), residuals, centroids, weights)
+        self.refuse(TypeError, "centroid_numbers have type", queries, numbers.float(), residuals, centroids, weights)
         self.refuse(ValueError, "bit_order is 'big'", queries, *codes.tensors, bit_order="big")
-        self.refuse(TypeError, "centroids is of the type list", queries, numbers, residuals, [[0.0]], weights)
+        self.refuse(TypeError, "centroids is of type list", queries, numbers, residuals, [[0.0]], weights)
         wrong = {"query_lengths": torch.tensor([1, 2])}
         self.refuse(ValueError, "one query has one length", queries[0], *codes.tensors, **wrong)
         wrong = {"weights": torch.ones(1, 3)}
-        self.refuse(ValueError, r"weights .* \(1, 3\), and not \(\d+,\)", queries[0], *codes.tensors, **wrong)
+        self.refuse(ValueError, r"weights .* \(1, 3\); must be \(\d+,\)", queries[0], *codes.tensors, **wrong)
         wrong = {"document_offsets": torch.tensor([0, 1])}
-        self.refuse(ValueError, r"with document_offsets they are \[tokens\]", queries, *codes.tensors, **wrong)
-        self.refuse(ValueError, r"weights have the shape \(3,\)", queries, *codes.tensors, weights=torch.ones(3))
-        self.refuse(ValueError, r"they are \[Nd, Ld\]", queries, numbers[0], residuals[0], centroids, weights)
+        self.refuse(ValueError, r"with document_offsets they must be \[tokens\]", queries, *codes.tensors, **wrong)
+        self.refuse(ValueError, r"weights have shape \(3,\)", queries, *codes.tensors, weights=torch.ones(3))
+        self.refuse(ValueError, r"must be \[Nd, Ld\]", queries, numbers[0], residuals[0], centroids, weights)
         self.refuse(ValueError, "4 queries are paired with 6", queries, *codes.tensors, paired=True)
         self.refuse(
             NotImplementedError, "centroids require", queries, numbers, residuals, centroids.requires_grad_(), weights
@@ -266,7 +266,7 @@ class ErrorsTest(unittest.TestCase):
 
     def test_columns_that_do_not_fill_bytes_are_refused(self):
         numbers, residuals = torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, 2, 32, dtype=torch.uint8)
-        pattern = "centroids have 130 columns; with 2 bits a value it is a multiple of 4"
+        pattern = "centroids have 130 columns; 2 bits per value need a multiple of 4"
         self.refuse(
             ValueError, pattern, torch.randn(1, 2, 130), numbers, residuals, torch.randn(3, 130), torch.randn(4)
         )
@@ -284,11 +284,11 @@ class ReferenceTest(unittest.TestCase):
         centroids, weights = torch.zeros(2, 8), torch.zeros(2)
         for error, pattern, arguments, more in (
             (ValueError, "bit_order is 'Low'", (numbers, residuals, centroids, weights), {"bit_order": "Low"}),
-            (TypeError, "centroid_numbers have the type", (numbers.float(), residuals, centroids, weights), {}),
+            (TypeError, "centroid_numbers have type", (numbers.float(), residuals, centroids, weights), {}),
             (ValueError, "bucket_weights are", (numbers, residuals, centroids, weights[:1]), {}),
             (ValueError, r"residuals are torch.uint8 \(1, 0\)", (numbers, residuals[:, 1:], centroids, weights), {}),
             (ValueError, r"centroids are .* \(8,\)", (numbers, residuals, centroids[0], weights), {}),
-            (TypeError, "centroids is of the type list", (numbers, residuals, [0.0], weights), {}),
+            (TypeError, "centroids is of type list", (numbers, residuals, [0.0], weights), {}),
         ):
             with self.assertRaisesRegex(error, pattern):
                 decompress_residual_codes(*arguments, **more)

@@ -145,7 +145,7 @@ class TopKTest(TorchTest):
                 block_documents=block,
             )
             self.check_same_bits([result.scores.cpu(), result.indices.cpu()], [values[:9], indices[:9]])
-        message = r"document_scales have the shape \(31,\), and there are as many documents as tokens"
+        message = r"document_scales have shape \(31,\), but there are as many documents as tokens"
         more = {"document_offsets": offsets, "query_scales": half, "document_scales": half.expand(31)}
         self.refuse(ValueError, message, maxsim_top_k, rows[:4], rows, 9, **more)
 
@@ -217,25 +217,25 @@ class ErrorsTest(TorchTest):
         def refuse(pattern, *arguments, **more):
             self.refuse(ValueError, pattern, maxsim_top_k, *arguments, **more)
 
-        self.refuse(TypeError, "documents is of the type list", maxsim_top_k, queries, [[1.0]], 1)
-        self.refuse(TypeError, "k is of the type float; it is an integer", maxsim_top_k, queries, documents, 2.0)
+        self.refuse(TypeError, "documents is of type list", maxsim_top_k, queries, [[1.0]], 1)
+        self.refuse(TypeError, "k is of type float; must be an integer", maxsim_top_k, queries, documents, 2.0)
         self.assertEqual(maxsim_top_k(queries, documents, np.int64(2)).scores.shape[-1], 2)
-        refuse("k is 0; it is 1 to 4", queries, documents, 0)
+        refuse("k is 0; must be 1 to 4", queries, documents, 0)
         wrong = {"document_offsets": torch.zeros(1, 2)}
-        refuse(r"document_offsets have the shape \(1, 2\)", queries, documents[0], 1, **wrong)
+        refuse(r"document_offsets have shape \(1, 2\)", queries, documents[0], 1, **wrong)
         wrong = {"document_lengths": torch.tensor([1, 1, 1, 9])}
         refuse(r"document_lengths\[3\] is 9", queries, documents, 1, block_documents=1, **wrong)
-        refuse("k is 5; it is 1 to 4", queries, documents, 5)
-        refuse("block_documents is 0; it is 1 or more", queries, documents, 1, block_documents=0)
-        refuse(r"documents have the shape \(5, 8\); they are \[Nd, Ld, d\]", queries, documents[0], 1)
-        refuse(r"\(4, 5, 8\); they are \[tokens, d\]", queries, documents, 1, document_offsets=offsets)
-        refuse(r"document_offsets\[2\] is 5; it is 0 to 4", queries, documents[0, :4], 1, document_offsets=offsets)
+        refuse("k is 5; must be 1 to 4", queries, documents, 5)
+        refuse("block_documents is 0; must be 1 or more", queries, documents, 1, block_documents=0)
+        refuse(r"documents have shape \(5, 8\); must be \[Nd, Ld, d\]", queries, documents[0], 1)
+        refuse(r"\(4, 5, 8\); must be \[tokens, d\]", queries, documents, 1, document_offsets=offsets)
+        refuse(r"document_offsets\[2\] is 5; must be 0 to 4", queries, documents[0, :4], 1, document_offsets=offsets)
         wrong = {"document_offsets": torch.tensor([0, 3, 2])}
-        refuse(r"document_offsets\[2\] is 2, and the one before 3", queries, documents[0], 1, **wrong)
-        refuse(r"document_lengths have the shape \(3,\), and not \(4,\)", queries, documents, 1,
+        refuse(r"document_offsets\[2\] is 2, but the one before is 3", queries, documents[0], 1, **wrong)
+        refuse(r"document_lengths have shape \(3,\); must be \(4,\)", queries, documents, 1,
                document_lengths=torch.ones(3, dtype=torch.int64))  # fmt: skip
-        refuse("document_offsets alone", queries, documents[0], 1, document_offsets=offsets, document_lengths=offsets)
-        refuse(r"queries have the shape \(8,\)", queries[0, 0], documents, 1)
+        refuse("packed documents take", queries, documents[0], 1, document_offsets=offsets, document_lengths=offsets)
+        refuse(r"queries have shape \(8,\)", queries[0, 0], documents, 1)
         refuse("documents are on meta and queries on cpu", queries, documents.to("meta"), 1)
         refuse("with 7 columns", queries[..., :7], documents, 1)
 

@@ -204,26 +204,26 @@ class AttentionTest(SeededTest):
     def test_an_error_names_the_argument(self):
         tensors = attention_case(torch.float32, 8).tensors
         for error, pattern, place, tensor in (
-            (TypeError, "queries have the type torch.float64", 0, tensors[0].double()),
-            (ValueError, r"second_keys have the shape \(8,\)", 2, tensors[2][0, 0, 0]),
+            (TypeError, "queries have type torch.float64", 0, tensors[0].double()),
+            (ValueError, r"second_keys have shape \(8,\)", 2, tensors[2][0, 0, 0]),
             (ValueError, r"queries are .* and first_keys \(2, 3, 9, 7\)", 1, tensors[1][..., :7]),
-            (ValueError, r"first_keys have the shape \(2, 3, 9, 8\) and first_values", 3, tensors[3][..., :5, :]),
+            (ValueError, r"first_keys have shape \(2, 3, 9, 8\) and first_values", 3, tensors[3][..., :5, :]),
         ):
             with self.assertRaisesRegex(error, pattern):
                 triadic_attention(*(tensor if place == idx else given for idx, given in enumerate(tensors)))
-        with self.assertRaisesRegex(ValueError, r"first_lengths have the shape \(5,\), and not \(2, 3\)"):
+        with self.assertRaisesRegex(ValueError, r"first_lengths have shape \(5,\); must be \(2, 3\)"):
             triadic_attention(*tensors, first_lengths=torch.ones(5, dtype=torch.int64))
-        with self.assertRaisesRegex(ValueError, "queries have 129 columns; they have 1 to 128"):
+        with self.assertRaisesRegex(ValueError, "queries have 129 columns; must have 1 to 128"):
             triadic_attention(*(torch.ones(2, 129) for _ in range(5)))
         with self.assertRaisesRegex(ValueError, "queries have 65537 tokens; at most 65536"):
             triadic_attention(*(torch.ones(65_537, 1) for _ in range(5)))
-        with self.assertRaisesRegex(TypeError, "scale is of the type str; it is a number"):
+        with self.assertRaisesRegex(TypeError, "scale is of type str; must be a number"):
             triadic_attention(*tensors, scale="1")
-        with self.assertRaisesRegex(NotImplementedError, "scale requires a gradient, and has none"):
+        with self.assertRaisesRegex(NotImplementedError, "scale requires a gradient, but has none"):
             triadic_attention(*tensors, scale=torch.tensor(0.5, requires_grad=True))
-        with self.assertRaisesRegex(ValueError, "scale is inf; it is finite"):
+        with self.assertRaisesRegex(ValueError, "scale is inf; must be finite"):
             triadic_attention(*tensors, scale=float("inf"))
-        with self.assertRaisesRegex(TypeError, "second_lengths is of the type list"):
+        with self.assertRaisesRegex(TypeError, "second_lengths is of type list"):
             triadic_attention(*tensors, second_lengths=[3])
 
 
@@ -286,11 +286,11 @@ class MaxSimTest(SeededTest):
 
     def test_an_error_names_the_argument(self):
         tensors = maxsim_case(torch.float32, 8).tensors
-        with self.assertRaisesRegex(ValueError, r"weights have the shape \(5,\)"):
+        with self.assertRaisesRegex(ValueError, r"weights have shape \(5,\)"):
             triadic_maxsim_scores(*tensors, weights=torch.ones(5))
-        with self.assertRaisesRegex(ValueError, r"second_lengths is 13; it is 0 to 12"):
+        with self.assertRaisesRegex(ValueError, r"second_lengths is 13; must be 0 to 12"):
             triadic_maxsim_scores(*tensors, second_lengths=torch.tensor(13))
-        with self.assertRaisesRegex(TypeError, "query_lengths have the type"):
+        with self.assertRaisesRegex(TypeError, "query_lengths have type"):
             triadic_maxsim_scores(*tensors, query_lengths=torch.ones(2, 3))
 
 

@@ -308,7 +308,7 @@ TEST(LibraryTest, AnErrorNamesTheMemberAndItsValue) {
   with([](Call, Tokens queries, Tokens) { queries.layout = MAXSIM_SCATTERED; }, "queries.l");
   with([](Call, Tokens queries, Tokens) { queries.dim = 17; }, "17 columns");
   with([](Call, Tokens, Tokens documents) { documents.type = 9; }, "documents.type is 9");
-  with([](Call, Tokens, Tokens documents) { documents.dim = 4097; }, "documents.dim is 4097; it is 1 to 4096");
+  with([](Call, Tokens, Tokens documents) { documents.dim = 4097; }, "documents.dim is 4097; must be 1 to 4096");
   with([](Call, Tokens, Tokens documents) { documents.rows = nullptr; }, "documents.rows is null");
   with([](Call, Tokens, Tokens documents) { documents.offsets = nullptr; }, "documents.offsets is null");
   with([](Call, Tokens, Tokens documents) { documents.num_rows = 5; }, "of documents has 9 tokens from row 2 on");
@@ -330,7 +330,7 @@ TEST(LibraryTest, OffsetsWhoseDifferenceOverflowsAreRefused) {
   constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
   refuse({0, kLargest, -kLargest}, "of documents has 9223372036854775807 tokens from row 0 on");
   refuse({-2, kLargest}, "sequence 0 of documents is from row -2 to row 9223372036854775807");
-  refuse({3, 2}, "sequence 0 of documents is from row 3 to row 2; offsets are 0 or more, and do not decrease");
+  refuse({3, 2}, "sequence 0 of documents is from row 3 to row 2; offsets must be 0 or more, and must not decrease");
 }
 
 TEST(LibraryTest, CandidatesOutOfRangeAreRefused) {

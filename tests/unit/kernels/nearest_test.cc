@@ -76,13 +76,13 @@ TEST(NearestTest, AWrongMemberIsNamed) {
   const maxsim_nearest_call right = nearest.call();
   maxsim_nearest_call call = right;
   call.dim = 4097;
-  ExpectRefused(call, "call.dim is 4097; it is 1 to 4096");
+  ExpectRefused(call, "call.dim is 4097; must be 1 to 4096");
   call = right;
   call.type = MAXSIM_I8;
   ExpectRefused(call, "call.type is 4");
   call = right;
   call.max_x = int64_t{1} << 30;
-  ExpectRefused(call, "call.max_x is 1073741824; with num_sets = 2 it is at most 1073741823");
+  ExpectRefused(call, "call.max_x is 1073741824; with num_sets = 2 it must be at most 1073741823");
   call = right;
   call.y = nullptr;
   ExpectRefused(call, "call.y is null");
@@ -92,7 +92,7 @@ TEST(NearestTest, AWrongMemberIsNamed) {
   const int32_t lengths[2] = {1, 8};
   call = right;
   call.y_lengths = lengths;
-  ExpectRefused(call, "y_lengths[1] is 8; it is 0 to 7");
+  ExpectRefused(call, "y_lengths[1] is 8; must be 0 to 7");
 }
 
 TEST(NearestTest, AnArgminOutsideOfItsSetIsRefused) {

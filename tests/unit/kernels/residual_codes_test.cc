@@ -184,7 +184,7 @@ TEST(ResidualCodesTest, AnErrorNamesTheMemberAndItsValue) {
     change(codes);
     ExpectCodesRefused(codes_case, codes, text);
   };
-  refuse([](maxsim_residual_codes& codes) { codes.nbits = 3; }, "codes.nbits is 3; it is 1, 2, 4 or 8");
+  refuse([](maxsim_residual_codes& codes) { codes.nbits = 3; }, "codes.nbits is 3; must be 1, 2, 4 or 8");
   refuse([](maxsim_residual_codes& codes) { codes.nbits = 2; },
          "documents.dim is 130; buckets of codes.nbits = 2 bits fill bytes where it is a multiple of 4");
   refuse([](maxsim_residual_codes& codes) { codes.bit_order = 2; }, "codes.bit_order is 2");

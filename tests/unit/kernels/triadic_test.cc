@@ -72,7 +72,7 @@ TEST(TriadicTest, AWrongMemberIsNamed) {
   };
   maxsim_triadic_call call = right;
   call.dim = 129;
-  expect_refused(call, "call.dim is 129; it is 1 to 128");
+  expect_refused(call, "call.dim is 129; must be 1 to 128");
   call = right;
   call.scale = std::numeric_limits<float>::quiet_NaN();
   expect_refused(call, "call.scale is not finite");
@@ -81,11 +81,11 @@ TEST(TriadicTest, AWrongMemberIsNamed) {
   expect_refused(call, "call.second_values is null");
   call = right;
   call.num_queries = 65537;
-  expect_refused(call, "call.num_queries is 65537; it is 0 to 65536");
+  expect_refused(call, "call.num_queries is 65537; must be 0 to 65536");
   const int32_t lengths[2] = {1, 6};
   call = right;
   call.first_lengths = lengths;
-  expect_refused(call, "first_lengths[1] is 6; it is 0 to 5");
+  expect_refused(call, "first_lengths[1] is 6; must be 0 to 5");
 }
 
 TEST(TriadicMaxTest, MaximaAndGradientsAreThoseOfFp64) {

@@ -33,8 +33,8 @@ class LockedEncoder:
         self._is_pylate = _takes(getattr(model, "encode", None), "is_query")
         if not self._is_pylate and not (hasattr(model, "encode_query") and hasattr(model, "encode_document")):
             raise TypeError(
-                f"encoder is a {type(model).__name__}; it is a MultiVectorEncoder of sentence-transformers, a ColBERT "
-                "of PyLate, or an object with encode_query(texts) and encode_document(texts)"
+                f"encoder is a {type(model).__name__}; must be a MultiVectorEncoder of sentence-transformers, a ColBERT"
+                " of PyLate, or an object with encode_query(texts) and encode_document(texts)"
             )
         self._lock = threading.Lock()
 

@@ -217,7 +217,7 @@ class MaxsimRetriever(_Connected):
         warm_up loads as a MultiVectorEncoder of sentence-transformers; `encoder`: a loaded MultiVectorEncoder, a
         PyLate ColBERT or a TextEncoder, which to_dict cannot write. Without both, the server encodes."""
         if not collection:
-            raise ValueError("collection is empty; it is the name of the collection that is searched")
+            raise ValueError("collection is empty; must be the name of the collection that is searched")
         _translated(filters)  # So that a wrong filter fails here, before the first run.
         _Connected.__init__(self, target, collection, model, encoder, token, client_options)  # Not super(), as above.
         self.filters = filters
@@ -282,7 +282,7 @@ def _translated(filters: dict[str, Any] | None) -> Filter | None:
 def _limit(default: int, given: int | None = None) -> int:
     limit = default if given is None else given
     if limit < 1:
-        raise ValueError(f"top_k is {limit}; at least one document is returned")
+        raise ValueError(f"top_k is {limit}; must be 1 or more")
     return limit
 
 

@@ -16,7 +16,7 @@ _COMPARISONS = ("==", "!=", *_BOUNDS, "in", "not in")
 _LOGIC = ("AND", "OR", "NOT")
 # Members of a Document that are outside its meta.
 _OUTSIDE_META = {"id", "content", "blob", "score", "embedding", "sparse_embedding"}
-_EXPECTED = "it is a dict with field, operator and value, or with operator (AND, OR, NOT) and conditions"
+_EXPECTED = "must be a dict with field, operator and value, or with operator (AND, OR, NOT) and conditions"
 
 
 def to_filter(filters: Mapping[str, Any] | None) -> Filter | None:
@@ -40,7 +40,7 @@ def _translate(given: Any, place: str, depth: int) -> Tree:
         raise ValueError(f"{place} is {arguments.shown(dict(given))}; {_EXPECTED}")
     operator = given["operator"]
     if operator not in _LOGIC:
-        raise ValueError(f"{place}.operator is {operator!r}; it is one of {', '.join(_LOGIC)}")
+        raise ValueError(f"{place}.operator is {operator!r}; must be one of {', '.join(_LOGIC)}")
     conditions = arguments.items(given["conditions"], f"{place}.conditions", "a list of conditions")
     trees = [_translate(one, f"{place}.conditions[{i}]", depth + 1) for i, one in enumerate(conditions)]
     if not trees:
@@ -68,7 +68,7 @@ def _comparison(given: Mapping[str, Any], place: str) -> Tree:
     if operator in _BOUNDS:
         # In Haystack, no document is greater or less than None.
         return one.nothing() if one.value is None else one.bounded(_BOUNDS[operator])
-    raise one.error(f"is unknown; it is one of {', '.join(_COMPARISONS)}")
+    raise one.error(f"is unknown; must be one of {', '.join(_COMPARISONS)}")
 
 
 def _equals(one: Comparison) -> Tree:
@@ -88,7 +88,7 @@ def _is_in(one: Comparison) -> Tree:
 def _field_name(field: Any, place: str, operator: Any) -> str:
     """Returns the name of the collection's field."""
     if not isinstance(field, str):
-        raise ValueError(f"{place} is {arguments.shown(field)}; it is a string such as 'meta.lang'")
+        raise ValueError(f"{place} is {arguments.shown(field)}; must be a string such as 'meta.lang'")
     name = field.removeprefix("meta.")
     if name == field and name in _OUTSIDE_META:
         raise ValueError(f"{place} is {field!r}, which the operator {operator!r} cannot see: it is not in the meta")

@@ -141,7 +141,7 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
         """Returns the options of one call. An option that the call does not set is the retriever's."""
         k = self.k if k is None else k
         if k < 1:
-            raise ValueError(f"k is {k}; at least one document is returned")
+            raise ValueError(f"k is {k}; must be 1 or more")
         return k, self.filter if filter is None else filter
 
     def _documents(self, found: list[ranking.Document]) -> list[Document]:

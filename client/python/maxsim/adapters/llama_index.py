@@ -137,7 +137,7 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
         members are its metadata. If it is None, nodes have no text. `encoder`: a MultiVectorEncoder, a PyLate ColBERT
         or a TextEncoder; if it is None, the server encodes. LlamaIndex defines the other arguments."""
         if not collection:
-            raise ValueError("collection is empty; it is the name of the collection that is searched")
+            raise ValueError("collection is empty; must be the name of the collection that is searched")
         self.similarity_top_k = similarity_top_k
         self.filters = filters
         self._text_key = text_key
@@ -153,7 +153,7 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
     @similarity_top_k.setter
     def similarity_top_k(self, value: int) -> None:
         if value < 1:
-            raise ValueError(f"similarity_top_k is {value}; at least one node is returned")
+            raise ValueError(f"similarity_top_k is {value}; must be 1 or more")
         self._similarity_top_k = value
 
     @property

@@ -90,7 +90,7 @@ class MaxsimRanker(BaseRanker, HasScorer):  # type: ignore[misc,unused-ignore]
             return Candidates(ids=ids)
         for i, one in enumerate(documents):
             if one.text is None:
-                raise ValueError(f"docs[{i}] is of the type {one.document_type!r} and has no text")
+                raise ValueError(f"docs[{i}] is of type {one.document_type!r} and has no text")
         return Candidates(texts=[one.text for one in documents])
 
 

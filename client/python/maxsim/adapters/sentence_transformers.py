@@ -63,7 +63,7 @@ class MaxsimReranker:
     ) -> list[Hit]:
         """Ranks texts, with the signature of CrossEncoder.rank. Returns the best `top_k`, or all, best first."""
         if isinstance(documents, str):
-            raise ValueError("documents is one string; it is a list of texts")
+            raise ValueError("documents is one string; must be a list of texts")
         hits: list[Hit] = []
         for position, score in self._scorer.rank(query, Candidates(texts=documents), top_k):
             hit = Hit(corpus_id=position, score=score)

@@ -26,14 +26,14 @@ def require(holds: bool, message: str) -> None:
 
 def require_dims(name: str, tensor: Tensor, form: str) -> None:
     """Checks that it is a tensor with as many dimensions as `form` names, such as "[Lq, d]"."""
-    require(isinstance(tensor, Tensor), f"{name} is of the type {type(tensor).__name__}; it is a tensor {form}")
-    require(tensor.dim() == form.count(",") + 1, f"{name} has the shape {tuple(tensor.shape)}; it is {form}")
+    require(isinstance(tensor, Tensor), f"{name} is of type {type(tensor).__name__}; must be a tensor {form}")
+    require(tensor.dim() == form.count(",") + 1, f"{name} has shape {tuple(tensor.shape)}; must be {form}")
 
 
 def require_columns(query_name: str, queries: Tensor, document_name: str, documents: Tensor) -> None:
     require(
         queries.shape[-1] == documents.shape[-1],
-        f"{query_name} has {queries.shape[-1]} columns, and {document_name} {documents.shape[-1]}; they are to have "
+        f"{query_name} has {queries.shape[-1]} columns, but {document_name} has {documents.shape[-1]}; must have "
         f"the same number",
     )
 
@@ -58,10 +58,10 @@ def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...]) -> Tensor 
     size."""
     if numbers is None:
         return None
-    require(isinstance(numbers, Tensor), f"{name} is of the type {type(numbers).__name__}; it is a tensor")
+    require(isinstance(numbers, Tensor), f"{name} is of type {type(numbers).__name__}; must be a tensor")
     require(
         numbers.numel() == math.prod(shape),
-        f"{name} has the shape {tuple(numbers.shape)}; {math.prod(shape)} numbers are needed, {list(shape)}",
+        f"{name} has shape {tuple(numbers.shape)}; {math.prod(shape)} numbers are needed, {list(shape)}",
     )
     numbers = numbers.reshape(shape)
     return numbers if numbers.dtype in (torch.int32, torch.int64) else numbers.to(torch.int32)
@@ -75,11 +75,11 @@ def batch(
     query_lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """Checks queries, documents and the lengths of both, and returns them."""
-    require(not isinstance(shared_docs, Tensor), "shared_docs is a tensor; it is a bool, and lengths come behind it")
+    require(not isinstance(shared_docs, Tensor), "shared_docs is a tensor; must be a bool, followed by the lengths")
     require_forms(Q=(queries, "[Nq, Lq, d]"), D=(documents, "[B, Ld, d]" if shared_docs else "[Nq, B, Ld, d]"))
     require(
         shared_docs or documents.shape[0] == queries.shape[0],
-        f"Q has {queries.shape[0]} queries, and D has documents of {documents.shape[0]}",
+        f"Q has {queries.shape[0]} queries, but D has documents of {documents.shape[0]}",
     )
     doc_lengths = counts("doc_lengths", doc_lengths, tuple(documents.shape[:-2]))
     query_lengths = counts("query_lengths", query_lengths, (queries.shape[0],))

@@ -13,7 +13,7 @@ _METRICS = ("l2_sq", "l1")
 
 def _check(points: Tensor, others: Tensor, metric: str) -> None:
     require_forms(P=(points, "[N, d]"), Q=(others, "[M, d]"))
-    require(metric in _METRICS, f"metric is {metric!r}; it is one of {_METRICS}")
+    require(metric in _METRICS, f"metric is {metric!r}; must be one of {_METRICS}")
 
 
 def _nearest(points: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:

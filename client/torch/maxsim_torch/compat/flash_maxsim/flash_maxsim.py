@@ -38,7 +38,7 @@ def flash_maxsim(
         return one_query_scores(Q, D, doc_lengths)
     if doc_lengths is None:
         raise ArgumentError(
-            f"D has the shape {tuple(D.shape)}, and doc_lengths are None; packed D needs offsets [B + 1]"
+            f"D has shape {tuple(D.shape)}, but doc_lengths is None; packed D needs offsets [B + 1]"
         )
     return flash_maxsim_packed(Q, D, doc_lengths)
 

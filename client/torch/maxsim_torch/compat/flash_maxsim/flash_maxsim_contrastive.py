@@ -10,8 +10,8 @@ from ._arguments import batched_scores, require, require_forms
 
 def _check(queries: Tensor, documents: Tensor, labels: Tensor | None) -> None:
     require_forms(Q=(queries, "[Nq, Lq, d]"), D=(documents, "[Nd, Ld, d]"))
-    require(queries.device == documents.device, f"Q is on {queries.device}, and D on {documents.device}")
-    require(queries.dtype == documents.dtype, f"Q is {queries.dtype}, and D {documents.dtype}; they are to be the same")
+    require(queries.device == documents.device, f"Q is on {queries.device}, but D on {documents.device}")
+    require(queries.dtype == documents.dtype, f"Q is {queries.dtype}, but D is {documents.dtype}; must be the same")
     if labels is None:
         require(
             documents.shape[0] >= queries.shape[0],
@@ -21,7 +21,7 @@ def _check(queries: Tensor, documents: Tensor, labels: Tensor | None) -> None:
         return
     require(
         tuple(labels.shape) == (queries.shape[0],) and labels.dtype == torch.int64,
-        f"labels are {labels.dtype} {tuple(labels.shape)}; they are torch.int64 {(queries.shape[0],)}",
+        f"labels are {labels.dtype} {tuple(labels.shape)}; must be torch.int64 {(queries.shape[0],)}",
     )
 
 

@@ -52,7 +52,7 @@ def flash_maxsim_streamed(
     time. On a GPU, if D_cpu is pinned, the next documents are copied during the scoring of the present ones. `scorer`
     (default flash_maxsim) gets Q and some documents on Q's device, and returns their scores."""
     require_forms(Q=(Q, "[Lq, d]"), D_cpu=(D_cpu, "[B, Ld, d]"))
-    require(chunk_size > 0, f"chunk_size is {chunk_size}; it is 1 or more")
+    require(chunk_size > 0, f"chunk_size is {chunk_size}; must be 1 or more")
     score = flash_maxsim if scorer is None else scorer
     if chunk_size >= D_cpu.shape[0]:
         return score(Q, D_cpu.to(Q.device, non_blocking=True))

@@ -20,7 +20,7 @@ def build_inverse_csr(argmax: Tensor, Nq: int, B: int, Lq: int, Ld: int, shared_
     entry of col_idx is query * Lq + token. Otherwise, pair query * B + document has a row; row_ptr is [Nq * B * Ld +
     1], and an entry is the query's token. The entries of a row are in the order of pairs and tokens.
     """
-    require(tuple(argmax.shape) == (Nq * B, Lq), f"argmax has the shape {tuple(argmax.shape)}; it is {(Nq * B, Lq)}")
+    require(tuple(argmax.shape) == (Nq * B, Lq), f"argmax has shape {tuple(argmax.shape)}; must be {(Nq * B, Lq)}")
     pair = torch.arange(Nq * B, device=argmax.device).unsqueeze(1)
     token = torch.arange(Lq, device=argmax.device)
     document = pair // Nq if shared_docs else pair

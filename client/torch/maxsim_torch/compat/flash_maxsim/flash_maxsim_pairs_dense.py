@@ -16,7 +16,8 @@ def flash_maxsim_pairs_dense(
     """Returns the scores [B] of each Q[b] with D[b]. Q is [B, Lq, d], D is [B, Ld, d], and lengths are [B]."""
     require_dims("Q", Q, "[B, Lq, d]")
     require_dims("D", D, "[B, Ld, d]")
-    require(Q.shape[0] == D.shape[0], f"Q has {Q.shape[0]} queries, and D {D.shape[0]} documents; pairs need as many")
+    message = f"Q has {Q.shape[0]} queries, but D has {D.shape[0]} documents; pairs need equal numbers"
+    require(Q.shape[0] == D.shape[0], message)
     require_columns("Q", Q, "D", D)
     queries, documents = alike(Q, D)
     return maxsim_scores(

@@ -82,7 +82,7 @@ def _a_token(name: str, numbers: Tensor, codes: Tensor) -> Tensor:
     shape = tuple(codes.shape[:2])
     require(
         tuple(numbers.shape) in (shape, (*shape, 1)),
-        f"{name} has the shape {tuple(numbers.shape)}, and neither {shape} nor {(*shape, 1)}",
+        f"{name} has shape {tuple(numbers.shape)}; must be {shape} or {(*shape, 1)}",
     )
     return numbers.reshape(*shape, 1)
 

@@ -19,7 +19,7 @@ def _check(query: Tensor, documents: Tensor, indices: Tensor) -> None:
     require_columns("Q", query, "D", documents)
     require(
         indices.shape[0] == documents.shape[0],
-        f"indices has {indices.shape[0]} rows, and D has {documents.shape[0]} documents",
+        f"indices has {indices.shape[0]} rows, but D has {documents.shape[0]} documents",
     )
 
 

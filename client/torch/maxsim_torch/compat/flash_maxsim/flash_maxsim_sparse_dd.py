@@ -18,7 +18,7 @@ def build_sparse_dd_tables(
     in their original order for the same row. The other four, in int32, have one number per matched row: where its
     entries begin in `perm`, how many they are, its document (without shared_docs: its pair), and its token.
     """
-    require(tuple(argmax.shape) == (Nq * B, Lq), f"argmax has the shape {tuple(argmax.shape)}; it is {(Nq * B, Lq)}")
+    require(tuple(argmax.shape) == (Nq * B, Lq), f"argmax has shape {tuple(argmax.shape)}; must be {(Nq * B, Lq)}")
     pair = torch.arange(Nq * B, device=argmax.device).unsqueeze(1)
     rows = ((pair // Nq if shared_docs else pair) * Ld + argmax).flatten()
     sorted_rows, perm = rows.sort(stable=True)

@@ -38,7 +38,7 @@ def flash_maxsim_topk(
         best = one_query_scores(Q, D, doc_lengths).topk(k)
         return best.values, best.indices
     if n_candidates < k:
-        raise ArgumentError(f"n_candidates is {n_candidates}; it is k or more, {k}")
+        raise ArgumentError(f"n_candidates is {n_candidates}; must be k or more, {k}")
     candidates = flash_maxsim_int8(Q, D_int8, scales, mins, doc_lengths).topk(n_candidates).indices
     query, documents = alike(Q, D)
     exact = maxsim_scores(

@@ -24,17 +24,17 @@ def torch_backward(
     num_listed = grad_scores.shape[-1]
     require(
         tuple(grad_scores.shape) == (num_queries, num_listed),
-        f"grad_scores has the shape {tuple(grad_scores.shape)}; it is [{num_queries}, B]",
+        f"grad_scores has shape {tuple(grad_scores.shape)}; must be [{num_queries}, B]",
     )
     outer = (num_listed,) if shared_docs else (num_queries, num_listed)
     documents = D if shared_docs or D.dim() == 4 else D.reshape(*outer, *D.shape[1:])
     require(
         documents.dim() == len(outer) + 2 and tuple(documents.shape[: len(outer)]) == outer and D.shape[-1] == dim,
-        f"D has the shape {tuple(D.shape)}; it is [*{outer}, Ld, {dim}]",
+        f"D has shape {tuple(D.shape)}; must be [*{outer}, Ld, {dim}]",
     )
     require(
         argmax.numel() == num_queries * num_listed * query_tokens,
-        f"argmax has the shape {tuple(argmax.shape)}; it is {(num_queries * num_listed, query_tokens)}",
+        f"argmax has shape {tuple(argmax.shape)}; must be {(num_queries * num_listed, query_tokens)}",
     )
     if shared_docs:
         argmax = argmax.reshape(num_listed, num_queries, query_tokens).transpose(0, 1)

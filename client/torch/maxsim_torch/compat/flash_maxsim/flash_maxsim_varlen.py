@@ -14,7 +14,7 @@ from ._arguments import alike, counts, require, require_forms
 def _offsets(name: str, offsets: Tensor) -> Tensor:
     require(
         offsets.dim() == 1 and offsets.shape[0] > 0,
-        f"{name} has the shape {tuple(offsets.shape)}; it is a vector of one number more than there are sequences",
+        f"{name} has shape {tuple(offsets.shape)}; must be a vector of one number more than there are sequences",
     )
     checked = counts(name, offsets, tuple(offsets.shape))
     assert checked is not None

@@ -84,8 +84,8 @@ def _expanded(name: str, mask: Optional[Tensor], tokens: Tensor) -> Optional[Ten
     try:
         return mask.expand(tokens.shape[:-1])
     except RuntimeError:
-        shapes = f"{tuple(mask.shape)}; it is {tuple(tokens.shape[:-1])}"
-        raise ValueError(f"{name} has the shape {shapes}") from None
+        shapes = f"{tuple(mask.shape)}; must be {tuple(tokens.shape[:-1])}"
+        raise ValueError(f"{name} has shape {shapes}") from None
 
 
 def padded_scores(

@@ -43,7 +43,7 @@ def _maybe_warn_unnormalized(Q: Tensor) -> None:
 
 def _check_method(backward: Optional[str]) -> None:
     if backward is not None and backward not in _VALID_METHODS:
-        raise ValueError(f"backward is {backward!r}; it is one of {_VALID_METHODS}, or None")
+        raise ValueError(f"backward is {backward!r}; must be one of {_VALID_METHODS}, or None")
 
 
 def _check_devices(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor]) -> None:
@@ -51,7 +51,7 @@ def _check_devices(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optio
         raise ValueError(f"Q is on {Q.device} and D on {D.device}; they must be on one device")
     for name, mask in (("q_mask", q_mask), ("d_mask", d_mask)):
         if mask is not None and mask.device != Q.device:
-            raise ValueError(f"{name} is on {mask.device}, and Q and D on {Q.device}")
+            raise ValueError(f"{name} is on {mask.device}, but Q and D are on {Q.device}")
 
 
 def _maxsim_cross(
@@ -73,7 +73,7 @@ def _maxsim_kd(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[
             f"documents of [Nq, K, Ld, d] must have D.shape[0] == Q.shape[0]; they are {D.shape[0]}, {num_queries}"
         )
     if D.shape[-1] != dim:
-        raise ValueError(f"Q has {dim} columns and D {D.shape[-1]}; they are to have the same")
+        raise ValueError(f"Q has {dim} columns and D {D.shape[-1]}; must have the same number")
     if q_mask is not None and tuple(q_mask.shape) != (num_queries, num_tokens):
         raise ValueError(f"q_mask must be {(num_queries, num_tokens)}; it is {tuple(q_mask.shape)}")
     if d_mask is not None and d_mask.shape != D.shape[:-1]:
@@ -114,7 +114,7 @@ def maxsim(
         return _maxsim_kd(Q, D, q_mask, d_mask, normalize)
     made = batches(Q, D, q_mask, d_mask)
     if Q.shape[-1] != D.shape[-1]:
-        raise ValueError(f"Q has {Q.shape[-1]} columns and D {D.shape[-1]}; they are to have the same")
+        raise ValueError(f"Q has {Q.shape[-1]} columns and D {D.shape[-1]}; must have the same number")
     _check_devices(Q, D, q_mask, d_mask)
     if not normalize:
         _maybe_warn_unnormalized(made.Q)
@@ -134,7 +134,7 @@ def maxsim_pairs(
     """Returns the scores [B] of each query [B, Lq, d] with the document [B, Ld, d] of the same index. Masks are [B, Lq]
     and [B, Ld]. Everything else is as in maxsim."""
     if Q.dim() != 3 or D.dim() != 3:
-        raise ValueError(f"Q and D of maxsim_pairs are [B, L, d]; they are {tuple(Q.shape)} and {tuple(D.shape)}")
+        raise ValueError(f"Q and D of maxsim_pairs must be [B, L, d]; they are {tuple(Q.shape)} and {tuple(D.shape)}")
     if Q.shape[0] != D.shape[0]:
         raise ValueError(f"maxsim_pairs needs Q.shape[0] == D.shape[0]; they are {Q.shape[0]} and {D.shape[0]}")
     d_mask = None if d_mask is None else d_mask.unsqueeze(1)

@@ -50,12 +50,12 @@ def _check_index(
     packed_dim = (Q.shape[-1] * nbits + 7) // 8
     if residuals.shape[-1] != packed_dim:
         raise ValueError(
-            f"the last dimension of residuals is {residuals.shape[-1]}; with d={Q.shape[-1]} and nbits={nbits} it is "
-            f"{packed_dim}"
+            f"the last dimension of residuals is {residuals.shape[-1]}; with d={Q.shape[-1]} and nbits={nbits} it "
+            f"must be {packed_dim}"
         )
     if bucket_weights.numel() != 1 << nbits:
         raise ValueError(
-            f"there are {bucket_weights.numel()} bucket_weights; with nbits={nbits} there are {1 << nbits}"
+            f"there are {bucket_weights.numel()} bucket_weights; with nbits={nbits} there must be {1 << nbits}"
         )
     return residuals.to(torch.uint8), centroids.detach(), bucket_weights.detach().float().reshape(-1)
 

@@ -13,7 +13,7 @@ from .topk import maxsim_topk
 
 def _check_one_device(Q: Tensor, D: Tensor) -> None:
     if Q.device != D.device:
-        raise ValueError(f"Q is on {Q.device} and D on {D.device}; they are to be on the same device")
+        raise ValueError(f"Q is on {Q.device} and D on {D.device}; must be on one device")
 
 
 def _score(
@@ -53,7 +53,7 @@ class MaxSimScorer(torch.nn.Module):
     ) -> None:
         super().__init__()
         if backward not in _VALID_METHODS:
-            raise ValueError(f"backward is {backward!r}; it is one of {_VALID_METHODS}")
+            raise ValueError(f"backward is {backward!r}; must be one of {_VALID_METHODS}")
         self.normalize = normalize
         self.backward = backward
         self.mask_pad_token = mask_pad_token
@@ -86,7 +86,7 @@ class MaxSimScorer(torch.nn.Module):
     def forward_with_ids(self, Q: Tensor, D: Tensor, q_ids: Tensor, d_ids: Tensor) -> Tensor:
         """Calls forward with masks of the tokens whose ids are not `mask_pad_token`. ValueError: that is None."""
         if self.mask_pad_token is None:
-            raise ValueError("forward_with_ids needs the id of padding, and mask_pad_token is None")
+            raise ValueError("forward_with_ids needs the id of padding, but mask_pad_token is None")
         result: Tensor = self(Q, D, q_mask=q_ids != self.mask_pad_token, d_mask=d_ids != self.mask_pad_token)
         return result
 
