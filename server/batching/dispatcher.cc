@@ -121,9 +121,8 @@ absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) 
   const uint64_t ahead = SaturatingAdd(queue_.WorkAhead(job.priority, job.client, PriceOf(job)), RemainingWork(now));
   const absl::Duration wait = absl::Seconds(static_cast<double>(ahead) / rate);
   if (options_.max_queue_time > absl::ZeroDuration() && wait > options_.max_queue_time && !job.ignores_max_queue_time) {
-    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and at most ",
-                                  absl::FormatDuration(options_.max_queue_time),
-                                  " (batching.max_queue_time) are accepted"));
+    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", which is more than ",
+                                  absl::FormatDuration(options_.max_queue_time), " (batching.max_queue_time)"));
   }
   if (job.deadline != absl::InfiniteFuture() && wait >= job.deadline - now) {
     return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and its deadline is ",

@@ -31,7 +31,7 @@ Key ServiceNameKey(std::string name, Field<std::string> field, std::string help)
   key.set = [=](std::string_view text, Config& config) {
     if (text.empty() || text.size() > kMaxServiceNameBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a name of ", text.size(), " bytes, and 1 to ", kMaxServiceNameBytes, " are accepted"));
+          absl::StrCat("a name of ", text.size(), " bytes; must have 1 to ", kMaxServiceNameBytes));
     }
     if (!IsUtf8(text)) return absl::InvalidArgumentError("is not UTF-8");
     field(config) = std::string(text);

@@ -31,7 +31,7 @@ namespace {
 absl::StatusOr<store::Residency> ParseResidency(const std::string& name) {
   const auto parsed = name.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(name);
   if (parsed.has_value()) return *parsed;
-  return InvalidField("residency", absl::StrCat("is \"", name, "\", and auto, gpu, host and disk are accepted"));
+  return InvalidField("residency", absl::StrCat("is \"", name, "\"; must be auto, gpu, host or disk"));
 }
 
 absl::Status CheckName(const std::string& name) {
@@ -53,8 +53,8 @@ absl::StatusOr<std::vector<collection::Field>> FieldsOf(const v1::CreateCollecti
     const std::optional<collection::FieldKind> kind = KindOf(declared.kind());
     if (!kind.has_value()) {
       return InvalidField(absl::StrCat("fields[", i, "].kind"),
-                          absl::StrCat("is ", static_cast<int>(declared.kind()), ", and 1 to ",
-                                       static_cast<int>(v1::FieldKind_MAX), " are accepted"));
+                          absl::StrCat("is ", static_cast<int>(declared.kind()), "; must be 1 to ",
+                                       static_cast<int>(v1::FieldKind_MAX)));
     }
     fields.push_back({declared.name(), *kind, declared.path().empty() ? declared.name() : declared.path()});
   }
@@ -67,20 +67,20 @@ absl::StatusOr<std::vector<collection::Field>> FieldsOf(const v1::CreateCollecti
 absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request) {
   if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   if (request.dim() < static_cast<uint32_t>(kMinDim) || request.dim() > static_cast<uint32_t>(kMaxDim)) {
-    return InvalidField("dim", absl::StrCat("is ", request.dim(), ", and ", kMinDim, " to ", kMaxDim, " are accepted"),
+    return InvalidField("dim", absl::StrCat("is ", request.dim(), "; must be ", kMinDim, " to ", kMaxDim),
                         {kMaxDim, request.dim()});
   }
   if (!v1::DataType_IsValid(request.storage())) {
-    return InvalidField("storage", absl::StrCat("is ", static_cast<int>(request.storage()), ", and 0 to ",
-                                                static_cast<int>(v1::DataType_MAX), " are accepted"));
+    return InvalidField("storage", absl::StrCat("is ", static_cast<int>(request.storage()), "; must be 0 to ",
+                                                static_cast<int>(v1::DataType_MAX)));
   }
   if (IsResidual(static_cast<ScalarType>(request.storage()))) {
     return InvalidField("storage", absl::StrCat("is ", std::string(Name(static_cast<ScalarType>(request.storage()))),
                                                 ", and a live collection stores f32, f16, bf16 or i8"));
   }
   if (!v1::IdType_IsValid(request.id_type())) {
-    return InvalidField("id_type", absl::StrCat("is ", static_cast<int>(request.id_type()), ", and 0 to ",
-                                                static_cast<int>(v1::IdType_MAX), " are accepted"));
+    return InvalidField("id_type", absl::StrCat("is ", static_cast<int>(request.id_type()), "; must be 0 to ",
+                                                static_cast<int>(v1::IdType_MAX)));
   }
   collection::CreateOptions options;
   options.name = request.name();
@@ -92,7 +92,7 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
     if (request.code_planes() > static_cast<uint32_t>(kMaxPlanes) ||
         !IsPlaneCount(static_cast<int>(request.code_planes()))) {
       return InvalidField("code_planes",
-                          absl::StrCat("is ", request.code_planes(), ", and 0 (no codes), 1, 2 and 4 are accepted"),
+                          absl::StrCat("is ", request.code_planes(), "; must be 0 (no codes), 1, 2 or 4"),
                           {kMaxPlanes, request.code_planes()});
     }
     options.codes =
@@ -109,8 +109,7 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
        {std::pair("encoder.model", &encoder.model()), std::pair("encoder.fingerprint", &encoder.fingerprint())}) {
     if (text->size() > collection::kMaxEncoderTextBytes) {
       return InvalidField(
-          field,
-          absl::StrCat("has ", text->size(), " bytes, and at most ", collection::kMaxEncoderTextBytes, " are accepted"),
+          field, absl::StrCat("has ", text->size(), " bytes; must have at most ", collection::kMaxEncoderTextBytes),
           {collection::kMaxEncoderTextBytes, text->size()});
     }
   }

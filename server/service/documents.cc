@@ -43,10 +43,9 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
 
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
   if (!name.empty() && name.size() <= collection::kMaxCollectionNameBytes) return absl::OkStatus();
-  return InvalidField(
-      "collection",
-      absl::StrCat("has ", name.size(), " bytes, and 1 to ", collection::kMaxCollectionNameBytes, " are accepted"),
-      {collection::kMaxCollectionNameBytes, name.size()});
+  return InvalidField("collection",
+                      absl::StrCat("has ", name.size(), " bytes; must have 1 to ", collection::kMaxCollectionNameBytes),
+                      {collection::kMaxCollectionNameBytes, name.size()});
 }
 
 absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::string& name) const {

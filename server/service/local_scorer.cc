@@ -76,8 +76,8 @@ absl::StatusOr<std::shared_ptr<const store::Collection>> LocalScorer::Collection
   const uint32_t dim = request.queries(0).tokens().dim();
   if (dim < static_cast<uint32_t>(kMinDim) || dim > static_cast<uint32_t>(limits_.max_dim)) {
     return InvalidField("queries[0].tokens.dim",
-                        absl::StrCat("is ", dim, ", and ", kMinDim, " to ", limits_.max_dim,
-                                     " (engine.max_dim) are accepted without a collection"),
+                        absl::StrCat("is ", dim, "; must be ", kMinDim, " to ", limits_.max_dim,
+                                     " (engine.max_dim) without a collection"),
                         {limits_.max_dim, dim, "engine.max_dim"});
   }
   return inline_collections_.For(static_cast<int32_t>(dim));

@@ -136,8 +136,7 @@ TEST_F(RerankServiceTest, MembersOfPayloadsAndMeansComeOnRequest) {
   EXPECT_EQ(Answer(request).results(0).payloads(0), "{}");
   request.set_payload_fields(0, "");
   v1::RerankResponse response;
-  EXPECT_EQ(server_->Rerank(request, &response).error_message(),
-            "payload_fields[0]: has 0 bytes, and 1 to 256 are accepted");
+  EXPECT_EQ(server_->Rerank(request, &response).error_message(), "payload_fields[0]: has 0 bytes; must have 1 to 256");
 }
 
 TEST_F(RerankServiceTest, RepeatingARequestGivesTheSameBits) {
@@ -279,7 +278,7 @@ TEST(RerankLimitsTest, AnInlineDocumentThatTheEngineHasNoRoomForIsRefusedBeforeI
   EXPECT_EQ(refused.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(refused.error_message(),
             "candidates.inline_documents.documents[0].num_tokens: is 16385, which is 1048640 bytes in the collection's "
-            "storage type f16, and at most 1048576 (engine.max_staged_bytes) are accepted");
+            "storage type f16; must be at most 1048576 (engine.max_staged_bytes)");
 }
 
 }  // namespace

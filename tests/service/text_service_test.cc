@@ -111,7 +111,7 @@ TEST_F(TextServiceTest, TextsThatAreWrongCostTheEncoderNothing) {
       {[](auto* r) {
          for (int i = 0; i < 1025; ++i) r->mutable_candidates()->mutable_inline_documents()->add_texts("a");
        },
-       grpc::INVALID_ARGUMENT, "has 1025 documents, and 1 to 1024 (limits.max_inline_documents) are accepted"},
+       grpc::INVALID_ARGUMENT, "has 1025 documents; must have 1 to 1024 (limits.max_inline_documents)"},
       {[](auto* r) { r->clear_collection(); }, grpc::INVALID_ARGUMENT, "collection: is empty"},
       {[](auto* r) { r->set_generation(2); }, grpc::FAILED_PRECONDITION,
        "collection corpus: is of generation 1, and generation 2 was asked for (generation)"},

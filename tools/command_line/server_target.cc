@@ -17,7 +17,7 @@ absl::Status CheckPort(const std::string& text) {
   const std::string port = text.substr(text.rfind(':') + 1);
   int number = 0;
   if (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" has port ", port, ", and 1 to 65535 are accepted"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" has port ", port, "; must be 1 to 65535"));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ bool IsStorage(v1::DataType type) {
 // Checks the fields that a collection has only after a generation of it was loaded.
 std::optional<AnswerFault> CheckLoaded(const std::string& path, const v1::CollectionInfo& info) {
   if (info.dim() < static_cast<uint32_t>(kMinDim) || info.dim() > static_cast<uint32_t>(kMaxDim)) {
-    return WrongInfo("dim", path, ".dim is ", info.dim(), ", and ", kMinDim, " to ", kMaxDim, " are accepted");
+    return WrongInfo("dim", path, ".dim is ", info.dim(), "; must be ", kMinDim, " to ", kMaxDim);
   }
   if (!IsStorage(info.storage())) {
     return WrongInfo("storage", path, ".storage is ", static_cast<int>(info.storage()), ", which is no type");
@@ -51,7 +51,7 @@ std::optional<AnswerFault> CheckLoaded(const std::string& path, const v1::Collec
 
 std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
   if (const size_t bytes = answer.ByteSizeLong(); bytes > kMaxInfoBytes) {
-    return WrongInfo("collections", "GetInfo takes ", bytes, " bytes, and at most ", kMaxInfoBytes, " are accepted");
+    return WrongInfo("collections", "GetInfo takes ", bytes, " bytes; must be at most ", kMaxInfoBytes);
   }
   if (answer.groups_size() > 0) {
     return WrongInfo("groups", "it is a router, and a router's groups must be servers: does it list itself?");
@@ -85,7 +85,7 @@ std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const
 std::optional<AnswerFault> CheckSnapshotAnswer(uint64_t least, const v1::SnapshotCollectionResponse& answer) {
   const auto max = static_cast<uint64_t>(collection::kMaxLogSequence);
   if (answer.sequence() >= least && answer.sequence() <= max) return std::nullopt;
-  return WrongInfo("sequence", "sequence is ", answer.sequence(), ", and ", least, " to ", max, " are accepted");
+  return WrongInfo("sequence", "sequence is ", answer.sequence(), "; must be ", least, " to ", max);
 }
 
 }  // namespace maxsim::cluster

@@ -118,8 +118,8 @@ std::optional<AnswerFault> CheckDeleteAnswer(const v1::DeleteRequest& request, c
 std::optional<AnswerFault> CheckStoredDocument(bool has_tokens, const StoredShape& shape,
                                                const v1::StoredDocument& document, int idx) {
   if (document.num_tokens() < 1 || document.num_tokens() > kMaxDocumentTokens) {
-    return Wrong("num_tokens", "documents[", idx, "].num_tokens is ", document.num_tokens(), ", and 1 to ",
-                 kMaxDocumentTokens, " are accepted");
+    return Wrong("num_tokens", "documents[", idx, "].num_tokens is ", document.num_tokens(), "; must be 1 to ",
+                 kMaxDocumentTokens);
   }
   if (!std::isfinite(document.scale())) {
     return Wrong("scale", "documents[", idx, "].scale is ", document.scale(), ", and must be finite");

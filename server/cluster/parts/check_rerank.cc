@@ -353,7 +353,7 @@ std::optional<AnswerFault> CheckExplainAnswer(const v1::RerankRequest& request, 
   const auto num_texts = static_cast<uint64_t>(answer.document_tokens_size());
   if (document_tokens < 1 || document_tokens > kMaxDocumentTokens || (num_texts != 0 && num_texts != document_tokens)) {
     return WrongField("document_tokens", "num_document_tokens is ", document_tokens, " with ", num_texts,
-                      " texts, and 1 to ", kMaxDocumentTokens, " are accepted");
+                      " texts; must be 1 to ", kMaxDocumentTokens);
   }
   if (static_cast<uint64_t>(answer.similarities_size()) != document_tokens * query_tokens) {
     return WrongField("similarities", "similarities has ", answer.similarities_size(), " elements, and ",

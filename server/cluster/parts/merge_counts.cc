@@ -50,8 +50,8 @@ std::optional<AnswerFault> CheckCountAnswer(const v1::FacetsRequest& request, co
   for (int i = 0; i < answer.values_size(); ++i) {
     const v1::FacetValue& value = answer.values(i);
     if (value.count() < 1 || value.count() > answer.num_documents()) {
-      return AnswerFault{"count", absl::StrCat("values[", i, "].count is ", value.count(), ", and 1 to ",
-                                               answer.num_documents(), " are accepted")};
+      return AnswerFault{
+          "count", absl::StrCat("values[", i, "].count is ", value.count(), "; must be 1 to ", answer.num_documents())};
     }
     if (i == 0 || IsBefore(answer.values(i - 1), value)) continue;
     return AnswerFault{"values", absl::StrCat("values[", i, "] is not after values[", i - 1, "] in their order")};

@@ -104,8 +104,8 @@ class Splitter {
     if (matches <= static_cast<uint64_t>(limits_.max_alignments)) return absl::OkStatus();
     return service::InvalidField(
         "return_alignments",
-        absl::StrCat("asks for ", matches, " token matches ((offset + top_k) x query tokens), and at most ",
-                     limits_.max_alignments, " (limits.max_alignments) are accepted"),
+        absl::StrCat("asks for ", matches, " token matches ((offset + top_k) x query tokens); must be at most ",
+                     limits_.max_alignments, " (limits.max_alignments)"),
         {limits_.max_alignments, matches, "limits.max_alignments"});
   }
 

@@ -268,7 +268,7 @@ class IdsEvents final : public BodyEvents {
   bool EndObject() override {
     if constexpr (kIsDelete) {
       if (service::HasFilter(request_)) {
-        return num_ids() == 0 || Wrong("ids", "is set, and so is filter; one of them is accepted");
+        return num_ids() == 0 || Wrong("ids", "is set, and so is filter; set only one of them");
       }
       return num_ids() > 0 || Wrong("ids", "is missing");
     }

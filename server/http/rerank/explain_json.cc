@@ -54,7 +54,7 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
                                                       const StopCheck& stop) {
   if (body.size() > kMaxExplainBodyBytes) {
     return absl::InvalidArgumentError(
-        Cat("the body has ", body.size(), " bytes, and at most ", kMaxExplainBodyBytes, " are accepted"));
+        Cat("the body has ", body.size(), " bytes; must have at most ", kMaxExplainBodyBytes));
   }
   absl::StatusOr<json> parsed = ParseWhole(body);
   if (!parsed.ok()) return parsed.status();

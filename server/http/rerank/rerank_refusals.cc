@@ -27,7 +27,7 @@ bool RerankEvents::Refuse(std::string_view shown) {
       return Wrong("payload_fields", "must be a list of names");
     case Member::kTopN:
       return WrongValue(top_n_name_, shown,
-                        Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
+                        Cat("; must be a whole number from 0 to ", limits_.max_top_k, " (limits.max_top_k)"));
     case Member::kMinSequence:
       return WrongValue("min_sequence", shown, ", not a sequence number");
     case Member::kReturnDocuments:
@@ -38,12 +38,12 @@ bool RerankEvents::Refuse(std::string_view shown) {
       return WrongValue("normalize", shown, ", not true or false");
     case Member::kOffset:
       return WrongValue("offset", shown,
-                        Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
+                        Cat("; must be a whole number from 0 to ", limits_.max_top_k, " (limits.max_top_k)"));
     case Member::kGroupBy:
       return WrongValue("group_by", shown, ", not the name of a field");
     case Member::kGroupSize:
       return WrongValue("group_size", shown,
-                        Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
+                        Cat("; must be a whole number from 0 to ", limits_.max_top_k, " (limits.max_top_k)"));
     case Member::kMinScore:
       return WrongValue(min_score_name_, shown, ", not a number");
     case Member::kRankFields:
@@ -69,9 +69,9 @@ bool RerankEvents::RefuseElement(std::string_view shown) {
     case Member::kRankFields:
       return WrongValue(Cat("rank_fields[", rank_fields_.size(), "]"), shown, ", not a text");
     case Member::kRefinement:
-      return WrongValue(Cat("refinement.", part_), shown,
-                        part_ == "require_proof" ? ", not true or false"
-                                                 : Cat(", and whole numbers from 0 to ", UINT32_MAX, " are accepted"));
+      return WrongValue(
+          Cat("refinement.", part_), shown,
+          part_ == "require_proof" ? ", not true or false" : Cat("; must be a whole number from 0 to ", UINT32_MAX));
     case Member::kQuery:
       return WrongValue("query.text", shown, ", not a text");
     default:

@@ -269,7 +269,7 @@ bool BodyEvents::RefuseElement(std::string_view shown) {
 
 bool BodyEvents::RefusePart(std::string_view shown) {
   const std::string path = MatrixPath();
-  if (part_ == Part::kDtype) return WrongValue(Cat(path, ".dtype"), shown, "; f32, f16 and bf16 are accepted");
+  if (part_ == Part::kDtype) return WrongValue(Cat(path, ".dtype"), shown, "; must be f32, f16 or bf16");
   if (part_ == Part::kData) return Wrong(Cat(path, ".data"), "is not base64");
   return WrongValue(
       Cat(path, ".shape"), shown,

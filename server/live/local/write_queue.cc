@@ -81,7 +81,7 @@ absl::Status WriteQueue::Admit(const WriteCall& call, absl::Time now) const {
   if (max_queue_time_ > absl::ZeroDuration() && wait > max_queue_time_ * kAdmittedShare) {
     return Refusal(
         Cat("this call would wait for about ", absl::FormatDuration(absl::Ceil(wait, absl::Milliseconds(1))),
-            ", and nine tenths of ", absl::FormatDuration(max_queue_time_), " (live.max_queue_time) are accepted"),
+            ", which is more than nine tenths of live.max_queue_time, ", absl::FormatDuration(max_queue_time_)),
         wait - max_queue_time_ * kAdmittedShare);
   }
   return absl::OkStatus();

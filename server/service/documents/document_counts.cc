@@ -58,8 +58,7 @@ absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& call
 
 absl::Status CheckFacetsLimit(uint64_t limit) {
   if (limit <= kMaxFacetValues) return absl::OkStatus();
-  return InvalidField("limit", Cat("is ", limit, ", and at most ", kMaxFacetValues, " is accepted"),
-                      {kMaxFacetValues, limit});
+  return InvalidField("limit", Cat("is ", limit, "; must be at most ", kMaxFacetValues), {kMaxFacetValues, limit});
 }
 
 absl::Status CheckFacetsSize(const v1::FacetsResponse& response, const RequestLimits& limits) {

@@ -62,7 +62,7 @@ absl::StatusOr<MatchingDeletes> DeletesOf(const v1::DeleteRequest& request, cons
 absl::Status CheckDeleteSelection(const v1::DeleteRequest& request) {
   const bool has_ids = request.ids_case() != v1::DeleteRequest::IDS_NOT_SET;
   if (has_ids && HasFilter(request)) {
-    return InvalidField("ids", "is set, and so is a filter; one of them is accepted");
+    return InvalidField("ids", "is set, and so is a filter; set only one of them");
   }
   if (!has_ids && !HasFilter(request)) {
     return InvalidField("ids", "neither string_ids nor int_ids is set, and no filter either");

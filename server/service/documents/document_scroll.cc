@@ -69,7 +69,7 @@ absl::StatusOr<v1::ScrollResponse> ReadPage(const v1::ScrollRequest& request, co
 
 absl::Status CheckScrollLimit(uint64_t limit) {
   if (limit <= kMaxScrollDocuments) return absl::OkStatus();
-  return InvalidField("limit", Cat("is ", limit, ", and at most ", kMaxScrollDocuments, " is accepted"),
+  return InvalidField("limit", Cat("is ", limit, "; must be at most ", kMaxScrollDocuments),
                       {kMaxScrollDocuments, limit});
 }
 

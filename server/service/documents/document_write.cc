@@ -18,7 +18,7 @@ namespace {
 
 absl::Status CheckStringId(const std::string& id, FieldPath path) {
   if (id.empty() || id.size() > static_cast<size_t>(kMaxIdBytes)) {
-    return InvalidField(path(), Cat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"),
+    return InvalidField(path(), Cat("has ", id.size(), " bytes; must have 1 to ", kMaxIdBytes),
                         {kMaxIdBytes, id.size()});
   }
   return IsUtf8(id) ? absl::OkStatus() : InvalidField(path(), "is not UTF-8");
@@ -66,7 +66,7 @@ absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules
     if (!document.has_tokens()) return InvalidField(path(), "has neither tokens nor text");
     return CheckShape(document.tokens(), rules.form.rules, [&] { return Cat(path(), ".tokens"); });
   }
-  if (document.has_tokens()) return InvalidField(path(), "has tokens and text; one of them is accepted");
+  if (document.has_tokens()) return InvalidField(path(), "has tokens and text; must have only one of them");
   if (!IsUtf8(document.text())) return InvalidField(Cat(path(), ".text"), "is not UTF-8");
   // No encoder returns vectors for a text that is only white space.
   if (IsBlank(document.text())) return InvalidField(Cat(path(), ".text"), "is empty");
@@ -82,9 +82,8 @@ absl::Status CheckPayload(const v1::Document& document, const DocumentRules& rul
   const std::string& payload = document.payload();
   if (payload.empty()) return absl::OkStatus();
   if (payload.size() > static_cast<size_t>(collection::kMaxPayloadBytes)) {
-    return InvalidField(
-        path(), Cat("has ", payload.size(), " bytes, and at most ", collection::kMaxPayloadBytes, " are accepted"),
-        {collection::kMaxPayloadBytes, payload.size()});
+    return InvalidField(path(), Cat("has ", payload.size(), " bytes; must have at most ", collection::kMaxPayloadBytes),
+                        {collection::kMaxPayloadBytes, payload.size()});
   }
   absl::Status status = collection::CheckNewPayload(TrimmedPayload(payload));
   if (!status.ok()) {
@@ -105,7 +104,7 @@ absl::Status CheckLoss(const collection::QuantizationLoss& loss, const DocumentR
 
 absl::Status CheckCount(int count, int max_ids, const char* field) {
   if (count >= 1 && count <= max_ids) return absl::OkStatus();
-  return InvalidField(field, Cat("has ", count, " ids, and 1 to ", max_ids, " are accepted"), {max_ids, count});
+  return InvalidField(field, Cat("has ", count, " ids; must have 1 to ", max_ids), {max_ids, count});
 }
 
 }  // namespace
@@ -139,7 +138,7 @@ std::string DocumentPath(int idx) { return Cat("documents[", idx, "]"); }
 absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRules& rules) {
   const int count = request.documents_size();
   if (count < 1 || count > kMaxUpsertDocuments) {
-    return InvalidField("documents", Cat("has ", count, " documents, and 1 to ", kMaxUpsertDocuments, " are accepted"),
+    return InvalidField("documents", Cat("has ", count, " documents; must have 1 to ", kMaxUpsertDocuments),
                         {kMaxUpsertDocuments, count});
   }
   collection::FieldReader reader(rules.fields);

@@ -52,16 +52,16 @@ absl::Status CheckGrouping(const v1::RerankRequest& request, const RequestLimits
   }
   const Page page = PageOf(request, limits);
   if (const int64_t documents = page.num_ranked() * GroupSizeOf(request); documents > limits.max_top_k) {
-    return InvalidField("group_size",
-                        absl::StrCat("is ", request.group_size(), ", and with ", page.num_ranked(),
-                                     " groups (offset + top_k) it makes ", documents, " documents; at most ",
-                                     limits.max_top_k, " (limits.max_top_k) are accepted"),
-                        {limits.max_top_k, documents, "limits.max_top_k"});
+    return InvalidField(
+        "group_size",
+        absl::StrCat("is ", request.group_size(), ", so ", page.num_ranked(), " groups (offset + top_k) have up to ",
+                     documents, " documents; must be at most ", limits.max_top_k, " (limits.max_top_k)"),
+        {limits.max_top_k, documents, "limits.max_top_k"});
   }
   if (request.group_values_size() > limits.max_top_k) {
     return InvalidField("group_values",
-                        absl::StrCat("has ", request.group_values_size(), " values, and at most ", limits.max_top_k,
-                                     " (limits.max_top_k) are accepted"),
+                        absl::StrCat("has ", request.group_values_size(), " values; must have at most ",
+                                     limits.max_top_k, " (limits.max_top_k)"),
                         {limits.max_top_k, request.group_values_size(), "limits.max_top_k"});
   }
   return absl::OkStatus();

@@ -16,20 +16,18 @@ Page PageOf(const v1::RerankRequest& request, const RequestLimits& limits) {
 absl::Status CheckPage(const v1::RerankRequest& request, const RequestLimits& limits) {
   if (request.top_k() > limits.max_top_k) {
     return InvalidField(
-        "top_k",
-        absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k, " (limits.max_top_k) is accepted"),
+        "top_k", absl::StrCat("is ", request.top_k(), "; must be at most ", limits.max_top_k, " (limits.max_top_k)"),
         {limits.max_top_k, request.top_k(), "limits.max_top_k"});
   }
   const Page page = PageOf(request, limits);
   if (page.num_ranked() > limits.max_top_k) {
-    return InvalidField(
-        "offset",
-        absl::StrCat("is ", page.offset, ", and with top_k, ", page.top_k, ", it makes ", page.num_ranked(),
-                     "; at most ", limits.max_top_k, " (limits.max_top_k) is accepted for offset + top_k"),
-        {limits.max_top_k, page.num_ranked(), "limits.max_top_k"});
+    return InvalidField("offset",
+                        absl::StrCat("is ", page.offset, ", so offset + top_k is ", page.num_ranked(),
+                                     "; must be at most ", limits.max_top_k, " (limits.max_top_k)"),
+                        {limits.max_top_k, page.num_ranked(), "limits.max_top_k"});
   }
   if (!std::isfinite(page.min_score) && request.has_min_score()) {
-    return InvalidField("min_score", absl::StrCat("is ", page.min_score, ", and it must be finite"));
+    return InvalidField("min_score", absl::StrCat("is ", page.min_score, "; must be finite"));
   }
   return absl::OkStatus();
 }

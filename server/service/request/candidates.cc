@@ -29,8 +29,8 @@ using MissingIds = std::unordered_set<Id, absl::Hash<Id>>;
 absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath path, const char* field) {
   if (size >= 1 && size <= limits.max_candidates_per_query) return absl::OkStatus();
   return InvalidField(absl::StrCat(path(), ".", field, ".ids"),
-                      absl::StrCat("has ", size, " ids, and 1 to ", limits.max_candidates_per_query,
-                                   " (limits.max_candidates_per_query) are accepted"),
+                      absl::StrCat("has ", size, " ids; must have 1 to ", limits.max_candidates_per_query,
+                                   " (limits.max_candidates_per_query)"),
                       {limits.max_candidates_per_query, size, "limits.max_candidates_per_query"});
 }
 
@@ -85,7 +85,7 @@ bool IsWrongId(const std::string& id) { return id.empty() || id.size() > static_
 
 absl::Status WrongId(const std::string& id, size_t idx, FieldPath path) {
   return InvalidField(absl::StrCat(path(), ".string_ids.ids[", idx, "]"),
-                      absl::StrCat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"),
+                      absl::StrCat("has ", id.size(), " bytes; must have 1 to ", kMaxIdBytes),
                       {kMaxIdBytes, id.size()});
 }
 
@@ -135,8 +135,8 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
   const int count = list.documents_size();
   if (count < 1 || count > limits.max_inline_documents) {
     return InvalidField(absl::StrCat(path(), ".inline_documents.documents"),
-                        absl::StrCat("has ", count, " documents, and 1 to ", limits.max_inline_documents,
-                                     " (limits.max_inline_documents) are accepted"),
+                        absl::StrCat("has ", count, " documents; must have 1 to ", limits.max_inline_documents,
+                                     " (limits.max_inline_documents)"),
                         {limits.max_inline_documents, count, "limits.max_inline_documents"});
   }
   const StoredForm form = StoredFormOf(collection, limits);
@@ -149,11 +149,10 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
     if (absl::Status status = CheckShape(list.documents(i), form.rules, document_path); !status.ok()) return status;
     const int64_t bytes = engine::StagedBytes(form.storage, form.rules.dim, list.documents(i).num_tokens());
     if (bytes > limits.max_staged_bytes) {
-      return InvalidField(
-          absl::StrCat(document_path(), ".num_tokens"),
-          absl::StrCat("is ", list.documents(i).num_tokens(), ", which is ", bytes,
-                       " bytes in the collection's storage type ", std::string(Name(form.storage)), ", and at most ",
-                       limits.max_staged_bytes, " (engine.max_staged_bytes) are accepted"));
+      return InvalidField(absl::StrCat(document_path(), ".num_tokens"),
+                          absl::StrCat("is ", list.documents(i).num_tokens(), ", which is ", bytes,
+                                       " bytes in the collection's storage type ", std::string(Name(form.storage)),
+                                       "; must be at most ", limits.max_staged_bytes, " (engine.max_staged_bytes)"));
     }
     set.inline_offsets.push_back(set.inline_offsets.back() + list.documents(i).num_tokens());
   }

@@ -33,7 +33,7 @@ absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_r
   }
   if (options.budget() > kMaxScanResults) {
     return InvalidField("refinement.budget",
-                        absl::StrCat("is ", options.budget(), ", and at most ", kMaxScanResults, " is accepted"),
+                        absl::StrCat("is ", options.budget(), "; must be at most ", kMaxScanResults),
                         {kMaxScanResults, options.budget()});
   }
   if (const int64_t documents = DocumentsOf(options, num_ranked); options.budget() < documents) {
@@ -59,7 +59,7 @@ absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOpti
   }
   if (documents > kMaxScanResults) {
     return InvalidField("refinement.documents",
-                        absl::StrCat("is ", documents, ", and at most ", kMaxScanResults, " are accepted, or all ",
+                        absl::StrCat("is ", documents, "; must be at most ", kMaxScanResults, ", or all ",
                                      num_candidates, " candidates"),
                         {kMaxScanResults, documents});
   }

@@ -40,7 +40,7 @@ absl::Status CheckQueryTexts(const v1::RerankRequest& request) {
     if (!query.has_text()) continue;
     if (IsBlank(query.text())) return InvalidField(absl::StrCat("queries[", i, "].text"), "is empty");
     if (query.has_tokens()) {
-      return InvalidField(absl::StrCat("queries[", i, "]"), "has tokens and text; one of them is accepted");
+      return InvalidField(absl::StrCat("queries[", i, "]"), "has tokens and text; must have only one of them");
     }
   }
   return absl::OkStatus();
@@ -49,12 +49,12 @@ absl::Status CheckQueryTexts(const v1::RerankRequest& request) {
 absl::Status CheckDocumentTexts(const v1::InlineDocuments& list, const std::string& path, const RequestLimits& limits) {
   if (list.texts().empty()) return absl::OkStatus();
   if (!list.documents().empty()) {
-    return InvalidField(absl::StrCat(path, ".inline_documents"), "has documents and texts; one of them is accepted");
+    return InvalidField(absl::StrCat(path, ".inline_documents"), "has documents and texts; must have only one of them");
   }
   if (list.texts_size() > limits.max_inline_documents) {
     return InvalidField(absl::StrCat(path, ".", kDocumentTexts),
-                        absl::StrCat("has ", list.texts_size(), " documents, and 1 to ", limits.max_inline_documents,
-                                     " (limits.max_inline_documents) are accepted"),
+                        absl::StrCat("has ", list.texts_size(), " documents; must have 1 to ",
+                                     limits.max_inline_documents, " (limits.max_inline_documents)"),
                         {limits.max_inline_documents, list.texts_size(), "limits.max_inline_documents"});
   }
   return absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
   if (num_bytes <= kMaxBlankBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the request has ", num_blank,
                                                  " blank documents, whose vectors of dimension ", most_dim, " take ",
-                                                 num_bytes, " bytes, and at most ", kMaxBlankBytes, " are accepted"));
+                                                 num_bytes, " bytes; must be at most ", kMaxBlankBytes));
 }
 
 // Returns the dimension of a blank document's vector: that of the encoder's vectors or, if the encoder got no text,

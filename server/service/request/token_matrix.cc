@@ -34,14 +34,12 @@ absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
       break;
     default:
       return Invalid(path, "dtype",
-                     absl::StrCat("is ", static_cast<int>(matrix.dtype()),
-                                  ", and only F32 (1), F16 (2) "
-                                  "and BF16 (3) are accepted"));
+                     absl::StrCat("is ", static_cast<int>(matrix.dtype()), "; must be F32 (1), F16 (2) or BF16 (3)"));
   }
   if (matrix.num_tokens() == 0 || matrix.num_tokens() > rules.max_tokens) {
     return InvalidField(absl::StrCat(path(), ".num_tokens"),
-                        absl::StrCat("is ", matrix.num_tokens(), ", and 1 to ", rules.max_tokens, " (",
-                                     std::string(rules.limit_name), ") are accepted"),
+                        absl::StrCat("is ", matrix.num_tokens(), "; must be 1 to ", rules.max_tokens, " (",
+                                     std::string(rules.limit_name), ")"),
                         {rules.max_tokens, matrix.num_tokens(), rules.limit_name});
   }
   if (matrix.dim() != static_cast<uint32_t>(rules.dim)) {

@@ -148,16 +148,17 @@ absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t num
     matches += tokens * std::min<uint64_t>(static_cast<uint64_t>(num_ranked), candidates.num_documents);
   }
   if (work > limits.max_request_work) {
-    return InvalidField("queries",
-                        absl::StrCat("ask for ", work, " token pairs (query tokens x candidate tokens), and at most ",
-                                     limits.max_request_work, " (limits.max_request_work) are accepted"),
-                        {limits.max_request_work, work, "limits.max_request_work"});
+    return InvalidField(
+        "queries",
+        absl::StrCat("ask for ", work, " token pairs (query tokens x candidate tokens); must be at most ",
+                     limits.max_request_work, " (limits.max_request_work)"),
+        {limits.max_request_work, work, "limits.max_request_work"});
   }
   if (request.return_alignments() && matches > static_cast<uint64_t>(limits.max_alignments)) {
     return InvalidField(
         "return_alignments",
-        absl::StrCat("asks for ", matches, " token matches ((offset + top_k) x query tokens), and at most ",
-                     limits.max_alignments, " (limits.max_alignments) are accepted"),
+        absl::StrCat("asks for ", matches, " token matches ((offset + top_k) x query tokens); must be at most ",
+                     limits.max_alignments, " (limits.max_alignments)"),
         {limits.max_alignments, matches, "limits.max_alignments"});
   }
   if (request.return_alignments()) {
@@ -226,14 +227,14 @@ absl::Status CheckPayloadFields(const v1::RerankRequest& request) {
   if (request.payload_fields_size() > kMaxPayloadFields) {
     return InvalidField(
         "payload_fields",
-        absl::StrCat("has ", request.payload_fields_size(), " names, and at most ", kMaxPayloadFields, " are accepted"),
+        absl::StrCat("has ", request.payload_fields_size(), " names; must have at most ", kMaxPayloadFields),
         {kMaxPayloadFields, request.payload_fields_size()});
   }
   for (int i = 0; i < request.payload_fields_size(); ++i) {
     const size_t num_bytes = request.payload_fields(i).size();
     if (num_bytes >= 1 && num_bytes <= kMaxPayloadFieldBytes) continue;
     return InvalidField(absl::StrCat("payload_fields[", i, "]"),
-                        absl::StrCat("has ", num_bytes, " bytes, and 1 to ", kMaxPayloadFieldBytes, " are accepted"),
+                        absl::StrCat("has ", num_bytes, " bytes; must have 1 to ", kMaxPayloadFieldBytes),
                         {kMaxPayloadFieldBytes, num_bytes});
   }
   return absl::OkStatus();
@@ -288,7 +289,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
   if (request.request_id().size() > static_cast<size_t>(kMaxRequestIdBytes)) {
     return InvalidField(
         "request_id",
-        absl::StrCat("has ", request.request_id().size(), " bytes, and at most ", kMaxRequestIdBytes, " are accepted"),
+        absl::StrCat("has ", request.request_id().size(), " bytes; must have at most ", kMaxRequestIdBytes),
         {kMaxRequestIdBytes, request.request_id().size()});
   }
   if (request.collection().empty() && !HasInlineDocumentsAlone(request)) {
@@ -299,24 +300,24 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
   }
   if (request.collection().size() > collection::kMaxCollectionNameBytes) {
     return InvalidField("collection",
-                        absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
-                                     collection::kMaxCollectionNameBytes, " are accepted"),
+                        absl::StrCat("has ", request.collection().size(), " bytes; must have at most ",
+                                     collection::kMaxCollectionNameBytes),
                         {collection::kMaxCollectionNameBytes, request.collection().size()});
   }
   if (request.queries_size() < 1 || request.queries_size() > limits.max_queries_per_request) {
     return InvalidField("queries",
-                        absl::StrCat("has ", request.queries_size(), " queries, and 1 to ",
-                                     limits.max_queries_per_request, " (limits.max_queries_per_request) are accepted"),
+                        absl::StrCat("has ", request.queries_size(), " queries; must have 1 to ",
+                                     limits.max_queries_per_request, " (limits.max_queries_per_request)"),
                         {limits.max_queries_per_request, request.queries_size(), "limits.max_queries_per_request"});
   }
   if (absl::Status status = CheckPage(request, limits); !status.ok()) return status;
   if (!v1::MissingPolicy_IsValid(request.missing_policy())) {
-    return InvalidField("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()), ", and 0 to ",
-                                                       static_cast<int>(v1::MissingPolicy_MAX), " are accepted"));
+    return InvalidField("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()),
+                                                       "; must be 0 to ", static_cast<int>(v1::MissingPolicy_MAX)));
   }
   if (!v1::Priority_IsValid(request.priority())) {
-    return InvalidField("priority", absl::StrCat("is ", static_cast<int>(request.priority()), ", and 0 to ",
-                                                 static_cast<int>(v1::Priority_MAX), " are accepted"));
+    return InvalidField("priority", absl::StrCat("is ", static_cast<int>(request.priority()), "; must be 0 to ",
+                                                 static_cast<int>(v1::Priority_MAX)));
   }
   if (request.has_refinement()) {
     const int64_t num_results = PageOf(request, limits).num_ranked() * GroupSizeOf(request);

@@ -384,7 +384,7 @@ class ClientTest(RealServerTest):
         error = raised.exception
         self.assertEqual((error.field, error.reason), ("top_k", "LIMIT_EXCEEDED"))
         self.assertEqual((error.limit, error.limit_key), (self.client.info().limits.max_top_k, "limits.max_top_k"))
-        self.assertIn(f"top_k: is {10**6}, and at most {error.limit} ", error.message)
+        self.assertIn(f"top_k: is {10**6}; must be at most {error.limit} ", error.message)
         with self.assertRaises(errors.NotFound) as raised:
             self.client.rerank("nowhere", self.queries[0])
         self.assertIsNone(raised.exception.field)

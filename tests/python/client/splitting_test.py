@@ -41,7 +41,7 @@ class LimitedServer:
         if request.ByteSize() > self.limits.max_request_bytes:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max")
         if len(request.queries) > (self.limits.max_request_work or 1000):
-            refuse(context, "queries", "ask for 99 token pairs, and at most 9", limit_key="limits.max_request_work")
+            refuse(context, "queries", "ask for 99 token pairs; must be at most 9", limit_key="limits.max_request_work")
         response = pb.RerankResponse(generation=3)
         for i, query in enumerate(request.queries):
             value = np.frombuffer(query.tokens.data, np.float32)[0]
@@ -54,7 +54,7 @@ class LimitedServer:
         self.requests.append(request)
         ids = request.int_ids.ids or request.string_ids.ids
         if len(ids) > 1000:
-            refuse(context, "int_ids.ids", f"has {len(ids)} ids, and 1 to 1000 are accepted")
+            refuse(context, "int_ids.ids", f"has {len(ids)} ids; must have 1 to 1000")
         if -1 in ids:
             refuse(context, f"int_ids.ids[{[*ids].index(-1)}]", "is negative")
         if len(ids) * self.document_bytes > (self.limits.max_answer_bytes or 1 << 30):

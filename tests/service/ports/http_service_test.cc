@@ -128,7 +128,7 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "top_n: is 20000");
   body = Body(query, {"doc-1"}, -1);
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT",
-         "top_n: is -1, and whole numbers from 0 to 10000 (limits.max_top_k");
+         "top_n: is -1; must be a whole number from 0 to 10000 (limits.max_top_k");
   body = Body(query, {"doc-1"}, 2);
   body["collection"] = 2;  // only the gRPC message has this member
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "collection: is not a member");

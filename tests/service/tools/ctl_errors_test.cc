@@ -165,7 +165,7 @@ TEST(ServerTargetTest, APortIsAddedAndUrlsAreRefused) {
   EXPECT_EQ(*command_line::ServerTarget("gpu-1:65535"), "gpu-1:65535");
   for (const char* port : {"0", "65536", "72606", "-1", "7o70", "99999999999"}) {
     EXPECT_EQ(command_line::ServerTarget(std::string("gpu-1:") + port).status().message(),
-              std::string("\"gpu-1:") + port + "\" has port " + port + ", and 1 to 65535 are accepted");
+              std::string("\"gpu-1:") + port + "\" has port " + port + "; must be 1 to 65535");
   }
 }
 

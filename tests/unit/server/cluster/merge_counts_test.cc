@@ -108,9 +108,9 @@ TEST_F(MergeCountsTest, WrongAnswersAreFound) {
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.set_num_values(4); }),
             "values: values has 3 elements of 4, and 10 were asked for");
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.mutable_values(2)->set_count(0); }),
-            "count: values[2].count is 0, and 1 to 7 are accepted");
+            "count: values[2].count is 0; must be 1 to 7");
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.mutable_values(0)->set_count(8); }),
-            "count: values[0].count is 8, and 1 to 7 are accepted");
+            "count: values[0].count is 8; must be 1 to 7");
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.mutable_values()->SwapElements(0, 1); }),
             "values: values[1] is not after values[0] in their order");
   v1::CountRequest count;

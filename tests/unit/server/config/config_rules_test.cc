@@ -139,7 +139,7 @@ TEST(ConfigTest, WrongKeysOfTracesNameKeyValueAndLimit) {
   EXPECT_THAT(ErrorOf(LoadWith({"--tracing.sample_ratio=-1"})), HasSubstr("tracing.sample_ratio: \"-1\""));
   EXPECT_THAT(ErrorOf(LoadWith({"--tracing.max_queued_spans=0"})),
               HasSubstr("tracing.max_queued_spans: \"0\" is less than the limit 1"));
-  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.service_name="})), HasSubstr("a name of 0 bytes, and 1 to 128"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.service_name="})), HasSubstr("a name of 0 bytes; must have 1 to 128"));
   EXPECT_TRUE(LoadWith({"--tracing.service_name=" + std::string(128, 'n')}).ok());
   EXPECT_THAT(ErrorOf(LoadWith({"--tracing.service_name=" + std::string(129, 'n')})),
               HasSubstr("tracing.service_name: a name of 129 bytes"));

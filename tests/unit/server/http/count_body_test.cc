@@ -68,7 +68,7 @@ TEST(CountBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(FacetsError(R"({"collection": "a", "field": "b", "limit": 1.5})"),
             "limit: is 1.5, not a whole number from 0 to 2^64 - 1");
   EXPECT_EQ(FacetsError(R"({"collection": "a", "field": "b", "limit": 4294967306})"),
-            "limit: is 4294967306, and at most 65536 is accepted");
+            "limit: is 4294967306; must be at most 65536");
   EXPECT_EQ(FacetsError(R"({"collection": "a", "field": "b", "top_k": 1})"),
             "top_k: is not a member (collection, field, filter, limit and min_sequence are)");
 }
@@ -106,7 +106,7 @@ TEST(ScrollBodyTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(error_of(R"({"after": 9223372036854775808})"),
             "after: is 9223372036854775808, not a text or a 64-bit integer");
   EXPECT_EQ(error_of(R"({"after": ["a"]})"), "after: is [\"a\"], not a text or a 64-bit integer");
-  EXPECT_EQ(error_of(R"({"limit": 1001})"), "limit: is 1001, and at most 1000 is accepted");
+  EXPECT_EQ(error_of(R"({"limit": 1001})"), "limit: is 1001; must be at most 1000");
   EXPECT_EQ(error_of(R"({"limit": "a"})"), "limit: is \"a\", not a whole number from 0 to 2^64 - 1");
   EXPECT_EQ(error_of(R"({"return_payloads": 1})"), "return_payloads: is 1, not true or false");
   EXPECT_EQ(error_of(R"({"limit": true})"), "limit: is true, not a whole number from 0 to 2^64 - 1");

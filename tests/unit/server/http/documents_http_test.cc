@@ -154,7 +154,7 @@ TEST(IdsBodyTest, ADeleteMayHaveAFilterInsteadOfIds) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->filter().negation().exists(), "lang");
   for (const auto& [body, message] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"filter": "a = 1", "ids": [1]})", "ids: is set, and so is filter; one of them is accepted"},
+           {R"({"filter": "a = 1", "ids": [1]})", "ids: is set, and so is filter; set only one of them"},
            {R"({"filter": null})", "ids: is missing"},
            {R"({})", "ids: is missing"},
            {R"({"version": 5, "min_sequence": 3})", "ids: is missing"},

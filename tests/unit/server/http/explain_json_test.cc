@@ -69,7 +69,8 @@ TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
   EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("query.dtype"));
   body.erase("query");
   EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("query: is missing"));
-  EXPECT_THAT(ExplainErrorOf(std::string(kMaxExplainBodyBytes + 1, ' ')), HasSubstr("bytes, and at most 1048576"));
+  EXPECT_THAT(ExplainErrorOf(std::string(kMaxExplainBodyBytes + 1, ' ')),
+              HasSubstr("bytes; must have at most 1048576"));
   EXPECT_THAT(ExplainErrorOf(std::string(100'000, '[')), HasSubstr("JSON nested deeper than 3 levels"));
 }
 

@@ -162,7 +162,7 @@ TEST(RerankBodyCostTest, ElementsAreBoundedByTheLimitsOfARequest) {
 TEST(RerankBodyCostTest, ContainersInTheWrongPlaceAreShown) {
   EXPECT_EQ(RefusalOf(R"({"model": {"a": [1]}})"), R"(model: is {"a": [1]}, not a text)");
   EXPECT_EQ(RefusalOf(R"({"request_id": []})"), "request_id: is [], not a text");
-  EXPECT_THAT(RefusalOf(R"({"top_n": [3]})"), StartsWith("top_n: is [3], and whole numbers from 0"));
+  EXPECT_THAT(RefusalOf(R"({"top_n": [3]})"), StartsWith("top_n: is [3]; must be a whole number from 0"));
   EXPECT_THAT(RefusalOf(R"({"documents": ["a", ["b"]]})"), StartsWith(R"(documents[1]: is ["b"]; documents must be)"));
   EXPECT_THAT(RefusalOf(R"({"documents": {"a": 1}})"), StartsWith("documents: must be a list of documents"));
   EXPECT_EQ(RefusalOf(R"({"query": [[1, {"x": 2}]]})"), R"(query[0][1]: is {"x": 2}, not a number)");
@@ -173,7 +173,7 @@ TEST(RerankBodyCostTest, ContainersInTheWrongPlaceAreShown) {
   EXPECT_THAT(RefusalOf(R"({"query": [3]})"), StartsWith("query: must be a list of rows"));
   EXPECT_THAT(RefusalOf(R"({"query": {"shape": [1, [2], {"a": "b"}]}})"),
               StartsWith(R"(query.shape: is [1, [2], {"a": "b"}]; it must be [tokens, dim])"));
-  EXPECT_THAT(RefusalOf(R"({"query": {"dtype": ["f32"]}})"), StartsWith(R"(query.dtype: is ["f32"]; f32)"));
+  EXPECT_THAT(RefusalOf(R"({"query": {"dtype": ["f32"]}})"), StartsWith(R"(query.dtype: is ["f32"]; must be f32)"));
   EXPECT_EQ(RefusalOf(R"({"query": {"data": {}}})"), "query.data: is not base64");
   EXPECT_EQ(RefusalOf(R"({"query": {"shape": [1, 1]}})"), "query.dtype: is missing");
   EXPECT_EQ(RefusalOf("{}"), "query: is missing");

@@ -150,7 +150,7 @@ TEST_F(RerankBodyTest, ARefinementIsAnObject) {
   EXPECT_THAT(ErrorOf(With("refinement", 7)), HasSubstr("refinement: is 7, not an object"));
   EXPECT_THAT(ErrorOf(With("refinement", {1, 2})), HasSubstr("refinement"));
   EXPECT_THAT(ErrorOf(With("refinement", {{"documents", -1}})),
-              HasSubstr("refinement.documents: is -1, and whole numbers from 0 to 4294967295 are accepted"));
+              HasSubstr("refinement.documents: is -1; must be a whole number from 0 to 4294967295"));
   EXPECT_THAT(ErrorOf(With("refinement", {{"budget", 1.5}})), HasSubstr("refinement.budget: is 1.5"));
   EXPECT_THAT(ErrorOf(With("refinement", {{"documents", "many"}})), HasSubstr("refinement.documents: is \"many\""));
   EXPECT_THAT(ErrorOf(With("refinement", {{"require_proof", 1}})),
@@ -191,9 +191,8 @@ TEST_F(RerankBodyTest, AFilterIsATextOrAnObject) {
 TEST_F(RerankBodyTest, ATopNOutOfRangeIsToldTheRange) {
   const json huge = json::parse("123456789012345678901");  // a number longer than any integer
   for (const json& wrong : {json(-1), json(4294967296), json(UINT64_MAX), huge, json(2.5), json("3"), json(true)}) {
-    EXPECT_EQ(
-        ErrorOf(With("top_n", wrong)),
-        absl::StrCat("top_n: is ", wrong.dump(), ", and whole numbers from 0 to 1000 (limits.max_top_k) are accepted"));
+    EXPECT_EQ(ErrorOf(With("top_n", wrong)),
+              absl::StrCat("top_n: is ", wrong.dump(), "; must be a whole number from 0 to 1000 (limits.max_top_k)"));
   }
 }
 
@@ -216,9 +215,8 @@ TEST_F(RerankBodyTest, APageIsAnOffsetAndALeastScore) {
   EXPECT_EQ(Parse(With("min_score", 3))->min_score(), 3.0F);
   EXPECT_FALSE(Parse(With("min_score", nullptr))->has_min_score());
   for (const json& wrong : {json(-1), json(4294967296), json(1.5), json("3"), json(true)}) {
-    EXPECT_EQ(ErrorOf(With("offset", wrong)), absl::StrCat("offset: is ", wrong.dump(),
-                                                           ", and whole numbers from 0 to 1000 (limits.max_top_k) are "
-                                                           "accepted"));
+    EXPECT_EQ(ErrorOf(With("offset", wrong)),
+              absl::StrCat("offset: is ", wrong.dump(), "; must be a whole number from 0 to 1000 (limits.max_top_k)"));
   }
   EXPECT_EQ(ErrorOf(With("min_score", "3")), "min_score: is \"3\", not a number");
   EXPECT_EQ(ErrorOf(With("min_score", -1e39)), "min_score: is -1e+39; its magnitude must be at most 3.40282e+38");
@@ -242,7 +240,7 @@ TEST_F(RerankBodyTest, ResultsMayComeInGroups) {
   EXPECT_EQ(Parse(With("group_by", nullptr))->group_by(), "");
   EXPECT_EQ(ErrorOf(With("group_by", 3)), "group_by: is 3, not the name of a field");
   EXPECT_EQ(ErrorOf(With("group_size", "3")),
-            "group_size: is \"3\", and whole numbers from 0 to 1000 (limits.max_top_k) are accepted");
+            "group_size: is \"3\"; must be a whole number from 0 to 1000 (limits.max_top_k)");
   // Without top_n, there may be as many groups as documents. But the documents of all groups stay within their limit.
   json body = json::parse(With("documents", json(std::vector<int>(5000, 1))));
   body["group_by"] = "book";

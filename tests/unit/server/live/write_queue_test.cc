@@ -164,8 +164,9 @@ TEST_F(WriteQueueTest, RefusesACallThatWouldWaitTooLongAndSaysWhenToComeBack) {
   queue.Push(CallOf(4 << 20, 1, now_));
   const absl::Status refused = queue.Admit(CallOf(kKi, 1, now_), now_);
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(refused.message(),
-              HasSubstr("this call would wait for about 4s, and nine tenths of 3s (live.max_queue_time) are accepted"));
+  EXPECT_THAT(
+      refused.message(),
+      HasSubstr("this call would wait for about 4s, which is more than nine tenths of live.max_queue_time, 3s"));
   EXPECT_EQ(client::RetryAfter(refused), absl::Milliseconds(1300));
   EXPECT_TRUE(queue.Admit(CallOf(kKi, 2, now_), now_).ok()) << "another client waits for a turn as long as its own";
 }

@@ -111,7 +111,7 @@ TEST(CreatedCollectionsTest, NoCollectionHasOtherCodes) {
     const absl::Status status = run.admin.CreateForClient(request, {}).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat("code_planes: is ", planes, ", and 0 (no codes), 1, 2 and 4 are accepted")));
+                HasSubstr(absl::StrCat("code_planes: is ", planes, "; must be 0 (no codes), 1, 2 or 4")));
   }
   request.set_code_planes(0);
   request.set_code_factors(true);
@@ -146,7 +146,7 @@ TEST(CreatedCollectionsTest, HaveTheFieldsThatTheRequestDeclares) {
   lang.set_kind(v1::FIELD_KIND_UNSPECIFIED);
   absl::Status status = run.admin.CreateForClient(request, {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("fields[0].kind: is 0, and 1 to 6 are accepted"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fields[0].kind: is 0; must be 1 to 6"));
   lang.set_kind(v1::FIELD_KIND_TIME);
   year.set_name("lang");
   status = run.admin.CreateForClient(request, {}).status();

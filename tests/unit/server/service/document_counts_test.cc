@@ -116,14 +116,14 @@ TEST_F(DocumentCountsTest, WrongFieldsAreNamed) {
   request_.set_collection("nowhere");
   EXPECT_TRUE(absl::IsNotFound(Facets().status())) << Facets().status();
   request_.set_collection("");
-  ExpectRefused("collection", "collection: has 0 bytes, and 1 to 128 are accepted");
+  ExpectRefused("collection", "collection: has 0 bytes; must have 1 to 128");
 }
 
 TEST_F(DocumentCountsTest, LimitsHaveAnEnd) {
   request_.set_limit(kMaxFacetValues);
   EXPECT_TRUE(Facets().ok());
   request_.set_limit(kMaxFacetValues + 1);
-  ExpectRefused("limit", "limit: is 65537, and at most 65536 is accepted");
+  ExpectRefused("limit", "limit: is 65537; must be at most 65536");
   EXPECT_EQ(client::LimitOf(Facets().status()), kMaxFacetValues);
   request_.set_limit(2);
   const auto two = Facets();

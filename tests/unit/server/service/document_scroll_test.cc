@@ -123,9 +123,9 @@ TEST_F(DocumentScrollTest, WrongIdsAreNamed) {
   request_.set_after_int_id(3);
   ExpectRefused("after_int_id", "after_int_id: the ids of collection docs are of type string");
   request_.set_after_string_id("");
-  ExpectRefused("after_string_id", "after_string_id: has 0 bytes, and 1 to 512 are accepted");
+  ExpectRefused("after_string_id", "after_string_id: has 0 bytes; must have 1 to 512");
   request_.set_after_string_id(std::string(513, 'a'));
-  ExpectRefused("after_string_id", "after_string_id: has 513 bytes, and 1 to 512 are accepted");
+  ExpectRefused("after_string_id", "after_string_id: has 513 bytes; must have 1 to 512");
   request_.set_after_string_id("\xff");
   ExpectRefused("after_string_id", "after_string_id: is not UTF-8");
   request_.set_collection("ints");
@@ -137,7 +137,7 @@ TEST_F(DocumentScrollTest, WrongLimitsFiltersAndSnapshotsAreNamed) {
   request_.set_limit(kMaxScrollDocuments);
   EXPECT_TRUE(Scroll().ok());
   request_.set_limit(kMaxScrollDocuments + 1);
-  ExpectRefused("limit", "limit: is 1001, and at most 1000 is accepted");
+  ExpectRefused("limit", "limit: is 1001; must be at most 1000");
   EXPECT_EQ(client::LimitOf(Scroll().status()), kMaxScrollDocuments);
   request_.clear_limit();
   request_.set_filter_text("colour = 1");
@@ -153,7 +153,7 @@ TEST_F(DocumentScrollTest, WrongLimitsFiltersAndSnapshotsAreNamed) {
   request_.set_collection("nowhere");
   EXPECT_TRUE(absl::IsNotFound(Scroll().status())) << Scroll().status();
   request_.set_collection("");
-  ExpectRefused("collection", "collection: has 0 bytes, and 1 to 128 are accepted");
+  ExpectRefused("collection", "collection: has 0 bytes; must have 1 to 128");
 }
 
 TEST_F(DocumentScrollTest, APageEndsBeforeItIsTooLarge) {

@@ -142,10 +142,9 @@ TEST_F(DocumentWriteTest, RowsAreThoseOfInlineDocuments) {
 
 TEST_F(DocumentWriteTest, TheIdIsChecked) {
   EXPECT_EQ(Refused([](auto* d) { d->clear_id(); }), "documents[3]: has neither string_id nor int_id");
-  EXPECT_EQ(Refused([](auto* d) { d->set_string_id(""); }),
-            "documents[3].string_id: has 0 bytes, and 1 to 512 are accepted");
+  EXPECT_EQ(Refused([](auto* d) { d->set_string_id(""); }), "documents[3].string_id: has 0 bytes; must have 1 to 512");
   EXPECT_EQ(Refused([](auto* d) { d->set_string_id(std::string(513, 'x')); }),
-            "documents[3].string_id: has 513 bytes, and 1 to 512 are accepted");
+            "documents[3].string_id: has 513 bytes; must have 1 to 512");
   EXPECT_EQ(Refused([](auto* d) { d->set_string_id("\xff"); }), "documents[3].string_id: is not UTF-8");
   EXPECT_EQ(Refused([](auto* d) { d->set_int_id(1); }),
             "documents[3].int_id: the ids of collection corpus are of type string");
@@ -157,7 +156,7 @@ TEST_F(DocumentWriteTest, TheIdIsChecked) {
 TEST_F(DocumentWriteTest, TokensOrTextAreWanted) {
   EXPECT_EQ(Refused([](auto* d) { d->clear_tokens(); }), "documents[3]: has neither tokens nor text");
   EXPECT_EQ(Refused([](auto* d) { d->set_text("words"); }),
-            "documents[3]: has tokens and text; one of them is accepted");
+            "documents[3]: has tokens and text; must have only one of them");
   const auto text = [](const char* words) {
     return [words](v1::Document* d) {
       d->clear_tokens();
@@ -172,9 +171,9 @@ TEST_F(DocumentWriteTest, TheMatrixIsChecked) {
   EXPECT_THAT(Refused([](auto* d) { d->mutable_tokens()->set_dtype(v1::DATA_TYPE_I8); }),
               HasSubstr("documents[3].tokens.dtype: is 4"));
   EXPECT_EQ(Refused([](auto* d) { d->mutable_tokens()->set_num_tokens(0); }),
-            "documents[3].tokens.num_tokens: is 0, and 1 to 65536 (limits.max_document_tokens) are accepted");
+            "documents[3].tokens.num_tokens: is 0; must be 1 to 65536 (limits.max_document_tokens)");
   EXPECT_EQ(Refused([](auto*) {}, {.max_document_tokens = 2}),
-            "documents[3].tokens.num_tokens: is 3, and 1 to 2 (limits.max_document_tokens) are accepted");
+            "documents[3].tokens.num_tokens: is 3; must be 1 to 2 (limits.max_document_tokens)");
   EXPECT_EQ(Refused([](auto* d) { d->mutable_tokens()->set_dim(8); }),
             "documents[3].tokens.dim: is 8, and the collection's dimension is 16");
   EXPECT_THAT(Refused([](auto* d) { d->mutable_tokens()->mutable_data()->pop_back(); }),
@@ -244,7 +243,7 @@ TEST_F(DocumentWriteTest, ThePayloadIsAnObjectOfAMegabyteAtMost) {
   EXPECT_THAT(Refused([&](auto* d) { d->set_payload(deep); }), HasSubstr("nested deeper than 64"));
   const auto of_size = [](size_t size) { return "{\"a\":\"" + std::string(size - 8, 'x') + "\"}"; };
   EXPECT_EQ(Refused([&](auto* d) { d->set_payload(of_size(collection::kMaxPayloadBytes + 1)); }),
-            "documents[3].payload: has 1048577 bytes, and at most 1048576 are accepted");
+            "documents[3].payload: has 1048577 bytes; must have at most 1048576");
   v1::Document largest = Valid();
   largest.set_payload(of_size(collection::kMaxPayloadBytes));
   EXPECT_TRUE(Run(largest, *world_->f16).ok());
@@ -256,13 +255,13 @@ TEST_F(DocumentWriteTest, ThePayloadIsAnObjectOfAMegabyteAtMost) {
 TEST_F(DocumentWriteTest, ListsOfIdsAreChecked) {
   const DocumentRules strings = DocumentRulesOf(*world_->f16, {});
   v1::StringIds ids;
-  EXPECT_EQ(CheckIds(ids, strings, 2).message(), "string_ids.ids: has 0 ids, and 1 to 2 are accepted");
+  EXPECT_EQ(CheckIds(ids, strings, 2).message(), "string_ids.ids: has 0 ids; must have 1 to 2");
   ids.add_ids("a");
   EXPECT_TRUE(CheckIds(ids, strings, 2).ok());
   ids.add_ids("");
-  EXPECT_EQ(CheckIds(ids, strings, 2).message(), "string_ids.ids[1]: has 0 bytes, and 1 to 512 are accepted");
+  EXPECT_EQ(CheckIds(ids, strings, 2).message(), "string_ids.ids[1]: has 0 bytes; must have 1 to 512");
   ids.add_ids("c");
-  EXPECT_EQ(CheckIds(ids, strings, 2).message(), "string_ids.ids: has 3 ids, and 1 to 2 are accepted");
+  EXPECT_EQ(CheckIds(ids, strings, 2).message(), "string_ids.ids: has 3 ids; must have 1 to 2");
   v1::IntIds ints;
   ints.add_ids(1);
   EXPECT_EQ(CheckIds(ints, strings, 2).message(), "int_ids: the ids of collection corpus are of type string");

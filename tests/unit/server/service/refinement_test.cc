@@ -68,7 +68,7 @@ TEST(RefinementTest, FewCandidatesAreAllScored) {
   EXPECT_EQ(RefinementFor(Options(2'000'000), kTopK, 2'000'000, std::nullopt)->documents, 0);
   const absl::Status status = RefinementFor(Options(2'000'000), kTopK, 2'000'001, std::nullopt).status();
   EXPECT_EQ(client::FieldOf(status), "refinement.documents");
-  EXPECT_THAT(std::string(status.message()), HasSubstr("is 2000000, and at most 1048576 are accepted, or all 2000001"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is 2000000; must be at most 1048576, or all 2000001"));
 }
 
 TEST(RefinementTest, CandidatesOfFewBytesInGpuMemoryAreAllScoredUnlessTheRequestSaysOtherwise) {

@@ -77,15 +77,15 @@ TEST_F(ValidationTest, TheValidRequestIsAccepted) {
 
 TEST_F(ValidationTest, TheEnvelopeIsChecked) {
   EXPECT_EQ(Refused([](auto* r) { r->set_collection(std::string(129, 'x')); }),
-            "collection: has 129 bytes, and at most 128 are accepted");
+            "collection: has 129 bytes; must have at most 128");
   EXPECT_EQ(Refused([](auto* r) { r->set_request_id(std::string(257, 'x')); }),
-            "request_id: has 257 bytes, and at most 256 are accepted");
+            "request_id: has 257 bytes; must have at most 256");
   EXPECT_EQ(Refused([](auto* r) { r->clear_collection(); }),
             "collection: is empty; only inline documents are scored without one");
-  EXPECT_THAT(Refused([](auto* r) { r->clear_queries(); }), HasSubstr("queries: has 0 queries, and 1 to 64"));
+  EXPECT_THAT(Refused([](auto* r) { r->clear_queries(); }), HasSubstr("queries: has 0 queries; must have 1 to 64"));
   EXPECT_THAT(Refused([](auto*) {}, {.max_queries_per_request = 1}),
               AllOf(HasSubstr("queries: has 2 queries"), HasSubstr("limits.max_queries_per_request")));
-  EXPECT_THAT(Refused([](auto* r) { r->set_top_k(10001); }), HasSubstr("top_k: is 10001, and at most 10000"));
+  EXPECT_THAT(Refused([](auto* r) { r->set_top_k(10001); }), HasSubstr("top_k: is 10001; must be at most 10000"));
   EXPECT_THAT(Refused([](auto* r) { r->set_missing_policy(static_cast<v1::MissingPolicy>(9)); }),
               HasSubstr("missing_policy: is 9"));
   EXPECT_THAT(Refused([](auto* r) { r->set_priority(static_cast<v1::Priority>(-1)); }), HasSubstr("priority: is -1"));
@@ -102,25 +102,23 @@ TEST_F(ValidationTest, APageEndsWithinTheLimitOfResults) {
   EXPECT_EQ(translated->job->queries[0].top_k, 10000);
   request.set_offset(9998);
   const absl::Status status = Run(request).status();
-  EXPECT_EQ(status.message(),
-            "offset: is 9998, and with top_k, 3, it makes 10001; at most 10000 (limits.max_top_k) is accepted for "
-            "offset + top_k");
+  EXPECT_EQ(status.message(), "offset: is 9998, so offset + top_k is 10001; must be at most 10000 (limits.max_top_k)");
   EXPECT_EQ(client::FieldOf(status), "offset");
   EXPECT_EQ(client::ReasonOf(status), client::kReasonLimitExceeded);
   EXPECT_EQ(client::LimitOf(status), 10000u);
   EXPECT_EQ(client::LimitKeyOf(status), "limits.max_top_k");
   request.clear_top_k();
   EXPECT_THAT(std::string(Run(request, {.default_top_k = 5}).status().message()),
-              HasSubstr("offset: is 9998, and with top_k, 5, it makes 10003"));
-  EXPECT_THAT(Refused([](auto* r) { r->set_offset(UINT32_MAX); }), HasSubstr("it makes 4294967298"));
+              HasSubstr("offset: is 9998, so offset + top_k is 10003"));
+  EXPECT_THAT(Refused([](auto* r) { r->set_offset(UINT32_MAX); }), HasSubstr("offset + top_k is 4294967298"));
 }
 
 TEST_F(ValidationTest, ALeastScoreIsFinite) {
   EXPECT_EQ(Refused([](auto* r) { r->set_min_score(std::numeric_limits<float>::infinity()); }),
-            "min_score: is inf, and it must be finite");
+            "min_score: is inf; must be finite");
   EXPECT_EQ(Refused([](auto* r) { r->set_min_score(-std::numeric_limits<float>::infinity()); }),
-            "min_score: is -inf, and it must be finite");
-  EXPECT_EQ(Refused([](auto* r) { r->set_min_score(std::nanf("")); }), "min_score: is nan, and it must be finite");
+            "min_score: is -inf; must be finite");
+  EXPECT_EQ(Refused([](auto* r) { r->set_min_score(std::nanf("")); }), "min_score: is nan; must be finite");
   v1::RerankRequest request = Valid();
   request.set_min_score(-std::numeric_limits<float>::max());
   EXPECT_TRUE(Run(request).ok());
@@ -145,9 +143,9 @@ TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dtype(static_cast<v1::DataType>(77)); }),
               HasSubstr("dtype: is 77"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_num_tokens(0); }),
-              HasSubstr("queries[1].tokens.num_tokens: is 0, and 1 to 4096 (limits.max_query_tokens)"));
+              HasSubstr("queries[1].tokens.num_tokens: is 0; must be 1 to 4096 (limits.max_query_tokens)"));
   EXPECT_THAT(Refused([](auto*) {}, {.max_query_tokens = 4}),
-              HasSubstr("queries[1].tokens.num_tokens: is 5, and 1 to 4"));
+              HasSubstr("queries[1].tokens.num_tokens: is 5; must be 1 to 4"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dim(17); }),
               HasSubstr("queries[1].tokens.dim: is 17, and the collection's dimension is 16"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->pop_back(); }),
@@ -194,13 +192,13 @@ TEST_F(ValidationTest, CandidatesMustBeThereAndOfTheCollectionsKind) {
               HasSubstr("candidates: names none of string_ids"));
   EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->mutable_string_ids()->clear_ids(); }),
               HasSubstr("candidates.string_ids.ids: has 0 ids"));
-  EXPECT_THAT(
-      Refused([](auto*) {}, {.max_candidates_per_query = 2}),
-      AllOf(HasSubstr("candidates.string_ids.ids: has 3 ids, and 1 to 2"), HasSubstr("max_candidates_per_query")));
+  EXPECT_THAT(Refused([](auto*) {}, {.max_candidates_per_query = 2}),
+              AllOf(HasSubstr("candidates.string_ids.ids: has 3 ids; must have 1 to 2"),
+                    HasSubstr("max_candidates_per_query")));
   EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->mutable_int_ids()->add_ids(1); }),
               HasSubstr("candidates.int_ids: the ids of collection corpus are of type string"));
   EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->mutable_string_ids()->set_ids(1, ""); }),
-              HasSubstr("candidates.string_ids.ids[1]: has 0 bytes, and 1 to 512"));
+              HasSubstr("candidates.string_ids.ids[1]: has 0 bytes; must have 1 to 512"));
   EXPECT_THAT(
       Refused([](auto* r) { r->mutable_candidates()->mutable_string_ids()->set_ids(2, std::string(513, 'x')); }),
       HasSubstr("candidates.string_ids.ids[2]: has 513 bytes"));
@@ -228,9 +226,9 @@ TEST_F(ValidationTest, InlineDocumentsAreCheckedLikeQueries) {
   EXPECT_THAT(
       Refused(with_documents([](auto*) {}), {.max_staged_bytes = 63}),
       AllOf(HasSubstr("candidates.inline_documents.documents["), HasSubstr("].num_tokens: is "),
-            HasSubstr(" bytes in the collection's storage type f16, and at most 63 (engine.max_staged_bytes)")));
+            HasSubstr(" bytes in the collection's storage type f16; must be at most 63 (engine.max_staged_bytes)")));
   EXPECT_THAT(Refused(with_documents([](auto*) {}), {.max_inline_documents = 2}),
-              AllOf(HasSubstr("has 3 documents, and 1 to 2"), HasSubstr("limits.max_inline_documents")));
+              AllOf(HasSubstr("has 3 documents; must have 1 to 2"), HasSubstr("limits.max_inline_documents")));
   EXPECT_THAT(Refused(with_documents([](auto* d) { d->mutable_documents(2)->set_dim(8); })),
               HasSubstr("candidates.inline_documents.documents[2].dim: is 8"));
   EXPECT_THAT(Refused(with_documents([](auto*) {}), {.max_document_tokens = 1}),

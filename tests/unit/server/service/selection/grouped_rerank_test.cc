@@ -65,12 +65,12 @@ TEST_P(GroupedRerankTest, WrongGroupsAreRefusedByName) {
   request = MakeGrouped();
   request.set_group_size(3334);
   EXPECT_EQ(Refused(request, "group_size"),
-            "group_size: is 3334, and with 3 groups (offset + top_k) it makes 10002 documents; at most 10000 "
-            "(limits.max_top_k) are accepted");
+            "group_size: is 3334, so 3 groups (offset + top_k) have up to 10002 documents; must be at most 10000 "
+            "(limits.max_top_k)");
   request.set_group_size(3333);
   EXPECT_TRUE(CheckEnvelope(request, {}).ok());
   request.set_offset(1);
-  EXPECT_THAT(Refused(request, "group_size"), HasSubstr("with 4 groups"));
+  EXPECT_THAT(Refused(request, "group_size"), HasSubstr("so 4 groups"));
   request = MakeGrouped();
   request.clear_group_by();
   request.set_group_size(2);
