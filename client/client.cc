@@ -322,7 +322,7 @@ absl::StatusOr<v1::DeleteResponse> Client::DeleteMatching(v1::DeleteRequest requ
     request.set_min_sequence(std::max(request.min_sequence(), answer->sequence()));
     has_more = answer->has_more();
     if (has_more && answer->num_deleted() + answer->num_missing() + answer->num_stale() == 0) {
-      return absl::InternalError("the server's answer is wrong: has_more is set, and no document was found");
+      return absl::InternalError("the server's answer is wrong: has_more is set, but no document was found");
     }
   }
   return sum;

@@ -68,9 +68,9 @@ absl::Status CheckClientKey(const std::string& key) {
   constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
   if (key.empty() || key.find_first_not_of(kLetters) != std::string::npos || absl::StartsWith(key, "grpc-") ||
       absl::EndsWith(key, "-bin")) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "client_key is \"", key,
-        "\"; it must be a metadata key: a-z, 0-9, - _ . without -bin at the end or grpc- at the beginning"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("client_key is \"", key,
+                     "\"; must be a metadata key: a-z, 0-9, - _ . without -bin at the end or grpc- at the beginning"));
   }
   return absl::OkStatus();
 }
@@ -83,10 +83,10 @@ int Milliseconds(absl::Duration duration) {
 }  // namespace
 
 absl::Status ValidateClientOptions(const ClientOptions& options) {
-  if (options.target.empty()) return absl::InvalidArgumentError("target is empty; it must be host:port");
+  if (options.target.empty()) return absl::InvalidArgumentError("target is empty; must be host:port");
   if (options.load_balancing != "round_robin" && options.load_balancing != "pick_first") {
-    return absl::InvalidArgumentError(absl::StrCat("load_balancing is \"", options.load_balancing,
-                                                   "\"; it must be \"round_robin\" or \"pick_first\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("load_balancing is \"", options.load_balancing, "\"; must be \"round_robin\" or \"pick_first\""));
   }
   if (options.timeout <= absl::ZeroDuration() || options.admin_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat("timeout is ", absl::FormatDuration(options.timeout),
@@ -95,11 +95,11 @@ absl::Status ValidateClientOptions(const ClientOptions& options) {
   }
   if (options.max_message_bytes < 1 || options.max_message_bytes > std::numeric_limits<int>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("max_message_bytes is ", options.max_message_bytes,
-                                                   "; it must be between 1 and ", std::numeric_limits<int>::max()));
+                                                   "; must be between 1 and ", std::numeric_limits<int>::max()));
   }
   if (options.num_channels < 1 || options.num_channels > kMaxChannels) {
     return absl::InvalidArgumentError(
-        absl::StrCat("num_channels is ", options.num_channels, "; it must be between 1 and ", kMaxChannels));
+        absl::StrCat("num_channels is ", options.num_channels, "; must be between 1 and ", kMaxChannels));
   }
   if (options.keepalive_time < absl::ZeroDuration() || options.keepalive_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("keepalive_time must be 0 or more, and keepalive_timeout more than 0");

@@ -27,11 +27,11 @@ class RealClock final : public Clock {
 absl::Status ValidateRetryOptions(const RetryOptions& options) {
   // Written so that NaN fails too.
   if (options.max_attempts < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("max_attempts is ", options.max_attempts, "; it must be 1 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("max_attempts is ", options.max_attempts, "; must be 1 or more"));
   }
   if (options.initial_backoff <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("initial_backoff is ", absl::FormatDuration(options.initial_backoff), "; it must be more than 0"));
+        absl::StrCat("initial_backoff is ", absl::FormatDuration(options.initial_backoff), "; must be more than 0"));
   }
   if (options.max_backoff < options.initial_backoff) {
     return absl::InvalidArgumentError(absl::StrCat("max_backoff is ", absl::FormatDuration(options.max_backoff),
@@ -39,10 +39,10 @@ absl::Status ValidateRetryOptions(const RetryOptions& options) {
                                                    absl::FormatDuration(options.initial_backoff)));
   }
   if (!(options.multiplier >= 1.0) || !std::isfinite(options.multiplier)) {
-    return absl::InvalidArgumentError(absl::StrCat("multiplier is ", options.multiplier, "; it must be 1 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("multiplier is ", options.multiplier, "; must be 1 or more"));
   }
   if (!(options.jitter >= 0.0 && options.jitter <= 1.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("jitter is ", options.jitter, "; it must be between 0 and 1"));
+    return absl::InvalidArgumentError(absl::StrCat("jitter is ", options.jitter, "; must be between 0 and 1"));
   }
   return absl::OkStatus();
 }

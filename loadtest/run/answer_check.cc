@@ -66,7 +66,7 @@ absl::Status PreparedRequest::CheckWhole(const v1::RerankResponse& response) con
     const int num_hits = result.scores_size();
     const bool is_right_number = is_filtered_ ? num_hits <= max_hits_ : num_hits == max_hits_;
     if (!is_right_number || result.positions_size() != num_hits) {
-      return Wrong(query, absl::StrCat(num_hits, " scores and ", result.positions_size(), " positions; it must be ",
+      return Wrong(query, absl::StrCat(num_hits, " scores and ", result.positions_size(), " positions; must be ",
                                        is_filtered_ ? "at most " : "", max_hits_, " of each"));
     }
     absl::flat_hash_set<uint64_t> seen;

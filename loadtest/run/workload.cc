@@ -166,7 +166,7 @@ class WorkloadBuilder {
     if (!queries.ok()) return queries.status();
     if (queries->dim() != static_cast<int64_t>(collection_.dim())) {
       return Invalid("--queries ", options_.queries_file, ": the dimension is ", queries->dim(),
-                     ", and the collection's ", collection_.dim());
+                     ", but the collection's is ", collection_.dim());
     }
     for (int64_t i = 0; i < queries->size(); ++i) {
       absl::Status status = Within("tokens of a recorded query", static_cast<uint64_t>(queries->num_tokens(i)),

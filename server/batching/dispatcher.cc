@@ -125,7 +125,7 @@ absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) 
                                   absl::FormatDuration(options_.max_queue_time), " (batching.max_queue_time)"));
   }
   if (job.deadline != absl::InfiniteFuture() && wait >= job.deadline - now) {
-    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and its deadline is ",
+    return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", but its deadline is ",
                                   Rounded(job.deadline - now), " away"));
   }
   return absl::OkStatus();

@@ -139,7 +139,7 @@ absl::Status CheckReadSize(const v1::GetResponse& merged, const service::Request
   if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
   return service::InvalidField(
       "ids",
-      absl::StrCat("the documents take ", bytes, " bytes, and an answer has at most ", limits.max_answer_bytes,
+      absl::StrCat("the documents take ", bytes, " bytes, but an answer has at most ", limits.max_answer_bytes,
                    " (limits.max_answer_bytes); ask for fewer, or without return_tokens"),
       {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
 }

@@ -46,7 +46,7 @@ absl::Status ValidateEncoder(const Config& config) {
   if (has_tls && !absl::StartsWith(http.url, "https://")) {
     return absl::InvalidArgumentError(
         absl::StrCat("encoder.tls_ca_file, encoder.tls_cert_file and encoder.tls_server_name need an encoder.url of "
-                     "https://, and it is ",
+                     "https://, but it is ",
                      http.url));
   }
   if (http.dialect == encoder::Dialect::kMaxsim &&
@@ -59,7 +59,7 @@ absl::Status ValidateEncoder(const Config& config) {
                                   std::pair("encoder.document_prompt_name", &http.document_prompt_name)}) {
     if (name->empty() || http.dialect == encoder::Dialect::kTei) continue;
     return absl::InvalidArgumentError(absl::StrCat(key, ": \"", *name,
-                                                   "\" is only sent in encoder.dialect tei, and it is ",
+                                                   "\" is only sent in encoder.dialect tei, but it is ",
                                                    std::string(encoder::Name(http.dialect))));
   }
   if (http.timeout == absl::ZeroDuration())
@@ -103,8 +103,8 @@ absl::Status ValidateAddresses(const Config& config) {
   if (!grpc.ok() || !http.ok() || grpc->port != http->port || grpc->port == 0) return absl::OkStatus();
   const auto is_any = [](const std::string& host) { return host == "0.0.0.0" || host == "::"; };
   if (grpc->host != http->host && !is_any(grpc->host) && !is_any(http->host)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("http.address is ", config.http.address, ", and grpc.address ",
-                                                 config.grpc.address, ": each wants a port of its own"));
+  return absl::InvalidArgumentError(absl::StrCat("http.address is ", config.http.address, " and grpc.address is ",
+                                                 config.grpc.address, "; they must have different ports"));
 }
 
 bool IsLoopback(const std::string& text) {
@@ -143,7 +143,7 @@ absl::Status ValidateCluster(const Config& config) {
   if (cluster::IsRouter(cluster) && !config.collections.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("collections: ", config.collections.front().name,
-                     " is configured, and a router (cluster.groups) has no collections of its own"));
+                     " is configured, but a router (cluster.groups) has no collections of its own"));
   }
   if (absl::Status status = ValidateNotItself(config); !status.ok()) return status;
   if (cluster.poll_interval < absl::Milliseconds(10)) {
@@ -151,12 +151,12 @@ absl::Status ValidateCluster(const Config& config) {
         "cluster.poll_interval: ", absl::FormatDuration(cluster.poll_interval), " is less than the limit 10ms"));
   }
   if (cluster.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("cluster.timeout: is 0, and calls of clients without a deadline need one");
+    return absl::InvalidArgumentError("cluster.timeout: is 0, but calls of clients without a deadline need one");
   }
   const bool has_files = !cluster.tls.ca_file.empty() || !cluster.tls.cert_file.empty() ||
                          !cluster.tls.key_file.empty() || !cluster.tls.server_name.empty();
   if (has_files && !cluster.tls.enabled) {
-    return absl::InvalidArgumentError("cluster.tls is false, and one of its files or its name is set");
+    return absl::InvalidArgumentError("cluster.tls is false, but one of its files or its name is set");
   }
   return absl::OkStatus();
 }
@@ -223,7 +223,7 @@ absl::Status Validate(const Config& config) {
     if (absl::Status status = ValidateCollection(collection); !status.ok()) return status;
     if (collection.residency == store::Residency::kGpu && config.backend.kind == BackendKind::kCpu) {
       return absl::InvalidArgumentError(
-          absl::StrCat("collection ", collection.name, ": residency is gpu, and backend.kind is cpu"));
+          absl::StrCat("collection ", collection.name, ": residency is gpu, but backend.kind is cpu"));
     }
     if (!names.insert(collection.name).second) {
       return absl::InvalidArgumentError(absl::StrCat("collections: name ", collection.name, " appears twice"));

@@ -45,7 +45,7 @@ std::string WrongQuestion(const json& question) {
   const json& tokens = question["tokens"];
   if (!AreTexts(tokens)) return "tokens: is not a list of texts";
   if (tokens.size() == query["shape"][0].get<uint64_t>()) return "";
-  return Cat("tokens: has ", tokens.size(), " texts, and query.shape[0] is ", query["shape"][0].get<uint64_t>());
+  return Cat("tokens: has ", tokens.size(), " texts, but query.shape[0] is ", query["shape"][0].get<uint64_t>());
 }
 
 }  // namespace

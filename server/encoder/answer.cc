@@ -138,7 +138,7 @@ class MatrixEvents : public JsonEvents {
   bool EndRow() {
     const size_t width = text_.values.size() - row_begin_;
     if (width != static_cast<size_t>(dim_)) {
-      if (dim_ != 0) return Refuse(Cat("a vector has ", width, " values, and ", dim_, " are expected"));
+      if (dim_ != 0) return Refuse(Cat("a vector has ", width, " values, but ", dim_, " are expected"));
       if (width < static_cast<size_t>(kMinDim) || width > static_cast<size_t>(kMaxDim)) {
         return Refuse(Cat("a vector has ", width, " values, which is not in ", kMinDim, " .. ", kMaxDim));
       }
@@ -163,7 +163,7 @@ class MatrixEvents : public JsonEvents {
     std::string bytes;
     if (!absl::Base64Unescape(text, &bytes)) return Fail("a matrix is a text that is not base64");
     // Base64 does not show where a row ends.
-    if (dim_ == 0) return Refuse("matrices are in base64, and encoder.dim is not set");
+    if (dim_ == 0) return Refuse("matrices are in base64, but encoder.dim is not set");
     const size_t row_bytes = static_cast<size_t>(dim_) * sizeof(float);
     if (bytes.size() % row_bytes != 0) {
       return Refuse(Cat("a matrix has ", bytes.size(), " bytes, which are not whole rows of ", dim_, " values of f32"));
@@ -208,7 +208,7 @@ absl::Status CheckText(const EncodedText& text, size_t idx, int32_t dim) {
     return absl::InternalError(Cat(where, "vectors of ", text.dim, " values, not of ", kMinDim, " .. ", kMaxDim));
   }
   if (text.dim != dim) {
-    return absl::InternalError(Cat(where, "vectors of ", text.dim, " values, and ", dim, " are expected"));
+    return absl::InternalError(Cat(where, "vectors of ", text.dim, " values, but ", dim, " are expected"));
   }
   const std::optional<size_t> unusable = FindUnusableElement(ScalarType::kF32, text.values.data(), text.values.size());
   if (!unusable.has_value()) return absl::OkStatus();

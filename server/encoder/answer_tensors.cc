@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor
   for (size_t idx = 0; idx < num_texts; ++idx) {
     const int64_t length = *collection::LoadInteger(*type, body.data() + tensor.begin, idx);
     if (length < 0 || length > rows_left || length > INT32_MAX) {
-      return absl::InternalError(Cat("\"lengths\"[", idx, "] is ", length, ", and ", rows_left, " rows are left"));
+      return absl::InternalError(Cat("\"lengths\"[", idx, "] is ", length, ", but ", rows_left, " rows are left"));
     }
     lengths[idx] = static_cast<int32_t>(length);
     rows_left -= length;

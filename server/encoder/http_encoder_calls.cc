@@ -310,7 +310,7 @@ absl::Status HttpEncoder::Impl::LearnWho(const std::string& body) {
     if ((!configured.model.empty() && configured.model != said.model) ||
         !collection::CheckSameEncoder(configured, said).ok()) {
       return absl::FailedPreconditionError(Cat("it is ", collection::DescribeEncoder(said), " of dim ", said.dim,
-                                               ", and the configuration says ", collection::DescribeEncoder(configured),
+                                               ", but the configuration says ", collection::DescribeEncoder(configured),
                                                " of dim ", configured.dim));
     }
   }
@@ -327,13 +327,13 @@ absl::Status HttpEncoder::Impl::CheckWho(const Answer& answer) {
   said.fingerprint = answer.fingerprint;
   if (!collection::CheckSameEncoder(identity_, said).ok()) {
     is_known_ = false;
-    return absl::UnavailableError(Cat("its answer is of ", collection::DescribeEncoder(said), ", and it said to be ",
-                                      collection::DescribeEncoder(identity_)));
+    return absl::UnavailableError(Cat("its answer is of ", collection::DescribeEncoder(said),
+                                      ", but it said that it was ", collection::DescribeEncoder(identity_)));
   }
   if (identity_.dim == 0 && !answer.texts.empty()) identity_.dim = answer.texts.front().dim;
   if (!answer.texts.empty() && answer.texts.front().dim != identity_.dim) {
     return absl::InternalError(
-        Cat("its answer: vectors of ", answer.texts.front().dim, " values, and ", identity_.dim, " are expected"));
+        Cat("its answer: vectors of ", answer.texts.front().dim, " values, but ", identity_.dim, " are expected"));
   }
   return absl::OkStatus();
 }

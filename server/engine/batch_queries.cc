@@ -38,7 +38,7 @@ absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptio
   }
   if (query.num_tokens < 1 || query.num_tokens > kMaxQueryTokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("query has ", query.num_tokens, " tokens; it must have 1 to ", kMaxQueryTokens));
+        absl::StrCat("query has ", query.num_tokens, " tokens; must have 1 to ", kMaxQueryTokens));
   }
   const auto num_tokens = static_cast<size_t>(query.num_tokens);
   const size_t num_bytes =
@@ -52,12 +52,12 @@ absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptio
         absl::StrCat("query has ", query.weights.size(), " weights and ", num_tokens, " tokens"));
   }
   if (query.top_k < 1 || query.top_k > kMaxTopK) {
-    return absl::InvalidArgumentError(absl::StrCat("top_k is ", query.top_k, "; it must be 1 to ", kMaxTopK));
+    return absl::InvalidArgumentError(absl::StrCat("top_k is ", query.top_k, "; must be 1 to ", kMaxTopK));
   }
   if (const RefinementOptions& refinement = query.refinement;
       refinement.documents != 0 && (refinement.documents < query.top_k || refinement.documents > kMaxScanResults)) {
     return absl::InvalidArgumentError(absl::StrCat("refinement.documents is ", refinement.documents,
-                                                   "; it must be top_k (", query.top_k, ") to ", kMaxScanResults));
+                                                   "; must be top_k (", query.top_k, ") to ", kMaxScanResults));
   }
   if (query.num_tokens > limits.max_query_tokens) {
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -26,13 +26,13 @@ constexpr uint64_t kScanWorkFactor = 4;
 
 absl::Status AtLeastOne(absl::string_view name, int64_t value) {
   if (value >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("engine option ", name, " is ", value, "; it must be at least 1"));
+  return absl::InvalidArgumentError(absl::StrCat("engine option ", name, " is ", value, "; must be at least 1"));
 }
 
 absl::Status Validate(const EngineOptions& options) {
   if (options.num_lanes < 1 || options.num_lanes > kMaxLanes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("engine option num_lanes is ", options.num_lanes, "; it must be 1 to ", kMaxLanes));
+        absl::StrCat("engine option num_lanes is ", options.num_lanes, "; must be 1 to ", kMaxLanes));
   }
   const ExecutorOptions& executor = options.executor;
   for (const absl::Status& status :
@@ -43,7 +43,7 @@ absl::Status Validate(const EngineOptions& options) {
     if (!status.ok()) return status;
   }
   if (options.max_call_work < 1) {
-    return absl::InvalidArgumentError("engine option max_call_work is 0; it must be at least 1");
+    return absl::InvalidArgumentError("engine option max_call_work is 0; must be at least 1");
   }
   return absl::OkStatus();
 }

@@ -185,7 +185,7 @@ absl::Status Reflection::Add(const std::shared_ptr<ReflectionStream>& stream) {
   if (draining_) return absl::UnavailableError("the server is draining");
   if (streams_.size() >= static_cast<size_t>(limits_.max_streams)) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(streams_.size(), " reflection streams are open, and the limit is ", limits_.max_streams));
+        absl::StrCat(streams_.size(), " reflection streams are open, which is the limit"));
   }
   streams_.insert(stream);
   return absl::OkStatus();

@@ -37,12 +37,12 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
   const std::optional<collection::LogStream> stream = log.stream();
   if (kind == LogKind::kLocal && stream.has_value()) {
     return absl::FailedPreconditionError(
-        Cat("the log of ", folder, " follows ", Describe(*stream), ", and live.log is local"));
+        Cat("the log of ", folder, " follows ", Describe(*stream), ", but live.log is local"));
   }
   if (kind == LogKind::kNats && !stream.has_value() && log.last_sequence() > 0) {
     return absl::FailedPreconditionError(
         Cat("the log of ", folder, " has writes of its own up to sequence ", log.last_sequence(),
-            ", and live.log is nats, whose writes are those of a stream from its first message on; build the "
+            ", but live.log is nats, whose writes are those of a stream from its first message on; build the "
             "collection anew in another folder, or serve it with live.log local"));
   }
   return absl::OkStatus();

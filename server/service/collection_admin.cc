@@ -76,7 +76,7 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   }
   if (IsResidual(static_cast<ScalarType>(request.storage()))) {
     return InvalidField("storage", absl::StrCat("is ", std::string(Name(static_cast<ScalarType>(request.storage()))),
-                                                ", and a live collection stores f32, f16, bf16 or i8"));
+                                                ", but a live collection stores f32, f16, bf16 or i8"));
   }
   if (!v1::IdType_IsValid(request.id_type())) {
     return InvalidField("id_type", absl::StrCat("is ", static_cast<int>(request.id_type()), "; must be 0 to ",
@@ -98,7 +98,7 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
     options.codes =
         collection::CodesFormat{.planes = static_cast<int>(request.code_planes()), .factors = request.code_factors()};
   } else if (request.code_factors()) {
-    return InvalidField("code_factors", "is true, and code_planes is 0: the collection has no codes");
+    return InvalidField("code_factors", "is true, but code_planes is 0: the collection has no codes");
   }
   absl::StatusOr<std::vector<collection::Field>> fields = FieldsOf(request);
   if (!fields.ok()) return fields.status();
@@ -114,7 +114,7 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
     }
   }
   if (encoder.dim() != 0 && encoder.dim() != request.dim()) {
-    return InvalidField("encoder.dim", absl::StrCat("is ", encoder.dim(), ", and the collection's is ", request.dim()));
+    return InvalidField("encoder.dim", absl::StrCat("is ", encoder.dim(), ", but the collection's is ", request.dim()));
   }
   options.encoder = {.model = encoder.model(), .fingerprint = encoder.fingerprint(), .dim = options.dim};
   return options;
@@ -287,7 +287,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (path.empty()) {
     if (allowed_roots_.size() > 1) {
       return InvalidField(
-          "path", absl::StrCat("is empty, and store.allowed_roots has ", allowed_roots_.size(), " folders: name one"));
+          "path", absl::StrCat("is empty, but store.allowed_roots has ", allowed_roots_.size(), " folders; name one"));
     }
     const std::filesystem::path root = allowed_roots_.empty() ? "" : allowed_roots_.front();
     path = (root / options->name).string();

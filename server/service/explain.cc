@@ -54,11 +54,11 @@ absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_
                                                     const store::Collection& collection, uint64_t ordinal) {
   const int64_t num_tokens = collection.num_document_tokens(ordinal);
   if (num_tokens * job_query.num_tokens > kMaxExplainedPairs) {
-    return InvalidField("queries[0].tokens",
-                        absl::StrCat("asks for ", num_tokens * job_query.num_tokens,
-                                     " token pairs (query tokens x document tokens), and at most ", kMaxExplainedPairs,
-                                     " are explained"),
-                        {kMaxExplainedPairs, num_tokens * job_query.num_tokens});
+    return InvalidField(
+        "queries[0].tokens",
+        absl::StrCat("asks for ", num_tokens * job_query.num_tokens,
+                     " token pairs (query tokens x document tokens); must be at most ", kMaxExplainedPairs),
+        {kMaxExplainedPairs, num_tokens * job_query.num_tokens});
   }
   absl::StatusOr<store::Collection::StoredDocument> stored = collection.ReadDocument(ordinal);
   if (!stored.ok()) return stored.status();
@@ -92,7 +92,7 @@ absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_
 
 absl::Status CheckExplained(const v1::RerankRequest& request) {
   if (request.queries_size() != 1) {
-    return InvalidField("queries", absl::StrCat("has ", request.queries_size(), " queries, and one is explained"));
+    return InvalidField("queries", absl::StrCat("has ", request.queries_size(), " queries; must have exactly one"));
   }
   const v1::Candidates& candidates = CandidatesOf(request, request.queries(0));
   if (candidates.string_ids().ids_size() + candidates.int_ids().ids_size() == 1) return absl::OkStatus();

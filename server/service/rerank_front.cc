@@ -210,10 +210,11 @@ absl::Status RerankFront::ChooseCollection(const Caller&, v1::RerankRequest* req
   if (!request->collection().empty()) return absl::OkStatus();
   const std::vector<std::string> names = scorer_->Names();
   if (names.empty()) {
-    return InvalidField("model", "no collection is loaded, and documents are asked for by id");
+    return InvalidField("model", "no collection is loaded, but documents are asked for by id");
   }
   if (names.size() > 1) {
-    return InvalidField("model", absl::StrCat("is missing, and the server has ", names.size(), " collections"));
+    return InvalidField("model",
+                        absl::StrCat("is missing, but the server has ", names.size(), " collections; name one"));
   }
   request->set_collection(names.front());
   return absl::OkStatus();

@@ -68,7 +68,7 @@ absl::Status CheckPartition(const std::string& path, const collection::Manifest&
                             const std::optional<collection::SlotRange>& wanted) {
   if (!wanted.has_value() || *wanted == manifest.slots()) return absl::OkStatus();
   return absl::FailedPreconditionError(Cat(path, ": holds ", collection::DescribeSlots(manifest.slots()),
-                                           ", and this server is for ", collection::DescribeSlots(*wanted),
+                                           ", but this server is for ", collection::DescribeSlots(*wanted),
                                            " (cluster.partition)"));
 }
 

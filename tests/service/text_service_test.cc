@@ -114,7 +114,7 @@ TEST_F(TextServiceTest, TextsThatAreWrongCostTheEncoderNothing) {
        grpc::INVALID_ARGUMENT, "has 1025 documents; must have 1 to 1024 (limits.max_inline_documents)"},
       {[](auto* r) { r->clear_collection(); }, grpc::INVALID_ARGUMENT, "collection: is empty"},
       {[](auto* r) { r->set_generation(2); }, grpc::FAILED_PRECONDITION,
-       "collection corpus: is of generation 1, and generation 2 was asked for (generation)"},
+       "collection corpus: is of generation 1, but generation 2 was asked for (generation)"},
   };
   for (const Case& one : cases) {
     v1::RerankRequest request = TextRequest("a question");

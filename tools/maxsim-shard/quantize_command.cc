@@ -109,7 +109,7 @@ absl::StatusOr<StorageComparison> CompareWithSource(const QuantizeArguments& arg
   options.seed = static_cast<uint64_t>(arguments.seed);
   options.observer = [&](int64_t done, int64_t total) {
     display.ShowComparison(done, total);
-    return Interrupted() ? absl::CancelledError("interrupted; the i8 collection is published, and was not compared")
+    return Interrupted() ? absl::CancelledError("interrupted; the i8 collection is published, but was not compared")
                          : absl::OkStatus();
   };
   return CompareStorage(*before, *after, options);
@@ -184,12 +184,12 @@ int RunQuantize(const QuantizeArguments& arguments) {
   const absl::StatusOr<collection::Manifest> source = collection::ReadManifest(arguments.source);
   if (!source.ok()) return Fail(source.status());
   if (inputs->queries.has_value() && inputs->queries->dim() != source->dim) {
-    return Fail(Invalid(arguments.queries, ": the dimension is ", inputs->queries->dim(), ", and the collection's ",
+    return Fail(Invalid(arguments.queries, ": the dimension is ", inputs->queries->dim(), ", but the collection's is ",
                         source->dim));
   }
   if (inputs->texts.has_value() && static_cast<int64_t>(inputs->texts->size()) != inputs->queries->size()) {
-    return Fail(Invalid(arguments.query_texts, " holds ", inputs->texts->size(), " queries, and ", arguments.queries,
-                        " ", inputs->queries->size()));
+    return Fail(Invalid(arguments.query_texts, " holds ", inputs->texts->size(), " queries, but ", arguments.queries,
+                        " holds ", inputs->queries->size()));
   }
   absl::StatusOr<collection::Manifest> target;
   absl::StatusOr<StorageComparison> comparison;

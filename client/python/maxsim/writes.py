@@ -172,7 +172,7 @@ class MatchingDeletes:
 
     def add(self, response: documents_pb2.DeleteResponse) -> None:
         if response.has_more and not response.num_deleted + response.num_missing + response.num_stale:
-            raise errors.Internal("the server's answer is wrong: has_more is set, and no document was found")
+            raise errors.Internal("the server's answer is wrong: has_more is set, but no document was found")
         self._num_deleted += response.num_deleted
         self._num_missing += response.num_missing
         self._num_stale += response.num_stale

@@ -67,7 +67,7 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
       const v1::PartitionInfo& slots = info.partition();
       if (slots.first_slot() >= slots.end_slot() || slots.end_slot() > static_cast<uint32_t>(collection::kNumSlots)) {
         return WrongInfo("partition", path, ".partition is ", slots.first_slot(), " to ", slots.end_slot(),
-                         ", and must be a range within 0 to ", collection::kNumSlots);
+                         "; must be a range within 0 to ", collection::kNumSlots);
       }
     }
     if (info.generation() == 0) continue;
@@ -78,7 +78,7 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
 
 std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const v1::CollectionInfo& answered) {
   if (answered.name() == name) return std::nullopt;
-  return WrongInfo("collection", "collection.name is ", Quote(answered.name()), ", and ", Quote(name),
+  return WrongInfo("collection", "collection.name is ", Quote(answered.name()), ", but ", Quote(name),
                    " was to be changed");
 }
 

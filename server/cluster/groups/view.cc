@@ -114,7 +114,7 @@ absl::Status Contradiction(const CollectionView& before, const Group& group, con
     if (part.target.group.get() != &group) continue;
     if (part.slots != SlotsOf(info)) {
       return absl::UnavailableError(absl::StrCat("collection ", Quote(before.name), ": group ", group.name(), " held ",
-                                                 collection::DescribeSlots(part.slots), ", and a server of it holds ",
+                                                 collection::DescribeSlots(part.slots), ", but a server of it holds ",
                                                  collection::DescribeSlots(SlotsOf(info))));
     }
     if (before.generation == info.generation() && IsOtherBuild(part.fingerprint, info.fingerprint())) {

@@ -17,11 +17,11 @@ namespace maxsim::cluster {
 template <typename Request, typename Response>
 std::optional<AnswerFault> CheckSnapshot(const Request& request, const Response& answer) {
   if (request.generation() != 0 && answer.generation() != request.generation()) {
-    return AnswerFault{"generation", absl::StrCat("generation is ", answer.generation(), ", and ", request.generation(),
+    return AnswerFault{"generation", absl::StrCat("generation is ", answer.generation(), ", but ", request.generation(),
                                                   " was asked for")};
   }
   if (answer.sequence() >= request.min_sequence()) return std::nullopt;
-  return AnswerFault{"sequence", absl::StrCat("sequence is ", answer.sequence(), ", and at least ",
+  return AnswerFault{"sequence", absl::StrCat("sequence is ", answer.sequence(), ", but at least ",
                                               request.min_sequence(), " was asked for")};
 }
 

@@ -26,7 +26,7 @@ Fault Wrong(const char* field, const Args&... message) {
 template <typename Response>
 Fault CheckWrites(int num_writes, bool is_delete, const Response& answer) {
   if (answer.results_size() != num_writes) {
-    return Wrong("results", "results has ", answer.results_size(), " elements, and ", num_writes, " writes were sent");
+    return Wrong("results", "results has ", answer.results_size(), " elements, but ", num_writes, " writes were sent");
   }
   for (int i = 0; i < num_writes; ++i) {
     const v1::WriteResult& result = answer.results(i);
@@ -37,7 +37,7 @@ Fault CheckWrites(int num_writes, bool is_delete, const Response& answer) {
                    ", which this kind of write cannot have");
     }
     if (result.sequence() > answer.sequence() || (outcome == v1::WRITE_OUTCOME_APPLIED && result.sequence() == 0)) {
-      return Wrong("sequence", "results[", i, "].sequence is ", result.sequence(), ", and the collection's is ",
+      return Wrong("sequence", "results[", i, "].sequence is ", result.sequence(), ", but the collection's is ",
                    answer.sequence());
     }
   }
@@ -46,10 +46,10 @@ Fault CheckWrites(int num_writes, bool is_delete, const Response& answer) {
 
 Fault CheckMatchingDelete(const v1::DeleteRequest& request, const v1::DeleteResponse& answer) {
   if (answer.results_size() > 0) {
-    return Wrong("results", "results has ", answer.results_size(), " elements, and a delete with a filter has none");
+    return Wrong("results", "results has ", answer.results_size(), " elements, but a delete with a filter has none");
   }
   if (answer.sequence() < request.min_sequence()) {
-    return Wrong("sequence", "sequence is ", answer.sequence(), ", and at least ", request.min_sequence(),
+    return Wrong("sequence", "sequence is ", answer.sequence(), ", but at least ", request.min_sequence(),
                  " was asked for");
   }
   // Each number is checked before the sum, because the sum may wrap around.
@@ -57,17 +57,17 @@ Fault CheckMatchingDelete(const v1::DeleteRequest& request, const v1::DeleteResp
   if (answer.num_deleted() > kMaxFound || answer.num_missing() > kMaxFound || answer.num_stale() > kMaxFound ||
       answer.num_deleted() + answer.num_missing() + answer.num_stale() > kMaxFound) {
     return Wrong("num_deleted", "num_deleted is ", answer.num_deleted(), ", num_missing ", answer.num_missing(),
-                 " and num_stale ", answer.num_stale(), ", and one call deletes at most ", kMaxFound, " documents");
+                 " and num_stale ", answer.num_stale(), ", but one call deletes at most ", kMaxFound, " documents");
   }
   if (answer.num_deleted() > answer.sequence()) {
-    return Wrong("num_deleted", "num_deleted is ", answer.num_deleted(), ", and the collection has only ",
+    return Wrong("num_deleted", "num_deleted is ", answer.num_deleted(), ", but the collection has only ",
                  answer.sequence(), " writes");
   }
   if (answer.num_stale() > 0 && request.version() == 0) {
-    return Wrong("num_stale", "num_stale is ", answer.num_stale(), ", and the request has no version");
+    return Wrong("num_stale", "num_stale is ", answer.num_stale(), ", but the request has no version");
   }
   if (answer.has_more() && answer.num_deleted() + answer.num_missing() + answer.num_stale() == 0) {
-    return Wrong("has_more", "has_more is set, and no document was found");
+    return Wrong("has_more", "has_more is set, but no document was found");
   }
   return std::nullopt;
 }
@@ -95,7 +95,7 @@ Fault CheckIdsRead(const v1::GetRequest& request, const Ids& sent, const Ids& mi
     return std::nullopt;
   }
   return Wrong("ids", "documents has ", answer.documents_size(), " and missing ",
-               missing.size() + missing_of_other_kind, " elements, and ", sent.size(), " ids were asked for");
+               missing.size() + missing_of_other_kind, " elements, but ", sent.size(), " ids were asked for");
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ std::optional<AnswerFault> CheckStoredDocument(bool has_tokens, const StoredShap
   const v1::TokenMatrix& tokens = document.tokens();
   if (!has_tokens) {
     if (!document.has_tokens()) return std::nullopt;
-    return Wrong("tokens", "documents[", idx, "].tokens is set, and was not asked for");
+    return Wrong("tokens", "documents[", idx, "].tokens is set, but was not asked for");
   }
   const ScalarType type = service::ReadType(ScalarTypeOf(shape.storage));
   const uint64_t bytes = uint64_t{document.num_tokens()} * shape.dim * SizeOf(type);
@@ -136,14 +136,14 @@ std::optional<AnswerFault> CheckStoredDocument(bool has_tokens, const StoredShap
     return std::nullopt;
   }
   return Wrong("tokens", "documents[", idx, "].tokens has ", tokens.num_tokens(), " x ", tokens.dim(), " values in ",
-               tokens.data().size(), " bytes, and ", document.num_tokens(), " x ", shape.dim, " in ", bytes,
+               tokens.data().size(), " bytes, but ", document.num_tokens(), " x ", shape.dim, " in ", bytes,
                " belong to it");
 }
 
 std::optional<AnswerFault> CheckGetAnswer(const v1::GetRequest& request, const StoredShape& shape,
                                           const v1::GetResponse& answer) {
   if (answer.sequence() < request.min_sequence()) {
-    return Wrong("sequence", "sequence is ", answer.sequence(), ", and at least ", request.min_sequence(),
+    return Wrong("sequence", "sequence is ", answer.sequence(), ", but at least ", request.min_sequence(),
                  " was asked for");
   }
   Fault fault = request.has_int_ids()

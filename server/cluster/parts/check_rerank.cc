@@ -71,7 +71,7 @@ class ResultCheck {
 
   Fault CheckSize(const char* field, int size, int expected) const {
     if (size == expected) return std::nullopt;
-    return WrongField(field, Path(field), " has ", size, " elements, and ", expected, " belong to its results");
+    return WrongField(field, Path(field), " has ", size, " elements, but ", expected, " belong to its results");
   }
 
   // Checks the sizes of all fields that later checks index.
@@ -139,7 +139,7 @@ class ResultCheck {
 
   Fault CheckFinite(int i) const {
     if (std::isfinite(result_.scores(i))) return std::nullopt;
-    return WrongField("scores", Path("scores"), "[", i, "] is ", result_.scores(i), ", and scores are finite");
+    return WrongField("scores", Path("scores"), "[", i, "] is ", result_.scores(i), "; must be finite");
   }
 
   Fault CheckOrder(int before_idx, int idx) const {
@@ -147,7 +147,7 @@ class ResultCheck {
     const RankedHit now{result_.scores(idx), result_.positions(idx)};
     if (RanksBefore(before, now)) return std::nullopt;
     return WrongField("order", Path("scores"), "[", idx, "] is ", now.score, " at position ", now.position,
-                      ", and does not rank after ", before.score, " at position ", before.position);
+                      ", but does not rank after ", before.score, " at position ", before.position);
   }
 
   Fault CheckDocuments() const {
@@ -165,7 +165,7 @@ class ResultCheck {
   Fault CheckCount(uint64_t num_documents) const {
     const uint64_t unavailable = result_.unavailable_documents();
     if (unavailable > num_documents) {
-      return WrongField("unavailable_documents", Path("unavailable_documents"), " is ", unavailable, ", and ",
+      return WrongField("unavailable_documents", Path("unavailable_documents"), " is ", unavailable, ", but ",
                         num_documents, " documents were to be scored");
     }
     const uint64_t expected = std::min<uint64_t>(max_results(), num_documents - unavailable);
@@ -173,7 +173,7 @@ class ResultCheck {
     const bool is_filtered = request_.matching_case() != v1::RerankRequest::MATCHING_NOT_SET || is_grouped() ||
                              (request_.has_visible() && !is_inline());
     if (count == expected || (is_filtered && count < expected)) return std::nullopt;
-    return WrongField("scores", Path("scores"), " has ", num_hits(), " elements, and ", expected,
+    return WrongField("scores", Path("scores"), " has ", num_hits(), " elements, but ", expected,
                       " were to be returned");
   }
 
@@ -194,7 +194,7 @@ class ResultCheck {
     for (int i = 0; i < ids.size(); ++i) {
       const auto& id = ids.Get(i);
       if (const int32_t slot = collection::SlotOf(id); !part_.slots.contains(slot)) {
-        return WrongField("ids", Path("ids"), "[", i, "] is of slot ", slot, ", and the group has ",
+        return WrongField("ids", Path("ids"), "[", i, "] is of slot ", slot, ", but the group has ",
                           collection::DescribeSlots(part_.slots));
       }
       if (!seen.Insert(id)) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
@@ -202,7 +202,7 @@ class ResultCheck {
     // If the request names no generation, the collection is live, and its number of documents is not known.
     if (request_.generation() != 0) return CheckCount(part_.num_documents);
     if (static_cast<uint64_t>(ids.size()) <= max_results()) return std::nullopt;
-    return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, and at most ", max_results(),
+    return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, but at most ", max_results(),
                       " were asked for");
   }
 
@@ -235,7 +235,7 @@ class ResultCheck {
   }
 
   Fault PositionBeyond(int idx, int count) const {
-    return WrongField("positions", Path("positions"), "[", idx, "] is ", result_.positions(idx), ", and ", count,
+    return WrongField("positions", Path("positions"), "[", idx, "] is ", result_.positions(idx), ", but ", count,
                       " candidates were sent");
   }
 
@@ -247,14 +247,14 @@ class ResultCheck {
     };
     if (is_inline()) return wrong("planes", " are of inline documents, which have no codes");
     if (refinement.planes() > 4 || !IsPlaneCount(static_cast<int>(refinement.planes()))) {
-      return wrong("planes", " is ", refinement.planes(), ", and 1, 2 and 4 are possible");
+      return wrong("planes", " is ", refinement.planes(), "; must be 1, 2 or 4");
     }
     if (refinement.documents() < static_cast<uint64_t>(num_hits())) {
       return wrong("documents", " is ", refinement.documents(), ", less than its ", num_hits(), " results");
     }
     if (!std::isfinite(refinement.margin()) || !std::isfinite(refinement.outside_score())) {
       return wrong("outside_score", " is ", refinement.outside_score(), " with margin ", refinement.margin(),
-                   ", and both are finite");
+                   "; both must be finite");
     }
     if (refinement.certificate() == v1::CERTIFICATE_NOT_PROVEN) return std::nullopt;
     // With group_by, several scans choose the result. In this case outside_score may be as high as the last score.
@@ -282,7 +282,7 @@ class ResultCheck {
       for (int t = 0; t < alignment.document_tokens_size(); ++t) {
         if (alignment.document_tokens(t) < document_tokens && std::isfinite(alignment.similarities(t))) continue;
         return WrongField("alignments", Path("alignments"), "[", i, "] has token ", alignment.document_tokens(t),
-                          " with similarity ", alignment.similarities(t), ", and tokens end at ", document_tokens);
+                          " with similarity ", alignment.similarities(t), ", but tokens end at ", document_tokens);
       }
     }
     return std::nullopt;
@@ -298,13 +298,13 @@ class ResultCheck {
 
 Fault CheckGenerationAsked(uint64_t asked, uint64_t answered) {
   if (asked == 0 || asked == answered) return std::nullopt;
-  return WrongField("generation", "generation is ", answered, ", and ", asked, " was asked for");
+  return WrongField("generation", "generation is ", answered, ", but ", asked, " was asked for");
 }
 
 Fault CheckTimings(const v1::Timings& timings) {
   for (const auto& [name, value] : {std::pair{"queue_us", timings.queue_us()}, std::pair{"copy_us", timings.copy_us()},
                                     std::pair{"kernel_us", timings.kernel_us()}}) {
-    if (!std::isfinite(value)) return WrongField("timings", "timings.", name, " is ", value, ", and times are finite");
+    if (!std::isfinite(value)) return WrongField("timings", "timings.", name, " is ", value, "; must be finite");
   }
   return std::nullopt;
 }
@@ -323,12 +323,12 @@ std::optional<AnswerFault> CheckRerankAnswer(const v1::RerankRequest& request, c
     return WrongField("request_id", "request_id is that of another request");
   }
   if (answer.results_size() != request.queries_size()) {
-    return WrongField("results", "results has ", answer.results_size(), " elements, and ", request.queries_size(),
+    return WrongField("results", "results has ", answer.results_size(), " elements, but ", request.queries_size(),
                       " queries were sent");
   }
   Fault fault = CheckGenerationAsked(request.generation(), answer.generation());
   if (!fault.has_value() && answer.sequence() < request.min_sequence()) {
-    fault = WrongField("sequence", "sequence is ", answer.sequence(), ", and at least ", request.min_sequence(),
+    fault = WrongField("sequence", "sequence is ", answer.sequence(), ", but at least ", request.min_sequence(),
                        " was asked for");
   }
   if (!fault.has_value()) fault = CheckTimings(answer.timings());
@@ -347,7 +347,7 @@ std::optional<AnswerFault> CheckExplainAnswer(const v1::RerankRequest& request, 
   const uint32_t query_tokens = request.queries(0).tokens().num_tokens();
   if (answer.num_query_tokens() != query_tokens || answer.query_tokens_size() != 0) {
     return WrongField("query_tokens", "num_query_tokens is ", answer.num_query_tokens(), " with ",
-                      answer.query_tokens_size(), " texts, and the query has ", query_tokens, " tokens without text");
+                      answer.query_tokens_size(), " texts, but the query has ", query_tokens, " tokens without text");
   }
   const uint64_t document_tokens = answer.num_document_tokens();
   const auto num_texts = static_cast<uint64_t>(answer.document_tokens_size());
@@ -356,14 +356,13 @@ std::optional<AnswerFault> CheckExplainAnswer(const v1::RerankRequest& request, 
                       " texts; must be 1 to ", kMaxDocumentTokens);
   }
   if (static_cast<uint64_t>(answer.similarities_size()) != document_tokens * query_tokens) {
-    return WrongField("similarities", "similarities has ", answer.similarities_size(), " elements, and ",
+    return WrongField("similarities", "similarities has ", answer.similarities_size(), " elements, but ",
                       document_tokens, " x ", query_tokens, " belong to the tokens");
   }
-  if (!std::isfinite(answer.score()))
-    return WrongField("scores", "score is ", answer.score(), ", and scores are finite");
+  if (!std::isfinite(answer.score())) return WrongField("scores", "score is ", answer.score(), "; must be finite");
   for (int i = 0; i < answer.similarities_size(); ++i) {
     if (std::isfinite(answer.similarities(i))) continue;
-    return WrongField("similarities", "similarities[", i, "] is ", answer.similarities(i), ", and they are finite");
+    return WrongField("similarities", "similarities[", i, "] is ", answer.similarities(i), "; must be finite");
   }
   return std::nullopt;
 }

@@ -123,7 +123,7 @@ class Merger {
       advice = "lower top_k";
     }
     return service::InvalidField(field,
-                                 absl::StrCat("the answer takes ", bytes, " bytes, and has at most ",
+                                 absl::StrCat("the answer takes ", bytes, " bytes, but may have at most ",
                                               limits_.max_answer_bytes, " (limits.max_answer_bytes); ", advice),
                                  {limits_.max_answer_bytes, bytes, "limits.max_answer_bytes"});
   }

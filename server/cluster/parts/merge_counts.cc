@@ -45,7 +45,7 @@ std::optional<AnswerFault> CheckCountAnswer(const v1::FacetsRequest& request, co
   const uint64_t limit = request.limit() == 0 ? service::kDefaultFacetValues : request.limit();
   if (static_cast<uint64_t>(answer.values_size()) != std::min(limit, answer.num_values())) {
     return AnswerFault{"values", absl::StrCat("values has ", answer.values_size(), " elements of ", answer.num_values(),
-                                              ", and ", limit, " were asked for")};
+                                              ", but ", limit, " were asked for")};
   }
   for (int i = 0; i < answer.values_size(); ++i) {
     const v1::FacetValue& value = answer.values(i);

@@ -59,7 +59,7 @@ std::optional<AnswerFault> CheckScrollAnswer(const v1::ScrollRequest& request, b
   if (static_cast<uint32_t>(answer.documents_size()) > limit || (answer.has_more() && answer.documents().empty())) {
     return AnswerFault{"documents",
                        absl::StrCat("documents has ", answer.documents_size(), " elements",
-                                    answer.has_more() ? " of more" : "", ", and ", limit, " were asked for")};
+                                    answer.has_more() ? " of more" : "", ", but ", limit, " were asked for")};
   }
   for (int i = 0; i < answer.documents_size(); ++i) {
     const v1::StoredDocument& document = answer.documents(i);

@@ -112,7 +112,8 @@ class Splitter {
   absl::Status ReadQuery(int idx) {
     const v1::Query& query = request_.queries(idx);
     if (!query.has_candidates() && !request_.has_candidates()) {
-      return service::InvalidField("candidates", absl::StrCat("is not set, and queries[", idx, "] names none itself"));
+      return service::InvalidField("candidates",
+                                   absl::StrCat("is not set, and queries[", idx, "] has none of its own"));
     }
     const v1::Candidates& candidates = service::CandidatesOf(request_, query);
     SplitRequest::Query read{.kind = Kind::kListed,
@@ -270,7 +271,7 @@ absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& colle
   }
   if (collection.has_one_log()) return absl::OkStatus();
   return service::InvalidField("min_sequence",
-                               absl::StrCat("is ", min_sequence, ", and the groups of collection ", collection.name,
+                               absl::StrCat("is ", min_sequence, ", but the groups of collection ", collection.name,
                                             " have logs of their own (live.log: nats gives them one)"));
 }
 

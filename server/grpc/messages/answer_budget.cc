@@ -38,8 +38,9 @@ AnswerBudget::Account& AnswerBudget::LargestAccount() const {
 }
 
 std::string AnswerBudget::MessageFor(uint64_t bytes) const {
-  return absl::StrCat("answers of ", bytes, " bytes waited to be read by this call, and at most ", max_bytes_,
-                      " (grpc.max_unread_answer_bytes) may in all calls");
+  return absl::StrCat("answers of ", bytes,
+                      " bytes waited to be read by this call; all calls together may have at most ", max_bytes_,
+                      " (grpc.max_unread_answer_bytes)");
 }
 
 void AnswerBudget::Account::Add(uint64_t bytes) {

@@ -143,7 +143,7 @@ class UpsertEvents final : public BodyEvents {
       case Part::kId:
         return WrongValue(path, shown, ", not a text or a 64-bit integer");
       case Part::kTokens:
-        return WrongValue(path, shown, "; it must be a list of rows of numbers, or {dtype, shape, data}");
+        return WrongValue(path, shown, "; must be a list of rows of numbers, or {dtype, shape, data}");
       case Part::kText:
         return WrongValue(path, shown, ", not a text");
       case Part::kPayload:

@@ -14,7 +14,7 @@ bool RerankEvents::Refuse(std::string_view shown) {
     return WrongValue(Cat(DocumentPath(), ".", part_), shown,
                       part_ == "id"     ? ", not a text or a 64-bit integer"
                       : part_ == "text" ? ", not a text"
-                                        : "; it must be a list of rows of numbers, or {dtype, shape, data}");
+                                        : "; must be a list of rows of numbers, or {dtype, shape, data}");
   }
   switch (member_) {
     case Member::kQuery:

@@ -273,7 +273,7 @@ bool BodyEvents::RefusePart(std::string_view shown) {
   if (part_ == Part::kData) return Wrong(Cat(path, ".data"), "is not base64");
   return WrongValue(
       Cat(path, ".shape"), shown,
-      Cat("; it must be [tokens, dim]: 1 to ", max_rows_, " (", limit_name_, "), and the collection's dimension"));
+      Cat("; must be [tokens, dim]: 1 to ", max_rows_, " (", limit_name_, "), and the collection's dimension"));
 }
 
 }  // namespace maxsim::http

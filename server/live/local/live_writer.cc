@@ -142,7 +142,7 @@ LiveWriter::Answer LiveWriter::PlanCall(const WriteCall& call, WriteGroup& group
 LiveWriter::Answer LiveWriter::PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<LogRecord>& records) {
   if (call.first_sequence != group.last_sequence() + 1) {
     return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the stream up to sequence ",
-                                             group.last_sequence(), ", and the next message has ",
+                                             group.last_sequence(), ", but the next message has ",
                                              call.first_sequence));
   }
   store::WriteResults answer;

@@ -26,35 +26,34 @@ absl::Status LiveCollection::CheckFollowsLog(const collection::Manifest& manifes
   const std::string generation = Cat(request_.path, ": generation ", manifest.generation);
   const collection::LogFormat format = collection::LogFormat::Of(manifest);
   if (format != format_) {
-    return absl::FailedPreconditionError(Cat(generation, " has ", collection::Describe(format), ", and its log ",
+    return absl::FailedPreconditionError(Cat(generation, " has ", collection::Describe(format), ", but its log has ",
                                              collection::Describe(format_),
                                              ": a live collection keeps them; build another collection, in a folder of "
                                              "its own"));
   }
   if (manifest.fields != request_.manifest.fields) {
     return absl::FailedPreconditionError(
-        Cat(generation, " has the fields ", collection::DescribeFields(manifest.fields), ", and its log is of ",
+        Cat(generation, " has the fields ", collection::DescribeFields(manifest.fields), ", but its log has ",
             collection::DescribeFields(request_.manifest.fields), ": a live collection keeps them"));
   }
   if (manifest.partition != request_.manifest.partition) {
-    return absl::FailedPreconditionError(
-        Cat(generation, " has ", collection::DescribeSlots(manifest.slots()), ", and its log is of ",
-            collection::DescribeSlots(request_.manifest.slots()), ": a live collection keeps them"));
+    return absl::FailedPreconditionError(Cat(generation, " has ", collection::DescribeSlots(manifest.slots()),
+                                             ", but its log has ", collection::DescribeSlots(request_.manifest.slots()),
+                                             ": a live collection keeps them"));
   }
   const uint64_t last = log->last_sequence();
   if (!manifest.log_sequence.has_value()) {
     if (last == 0) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        Cat(generation, " does not say which writes its shards hold, and its log has ", last,
-            " of them: it was built without knowing of the log; build it with --log-sequence"));
+    return absl::FailedPreconditionError(Cat(generation, " does not say which writes its shards hold, but its log has ",
+                                             last, " of them; build it with --log-sequence"));
   }
   if (*manifest.log_sequence > last) {
     return absl::FailedPreconditionError(Cat(generation, " holds the writes up to sequence ", *manifest.log_sequence,
-                                             ", and the log's last one is ", last, ": the log is not this one's"));
+                                             ", but the log's last one is ", last, ": the log is not this one's"));
   }
   if (*manifest.log_sequence < log->first_sequence()) {
     return absl::DataLossError(Cat(generation, " holds the writes up to sequence ", *manifest.log_sequence,
-                                   ", and the log has dropped those up to ", log->first_sequence()));
+                                   ", but the log has dropped those up to ", log->first_sequence()));
   }
   return absl::OkStatus();
 }

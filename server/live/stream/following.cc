@@ -132,21 +132,21 @@ absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t po
   if (const uint64_t remembered = collection_->remembered_bytes(); remembered != options_.remembered_bytes) {
     return absl::FailedPreconditionError(
         Cat("the log of collection ", name_, " remembers the versions of deleted ids for ", remembered,
-            " bytes, and this version of the server for ", options_.remembered_bytes,
+            " bytes, but this version of the server for ", options_.remembered_bytes,
             ": servers that follow one stream must agree; start this one from a snapshot of another server"));
   }
   if (followed.has_value() && *followed != info.stream) {
-    return absl::FailedPreconditionError(Cat(here, " of ", Describe(*followed), ", and ", stream_->server(), " has ",
+    return absl::FailedPreconditionError(Cat(here, " of ", Describe(*followed), ", but ", stream_->server(), " has ",
                                              Describe(info.stream),
                                              ": it was deleted and made anew; start every "
                                              "server from one snapshot or build, with a stream of its own"));
   }
   if (info.last_sequence < position) {
-    return absl::DataLossError(Cat(here, ", and ", Describe(info.stream), " ends with sequence ", info.last_sequence,
+    return absl::DataLossError(Cat(here, ", but ", Describe(info.stream), " ends with sequence ", info.last_sequence,
                                    ": it has lost messages that were acknowledged"));
   }
   if (info.first_sequence > position + 1) {
-    return absl::FailedPreconditionError(Cat(here, ", and ", Describe(info.stream), " begins with sequence ",
+    return absl::FailedPreconditionError(Cat(here, ", but ", Describe(info.stream), " begins with sequence ",
                                              info.first_sequence,
                                              ": the messages between are gone; start this server "
                                              "from a newer snapshot of another one (maxsimctl snapshot)"));
@@ -160,7 +160,7 @@ absl::StatusOr<StreamInfo> StreamedCollection::OpenStream(uint64_t position, boo
   if (absl::IsNotFound(info.status())) {
     return doubt_.Judge(
         absl::FailedPreconditionError(Cat("collection ", name_, " has applied the messages up to sequence ", position,
-                                          " of a stream, and ", std::string(info.status().message()))),
+                                          " of a stream, but ", std::string(info.status().message()))),
         MonotonicNow());
   }
   absl::Status status = info.ok() ? CheckStream(*info, position) : info.status();
@@ -247,7 +247,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
     if (rest.front().sequence != next) {
       return absl::FailedPreconditionError(
           Cat("collection ", name_, " has applied the messages up to sequence ", next - 1,
-              ", and the stream's next one has ", rest.front().sequence,
+              ", but the stream's next one has ", rest.front().sequence,
               ": the messages between are gone; start this server from a newer snapshot of "
               "another one (maxsimctl snapshot)"));
     }

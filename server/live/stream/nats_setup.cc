@@ -88,7 +88,7 @@ absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, a
   }
   if (config.Duplicates < absl::ToInt64Nanoseconds(2 * timeout)) {
     return wrong(" drops duplicates for ", absl::FormatDuration(absl::Nanoseconds(config.Duplicates)),
-                 ", and twice nats.timeout is ", absl::FormatDuration(2 * timeout));
+                 "; must be at least twice nats.timeout, ", absl::FormatDuration(2 * timeout));
   }
   return absl::OkStatus();
 }

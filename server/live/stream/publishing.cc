@@ -199,7 +199,7 @@ absl::Status StreamedCollection::CheckSize(const PendingCall& call) const {
     const uint64_t num_bytes = call.writes[idx].data->size();
     if (num_bytes <= limit) continue;
     return client::InvalidField(Cat("documents[", idx, "]"),
-                                Cat("is ", num_bytes, " bytes as a message, and ", stream_->server(), " accepts ",
+                                Cat("is ", num_bytes, " bytes as a message, but ", stream_->server(), " accepts ",
                                     limit, " (max_payload); nothing of the call was written"),
                                 {limit, num_bytes});
   }
@@ -264,7 +264,7 @@ absl::Status StreamedCollection::Overdue(const PendingCall& call) const {
                                  ? Cat(" within nats.timeout, which is ", absl::FormatDuration(options_.nats.timeout))
                                  : std::string(" before the call's deadline");
   if (call.num_in_stream == call.writes.size()) {
-    return absl::UnavailableError(Cat("the stream has the writes, and collection ", name_, " has not applied them",
+    return absl::UnavailableError(Cat("the stream has the writes, but collection ", name_, " has not applied them",
                                       within, blocked_.ok() ? "" : ": ", std::string(blocked_.message())));
   }
   if (call.num_sent > 0) {

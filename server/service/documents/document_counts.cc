@@ -26,7 +26,7 @@ absl::Status CheckFacetsField(const std::string& name, const store::Collection& 
   const std::vector<collection::Field>& fields = collection.manifest().fields;
   const std::string of_collection = Cat("collection ", Quote(collection.name()));
   if (fields.empty()) {
-    return InvalidField("field", Cat("is ", Quote(name), ", and ", of_collection, " has no fields"));
+    return InvalidField("field", Cat("is ", Quote(name), ", but ", of_collection, " has no fields"));
   }
   const collection::Field* const field = collection::FindField(fields, name);
   if (field == nullptr) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& call
   std::shared_ptr<const void> place = calls.TryTake();
   if (place != nullptr) return place;
   absl::Status status = absl::ResourceExhaustedError(
-      Cat(calls.limit(), " calls of Facets and Scroll are in progress, and at most ", calls.limit(), " may be"));
+      Cat(calls.limit(), " calls of Facets and Scroll are in progress, which is the limit"));
   client::SetRetryAfter(kFacetsRetryDelay, status);
   return status;
 }
@@ -65,7 +65,7 @@ absl::Status CheckFacetsSize(const v1::FacetsResponse& response, const RequestLi
   const auto bytes = static_cast<uint64_t>(response.ByteSizeLong());
   if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
   return InvalidField("limit",
-                      Cat("the ", response.values_size(), " values take ", bytes, " bytes, and an answer has at most ",
+                      Cat("the ", response.values_size(), " values take ", bytes, " bytes, but an answer has at most ",
                           limits.max_answer_bytes, " (limits.max_answer_bytes); ask for fewer"),
                       {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
 }

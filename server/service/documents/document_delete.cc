@@ -65,11 +65,11 @@ absl::Status CheckDeleteSelection(const v1::DeleteRequest& request) {
     return InvalidField("ids", "is set, and so is a filter; set only one of them");
   }
   if (!has_ids && !HasFilter(request)) {
-    return InvalidField("ids", "neither string_ids nor int_ids is set, and no filter either");
+    return InvalidField("ids", "none of string_ids, int_ids and a filter is set");
   }
   if (has_ids && request.min_sequence() != 0) {
     return InvalidField("min_sequence",
-                        Cat("is ", request.min_sequence(), ", and only a delete with a filter has one"));
+                        Cat("is ", request.min_sequence(), ", but only a delete with a filter has one"));
   }
   return absl::OkStatus();
 }
@@ -91,8 +91,8 @@ absl::Status CheckStream(const std::string& name, const store::LiveState& state)
 absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& calls) {
   std::shared_ptr<const void> place = calls.TryTake();
   if (place != nullptr) return place;
-  absl::Status status = absl::ResourceExhaustedError(
-      Cat(calls.limit(), " deletes with a filter are in progress, and at most ", calls.limit(), " may be"));
+  absl::Status status =
+      absl::ResourceExhaustedError(Cat(calls.limit(), " deletes with a filter are in progress, which is the limit"));
   client::SetRetryAfter(kDeleteRetryDelay, status);
   return status;
 }

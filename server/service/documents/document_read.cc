@@ -19,7 +19,7 @@ namespace {
 absl::Status TooLarge(int num_documents, uint64_t num_bytes, const RequestLimits& limits) {
   return InvalidField(
       "ids",
-      absl::StrCat("the first ", num_documents, " documents take ", num_bytes, " bytes, and an answer has at most ",
+      absl::StrCat("the first ", num_documents, " documents take ", num_bytes, " bytes, but an answer has at most ",
                    limits.max_answer_bytes, " (limits.max_answer_bytes); ask for fewer, or without return_tokens"),
       {limits.max_answer_bytes, num_bytes, "limits.max_answer_bytes"});
 }

@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<const void>> TakeReaderPlace(ConcurrencyLimit& re
   std::shared_ptr<const void> place = readers.TryTake();
   if (place != nullptr) return place;
   absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat(readers.limit(), " calls with return_tokens are reading, as many as may"));
+      absl::StrCat(readers.limit(), " calls with return_tokens are in progress, which is the limit"));
   client::SetRetryAfter(kReadRetryDelay, status);
   return status;
 }

@@ -35,7 +35,7 @@ absl::Status FirstTooLarge(const v1::ScrollRequest& request, uint64_t num_bytes,
   return InvalidField(request.return_tokens()     ? "return_tokens"
                       : request.return_payloads() ? "return_payloads"
                                                   : "limit",
-                      Cat("the next document alone takes ", num_bytes, " bytes, and an answer has at most ",
+                      Cat("the next document alone takes ", num_bytes, " bytes, but an answer has at most ",
                           limits.max_answer_bytes, " (limits.max_answer_bytes)"),
                       {limits.max_answer_bytes, num_bytes, "limits.max_answer_bytes"});
 }

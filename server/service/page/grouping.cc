@@ -21,7 +21,7 @@ absl::Status NoKeyword(const std::string& name, const std::vector<collection::Fi
   if (field != fields.end()) {
     return InvalidField("group_by",
                         absl::StrCat("field ", Quote(name), " is of kind ", std::string(collection::Name(field->kind)),
-                                     ", and documents are grouped by a keyword"));
+                                     ", but documents can only be grouped by a field of kind keyword"));
   }
   std::vector<std::string> keywords;
   for (const collection::Field& one : fields) {
@@ -42,11 +42,11 @@ int64_t GroupSizeOf(const v1::RerankRequest& request) { return std::max<int64_t>
 absl::Status CheckGrouping(const v1::RerankRequest& request, const RequestLimits& limits) {
   if (request.group_by().empty()) {
     if (request.group_size() != 0) {
-      return InvalidField("group_size", absl::StrCat("is ", request.group_size(), ", and group_by names no field"));
+      return InvalidField("group_size", absl::StrCat("is ", request.group_size(), ", but group_by names no field"));
     }
     if (request.group_values_size() != 0) {
       return InvalidField("group_values",
-                          absl::StrCat("has ", request.group_values_size(), " values, and group_by names no field"));
+                          absl::StrCat("has ", request.group_values_size(), " values, but group_by names no field"));
     }
     return absl::OkStatus();
   }

@@ -23,7 +23,7 @@ constexpr uint64_t kStringBytes = 6;
 absl::Status TooLarge(const std::string& path, const std::string& what, uint64_t bytes, const RequestLimits& limits,
                       const char* advice) {
   return InvalidField(path,
-                      absl::StrCat(what, " take ", bytes, " bytes, and an answer has at most ", limits.max_answer_bytes,
+                      absl::StrCat(what, " take ", bytes, " bytes, but an answer has at most ", limits.max_answer_bytes,
                                    " (limits.max_answer_bytes); ", advice),
                       {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
 }

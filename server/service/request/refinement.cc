@@ -23,13 +23,12 @@ int64_t DocumentsOf(const v1::RefinementOptions& options, int64_t num_ranked) {
 absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_ranked) {
   if (options.documents() != 0 && options.documents() < num_ranked) {
     return InvalidField("refinement.documents",
-                        absl::StrCat("is ", options.documents(), ", and at least as many as ranks, ", num_ranked,
-                                     " (offset + top_k), must be scored"));
+                        absl::StrCat("is ", options.documents(), "; must be at least offset + top_k, ", num_ranked));
   }
   if (options.budget() == 0) return absl::OkStatus();
   if (!options.require_proof()) {
     return InvalidField("refinement.budget",
-                        absl::StrCat("is ", options.budget(), ", and no proof is required (refinement.require_proof)"));
+                        absl::StrCat("is ", options.budget(), ", but no proof is required (refinement.require_proof)"));
   }
   if (options.budget() > kMaxScanResults) {
     return InvalidField("refinement.budget",

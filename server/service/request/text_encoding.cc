@@ -105,7 +105,7 @@ std::unique_ptr<v1::EncoderInfo> TextEncoding::info() const {
 absl::StatusOr<encoder::EncoderIdentity> TextEncoding::Identity() const {
   if (!has_encoder_) {
     return absl::FailedPreconditionError(
-        "the request has texts, and this server has no encoder (encoder.url): it takes token vectors");
+        "the request has texts, but this server has no encoder (encoder.url): it takes token vectors");
   }
   const std::shared_ptr<encoder::Encoder> encoder = CurrentEncoder();
   if (encoder == nullptr) return Draining();
@@ -121,7 +121,7 @@ absl::Status CheckTarget(const TextTarget& target, const encoder::EncoderIdentit
   }
   if (encoder.dim == 0 || encoder.dim == target.dim) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("collection ", target.name, " has dimension ", target.dim,
-                                                    ", and the vectors of the encoder ",
+                                                    ", but the vectors of the encoder ",
                                                     collection::DescribeEncoder(encoder), " have ", encoder.dim));
 }
 
@@ -131,7 +131,7 @@ absl::Status TextEncoding::Admit(uint64_t num_bytes) {
   if (num_pending_ > 0 && held_bytes_ + num_bytes > max_held_bytes_) {
     absl::Status status = absl::ResourceExhaustedError(
         absl::StrCat("the requests that wait for the encoder hold ", held_bytes_, " bytes, this one has ", num_bytes,
-                     ", and at most ", max_held_bytes_, " (batching.max_queue_bytes) are held"));
+                     "; the limit is ", max_held_bytes_, " (batching.max_queue_bytes)"));
     client::SetRetryAfter(kFullRetryDelay, status);
     return status;
   }

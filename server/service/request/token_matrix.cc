@@ -44,7 +44,7 @@ absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
   }
   if (matrix.dim() != static_cast<uint32_t>(rules.dim)) {
     return Invalid(path, "dim",
-                   absl::StrCat("is ", matrix.dim(), ", and ",
+                   absl::StrCat("is ", matrix.dim(), ", but ",
                                 rules.dim_is_of_collection ? "the collection's" : "the first query's", " dimension is ",
                                 rules.dim));
   }
@@ -52,7 +52,7 @@ absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
   if (matrix.data().size() != expected) {
     return Invalid(
         path, "data",
-        absl::StrCat("has ", matrix.data().size(), " bytes, and num_tokens x dim elements are ", expected, " bytes"));
+        absl::StrCat("has ", matrix.data().size(), " bytes, but num_tokens x dim elements are ", expected, " bytes"));
   }
   return absl::OkStatus();
 }

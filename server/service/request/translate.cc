@@ -93,7 +93,7 @@ absl::Status CheckUseOfFields(const v1::RerankRequest& request, const RequestLim
   for (int i = 0; i < request.queries_size(); ++i) {
     if (!CandidatesOf(request, request.queries(i)).has_inline_documents()) continue;
     const char* const field = !filter->has_value() ? "group_by" : request.has_filter_text() ? "filter_text" : "filter";
-    return InvalidField(field, absl::StrCat("is set, and the candidates of queries[", i,
+    return InvalidField(field, absl::StrCat("is set, but the candidates of queries[", i,
                                             "] are inline documents, which have no fields to ",
                                             filter->has_value() ? "filter by" : "group by"));
   }
@@ -123,7 +123,7 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
     }
     if (shared == nullptr) {
       if (!request.has_candidates()) {
-        return InvalidField("candidates", absl::StrCat("is not set, and queries[", i, "] names none itself"));
+        return InvalidField("candidates", absl::StrCat("is not set, and queries[", i, "] has none of its own"));
       }
       auto resolved = ResolveCandidates(
           request.candidates(), collection, *matching, limits, fail_on_missing,
@@ -247,12 +247,12 @@ constexpr absl::Duration kSequenceRetryDelay = absl::Milliseconds(50);
 absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection) {
   if (min_sequence == 0 || collection.sequence() >= min_sequence) return absl::OkStatus();
   if (!collection.is_live()) {
-    return InvalidField("min_sequence", absl::StrCat("is ", min_sequence, ", and collection \"", collection.name(),
+    return InvalidField("min_sequence", absl::StrCat("is ", min_sequence, ", but collection \"", collection.name(),
                                                      "\" is not live: it has no writes to wait for"));
   }
   absl::Status status = FieldError(absl::StatusCode::kUnavailable, client::kReasonSequenceNotReached, "min_sequence",
-                                   absl::StrCat("is ", min_sequence, ", and collection ", collection.name(),
-                                                " has come to ", collection.sequence()));
+                                   absl::StrCat("is ", min_sequence, ", but collection ", collection.name(),
+                                                " has only reached ", collection.sequence()));
   client::SetRetryAfter(kSequenceRetryDelay, status);
   return status;
 }
@@ -265,13 +265,13 @@ absl::Status CheckGeneration(uint64_t generation, const store::Collection& colle
 absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served) {
   if (generation == 0) return absl::OkStatus();
   if (is_live) {
-    return InvalidField("generation", absl::StrCat("is ", generation, ", and collection ", collection,
-                                                   " is live: min_sequence says what it must have"));
+    return InvalidField("generation", absl::StrCat("is ", generation, ", but collection ", collection,
+                                                   " is live; use min_sequence instead"));
   }
   if (generation == served) return absl::OkStatus();
   absl::Status status =
       absl::FailedPreconditionError(absl::StrCat("collection ", collection, ": is of generation ", served,
-                                                 ", and generation ", generation, " was asked for (generation)"));
+                                                 ", but generation ", generation, " was asked for (generation)"));
   client::SetReason(client::kReasonOtherGeneration, status);
   return status;
 }
@@ -296,7 +296,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
     return InvalidField("collection", "is empty; only inline documents are scored without one");
   }
   if (request.collection().empty() && request.generation() != 0) {
-    return InvalidField("generation", absl::StrCat("is ", request.generation(), ", and no collection is named"));
+    return InvalidField("generation", absl::StrCat("is ", request.generation(), ", but no collection is named"));
   }
   if (request.collection().size() > collection::kMaxCollectionNameBytes) {
     return InvalidField("collection",

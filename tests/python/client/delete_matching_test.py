@@ -78,7 +78,7 @@ class DeleteMatchingTest(BothTest):
         server, seen = self.serve_answers(answer(has_more=True))
         for client in self.clients(server):
             seen.clear()
-            with self.assertRaisesRegex(errors.Internal, "has_more is set, and no document was found"):
+            with self.assertRaisesRegex(errors.Internal, "has_more is set, but no document was found"):
                 client.delete_matching("docs", "year < 2000")
             self.assertEqual(len(seen), 1)
 
@@ -88,7 +88,7 @@ class DeleteMatchingTest(BothTest):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "2 deletes with a filter are in progress")
 
         def lagging(context):
-            context.abort(grpc.StatusCode.UNAVAILABLE, "min_sequence: is 9, and collection docs has come to 7")
+            context.abort(grpc.StatusCode.UNAVAILABLE, "min_sequence: is 9, but collection docs has only reached 7")
 
         server, seen = self.serve_answers(busy, answer(100, sequence=9, has_more=True), lagging, answer(1, sequence=10))
         for client in self.clients(server, retry=QUICK):

@@ -151,7 +151,7 @@ TEST_F(DocumentsServiceTest, ARequestThatWantsALaterWriteIsToldToComeAgain) {
   v1::RerankResponse response;
   const absl::Status behind = client::FromGrpcStatus(server_.Rerank(request, &response));
   EXPECT_EQ(behind.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(behind.message(), "min_sequence: is 3, and collection news has come to 0");
+  EXPECT_EQ(behind.message(), "min_sequence: is 3, but collection news has only reached 0");
   EXPECT_TRUE(client::RetryAfter(behind).has_value());
   request.set_collection("corpus");
   EXPECT_EQ(server_.Rerank(request, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);

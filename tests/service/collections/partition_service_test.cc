@@ -98,10 +98,10 @@ TEST_F(PartitionServiceTest, AServerTakesItsPartitionAlone) {
   EXPECT_EQ(other.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(other.error_message(), HasSubstr("parts/partition-2-of-3: "));
   EXPECT_THAT(other.error_message(),
-              HasSubstr("holds slots 2730 .. 4095, and this server is for slots 1365 .. 2729 (cluster.partition)"));
+              HasSubstr("holds slots 2730 .. 4095, but this server is for slots 1365 .. 2729 (cluster.partition)"));
   const grpc::Status whole = Load("other", root_ / "whole");
   EXPECT_EQ(whole.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(whole.error_message(), HasSubstr("holds all slots, and this server is for slots 1365 .. 2729"));
+  EXPECT_THAT(whole.error_message(), HasSubstr("holds all slots, but this server is for slots 1365 .. 2729"));
 
   // A reload checks the partition too: it refuses the new generation and keeps serving the old one.
   std::filesystem::remove_all(folders[1]);
@@ -124,7 +124,7 @@ TEST_F(PartitionServiceTest, AServerOfAllSlotsTakesWholeCollectionsAlone) {
   EXPECT_FALSE(Info("tied").has_partition());
   const grpc::Status part = Load("part", folders[0]);
   EXPECT_EQ(part.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(part.error_message(), HasSubstr("holds slots 0 .. 1364, and this server is for all slots"));
+  EXPECT_THAT(part.error_message(), HasSubstr("holds slots 0 .. 1364, but this server is for all slots"));
 }
 
 TEST_F(PartitionServiceTest, AServerDoesNotStartOnAnotherPartition) {
@@ -137,7 +137,7 @@ TEST_F(PartitionServiceTest, AServerDoesNotStartOnAnotherPartition) {
   const absl::Status started = (*server)->Start();
   EXPECT_EQ(started.code(), absl::StatusCode::kFailedPrecondition) << started;
   EXPECT_THAT(std::string(started.message()), StartsWith("collection tied: " + folders[2] +
-                                                         ": holds slots 2730 .. 4095, and this server is for slots 0"));
+                                                         ": holds slots 2730 .. 4095, but this server is for slots 0"));
 }
 
 TEST_F(PartitionServiceTest, ShardsThatAreOutOfOrderAreNotServed) {
@@ -178,7 +178,7 @@ TEST_F(PartitionServiceTest, TheGenerationThatARequestAsksForMustBeTheServedOne)
   request.set_generation(2);
   grpc::Status status = server_->Rerank(request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(status.error_message(), "collection tied: is of generation 1, and generation 2 was asked for (generation)");
+  EXPECT_EQ(status.error_message(), "collection tied: is of generation 1, but generation 2 was asked for (generation)");
   EXPECT_THAT(HttpGet(server_->http_port(), "/metrics").body,
               HasSubstr("maxsim_rejections_total{reason=\"generation\"} 1\n"));
 
@@ -188,7 +188,7 @@ TEST_F(PartitionServiceTest, TheGenerationThatARequestAsksForMustBeTheServedOne)
   without.set_generation(1);
   status = server_->Rerank(without, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), StartsWith("generation: is 1, and no collection is named"));
+  EXPECT_THAT(status.error_message(), StartsWith("generation: is 1, but no collection is named"));
 }
 
 TEST_F(PartitionServiceTest, ALiveCollectionHasNoGenerationToAskFor) {
@@ -199,7 +199,7 @@ TEST_F(PartitionServiceTest, ALiveCollectionHasNoGenerationToAskFor) {
   v1::RerankResponse response;
   const grpc::Status status = server_->Rerank(request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(status.error_message(), StartsWith("generation: is 1, and collection tied is live"));
+  EXPECT_THAT(status.error_message(), StartsWith("generation: is 1, but collection tied is live"));
   request.set_generation(0);
   EXPECT_TRUE(server_->Rerank(request, &response).ok());
 }

@@ -95,11 +95,11 @@ TEST_F(HttpServiceTest, VectorsInTheBodyAreScoredWithoutACollection) {
   EXPECT_EQ(answer["results"], json::parse(R"([{"id": 4, "index": 0, "relevance_score": 2.0}])"));
   // Vectors for a collection must have the collection's dimension.
   body["model"] = "corpus";
-  EXPECT_THAT(Post(body.dump()).body, HasSubstr("query.shape[1]: is 8, and the collection's dimension is 32"));
+  EXPECT_THAT(Post(body.dump()).body, HasSubstr("query.shape[1]: is 8, but the collection's dimension is 32"));
   // Documents without a collection must have the query's dimension.
   body["model"] = "nobody's";
   body["documents"][0]["tokens"] = json::array({json(std::vector<float>(16, 0.5F))});
-  EXPECT_THAT(Post(body.dump()).body, HasSubstr("is 16, and the first query's dimension is 8"));
+  EXPECT_THAT(Post(body.dump()).body, HasSubstr("is 16, but the first query's dimension is 8"));
 }
 
 TEST_F(HttpServiceTest, TheWholeCollectionIsAStar) {

@@ -116,10 +116,10 @@ TEST(ClientOptionsTest, NamesTheOptionThatIsWrong) {
   EXPECT_THAT(message([](ClientOptions& o) { o.client_id = "two words"; }), HasSubstr("client_id holds"));
   for (const char* key : {"", "X-Client-Id", "a b", "ids-bin", "grpc-timeout"}) {
     EXPECT_THAT(message([key](ClientOptions& o) { o.client_key = key; }),
-                HasSubstr(std::string("client_key is \"") + key + "\"; it must be a metadata key"));
+                HasSubstr(std::string("client_key is \"") + key + "\"; must be a metadata key"));
   }
   EXPECT_THAT(message([](ClientOptions& o) { o.load_balancing = "ring_hash"; }),
-              HasSubstr("load_balancing is \"ring_hash\"; it must be \"round_robin\" or \"pick_first\""));
+              HasSubstr("load_balancing is \"ring_hash\"; must be \"round_robin\" or \"pick_first\""));
   EXPECT_EQ(message([](ClientOptions& o) { o.load_balancing = "pick_first"; }), "");
   EXPECT_THAT(message([](ClientOptions& o) { o.retry.jitter = 2; }), HasSubstr("jitter"));
 }

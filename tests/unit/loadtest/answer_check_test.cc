@@ -80,11 +80,11 @@ TEST_F(AnswerCheckTest, AFilterMayLeaveFewerHitsButNotMore) {
   first.mutable_scores()->RemoveLast();
   first.mutable_positions()->RemoveLast();
   first.mutable_int_ids()->mutable_ids()->RemoveLast();
-  EXPECT_THAT(Complaint(answer), HasSubstr("2 scores and 2 positions; it must be 3 of each"));
+  EXPECT_THAT(Complaint(answer), HasSubstr("2 scores and 2 positions; must be 3 of each"));
   request_.set_filter_text("year = 2020");
   EXPECT_TRUE(Prepared().Check(answer).ok()) << Prepared().Check(answer);
   first.add_scores(-3);
-  EXPECT_THAT(Complaint(answer), HasSubstr("3 scores and 2 positions; it must be at most 3 of each"));
+  EXPECT_THAT(Complaint(answer), HasSubstr("3 scores and 2 positions; must be at most 3 of each"));
 }
 
 TEST_F(AnswerCheckTest, WhatIsMissingOrTooMuchIsWrong) {

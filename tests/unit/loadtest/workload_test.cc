@@ -297,7 +297,7 @@ TEST(WorkloadTest, RecordedQueriesAreSentAsTheyAreInTurn) {
   WorkloadOptions options = Small();
   options.queries_file = "demo/query_tokens.npy";
   options.query_lengths_file = "demo/query_lengths.npy";
-  EXPECT_THAT(Refused(options), HasSubstr("the dimension is 128, and the collection's 8"));
+  EXPECT_THAT(Refused(options), HasSubstr("the dimension is 128, but the collection's is 8"));
   v1::GetInfoResponse info = Info();
   info.mutable_collections(0)->set_dim(128);
   const std::unique_ptr<Workload> workload = Prepare(options, info);

@@ -99,7 +99,7 @@ TEST(UpsertLineTest, WhatIsWrongIsNamed) {
               HasSubstr("\"payload\": an object expected, not an array"));
   EXPECT_THAT(LineError(R"({"id": "a", "text": "a", "payload": "{}"})"), HasSubstr("expected, not a string"));
   EXPECT_THAT(LineError(R"({"id": "a", "text": "a", "version": 0})"),
-              HasSubstr("\"version\" is 0; it is an integer of 1"));
+              HasSubstr("\"version\" is 0; must be an integer of 1"));
   EXPECT_THAT(LineError(R"({"id": "a", "text": "a", "version": 1.5})"),
               HasSubstr("\"version\": an integer of 1 or more"));
   EXPECT_THAT(LineError("[1]"), HasSubstr("a JSON object expected, not an array"));
@@ -109,7 +109,7 @@ TEST(UpsertLineTest, WhatIsWrongIsNamed) {
 
 TEST(UpsertLineTest, RowsOfVectorsAreEquallyLongAndOfNumbers) {
   const auto tokens = [](const std::string& value) { return LineError(R"({"id": "a", "tokens": )" + value + "}"); };
-  EXPECT_EQ(tokens("[[1, 2], [3]]"), "\"tokens\": row 1 has 1 numbers, and row 0 has 2");
+  EXPECT_EQ(tokens("[[1, 2], [3]]"), "\"tokens\": row 1 has 1 numbers, but row 0 has 2");
   EXPECT_EQ(tokens("[]"), "\"tokens\": no token vectors");
   EXPECT_EQ(tokens("[[], []]"), "\"tokens\": no token vectors");
   EXPECT_THAT(tokens("[1, 2]"), HasSubstr("rows of numbers, a row for each token expected, not a number"));

@@ -84,7 +84,7 @@ absl::Status Evaluation::OpenReference() {
   if (!opened.ok()) return opened.status();
   scorer_ = *std::move(opened);
   if (inputs_.queries->dim() == scorer_->manifest().dim) return absl::OkStatus();
-  return Invalid(options_.files.queries, ": the dimension is ", inputs_.queries->dim(), ", and the collection's ",
+  return Invalid(options_.files.queries, ": the dimension is ", inputs_.queries->dim(), ", but the collection's is ",
                  scorer_->manifest().dim);
 }
 

@@ -17,7 +17,7 @@ namespace {
 // Checks that the query texts fit the other files about the queries.
 absl::Status CheckTexts(const EvaluationInputs& inputs, const EvaluationFiles& files) {
   if (inputs.queries.has_value() && inputs.num_queries() != static_cast<size_t>(inputs.queries->size())) {
-    return Invalid(files.query_texts, " holds ", inputs.num_queries(), " queries, and ", files.queries, " ",
+    return Invalid(files.query_texts, " holds ", inputs.num_queries(), " queries, but ", files.queries, " holds ",
                    inputs.queries->size());
   }
   std::set<std::string> ids;

@@ -12,7 +12,7 @@ absl::Status CheckSame(const collection::Manifest& manifest, const std::string& 
                        const v1::CollectionInfo& collection) {
   const auto differs = [&](const char* what, const std::string& there, const std::string& here) {
     return absl::FailedPreconditionError(Cat("the server's collection '", collection.name(), "' has ", what, " ", there,
-                                             ", and the one at ", path, " has ", here,
+                                             ", but the one at ", path, " has ", here,
                                              " (another folder? a newer one: maxsimctl reload)"));
   };
   if (static_cast<uint64_t>(manifest.generation) != collection.generation()) {
@@ -35,7 +35,7 @@ absl::Status CheckSame(const collection::Manifest& manifest, const std::string& 
 
 absl::StatusOr<ReferenceScorer> ReferenceScorer::Open(const std::string& path, const v1::CollectionInfo& collection) {
   if (path.empty())
-    return Invalid("--path: is missing, and the server names the collection's folder to administrators only");
+    return Invalid("--path: is missing, but the server names the collection's folder to administrators only");
   absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(path);
   if (!manifest.ok()) {
     return Prefix("the collection's files are needed on this machine (see --path): ", manifest.status());

@@ -150,7 +150,7 @@ absl::Status Verdict(const ScoreComparison& c) {
                                    std::min(c.num_near_ties, lost), " of them within rounding of the last rank)"));
   }
   if (c.num_results != c.num_expected) {
-    return absl::DataLossError(Cat(c.num_results, " documents came back, and ", c.num_expected, " were expected"));
+    return absl::DataLossError(Cat(c.num_results, " documents came back, but ", c.num_expected, " were expected"));
   }
   if (c.num_disordered > 0) {
     return absl::DataLossError(Cat(c.num_disordered, " documents came back after documents with a lower score"));
@@ -211,7 +211,7 @@ absl::Status RunVerify(const VerifyOptions& options, Context& context) {
   const absl::StatusOr<ReferenceScorer> scorer = ReferenceScorer::Open(path, *collection);
   if (!scorer.ok()) return scorer.status();
   if (queries->dim() != scorer->manifest().dim) {
-    return Invalid(options.queries, ": the dimension is ", queries->dim(), ", and the collection's ",
+    return Invalid(options.queries, ": the dimension is ", queries->dim(), ", but the collection's is ",
                    scorer->manifest().dim);
   }
   const absl::StatusOr<client::Client*> client = context.Connect();

@@ -33,7 +33,7 @@ absl::Status ReadVectors(const ExplainOptions& options, ExplainInputs& inputs) {
     absl::StatusOr<std::vector<QueryText>> texts = ReadQueryTexts(options.query_texts);
     if (!texts.ok()) return texts.status();
     if (texts->size() != static_cast<size_t>(queries->size())) {
-      return Invalid(options.query_texts, " holds ", texts->size(), " queries, and ", options.query, " ",
+      return Invalid(options.query_texts, " holds ", texts->size(), " queries, but ", options.query, " holds ",
                      queries->size());
     }
     inputs.text = std::move((*texts)[index]);

@@ -97,7 +97,7 @@ class UpsertLineEvents : public JsonEvents {
       return true;
     }
     if (depth() == 1 && In(Member::kVersion)) {
-      if (value < 1) return Fail(Cat("\"version\" is ", value, "; it is an integer of 1 or more"));
+      if (value < 1) return Fail(Cat("\"version\" is ", value, "; must be an integer of 1 or more"));
       document_.set_version(static_cast<uint64_t>(value));
       return true;
     }
@@ -165,7 +165,7 @@ class UpsertLineEvents : public JsonEvents {
     const size_t length = values_.size() - row_begin_;
     if (num_rows_++ == 0) row_length_ = length;
     return length == row_length_ ||
-           Fail(Cat("\"tokens\": row ", num_rows_ - 1, " has ", length, " numbers, and row 0 has ", row_length_));
+           Fail(Cat("\"tokens\": row ", num_rows_ - 1, " has ", length, " numbers, but row 0 has ", row_length_));
   }
 
   // A payload made of the line's fields is as deep as the line. JsonEvents allows one level more, for a "payload"

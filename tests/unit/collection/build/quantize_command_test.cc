@@ -139,11 +139,11 @@ TEST_F(QuantizeCliTest, WrongArgumentsAreSaidBeforeAnythingIsWritten) {
   EXPECT_THAT(error({"--queries", queries, "--qrels", folder_.Path("qrels.tsv")}, 2), HasSubstr("go together"));
   EXPECT_THAT(error({"--name", "a b"}, 2), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
   EXPECT_THAT(error({"--queries", folder_.Path("narrow.npy")}),
-              HasSubstr("the dimension is 8, and the collection's 16"));
+              HasSubstr("the dimension is 8, but the collection's is 16"));
   EXPECT_THAT(error({"--queries", folder_.Path("none.npy")}), HasSubstr("none.npy"));
   EXPECT_THAT(error({"--queries", queries, "--queries-jsonl", folder_.Path("queries.jsonl"), "--qrels",
                      folder_.Path("qrels.tsv")}),
-              HasSubstr("holds 1 queries, and "));
+              HasSubstr("holds 1 queries, but "));
   EXPECT_EQ(shard_tool::RunShard({"quantize", folder_.Path("source")}).code, 2);
   EXPECT_EQ(shard_tool::RunShard(Arguments({"--seed", "-1"})).code, 2);
   EXPECT_EQ(shard_tool::RunShard(Arguments({"--max-shard-bytes", "4G"})).code, 2);

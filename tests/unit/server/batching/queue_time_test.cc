@@ -104,7 +104,7 @@ TEST_F(QueueTimeTest, ADeadlineThatTheQueueOutlastsIsRefusedAtOnce) {
   ASSERT_TRUE(scheduler_->Submit(1, 6).ok()) << "there is no bound";
   absl::Status status = scheduler_->Submit(1, 5, Priority::kNormal, scheduler_->now() + absl::Seconds(1));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("and its deadline is 1s away"));
+  EXPECT_THAT(status.message(), HasSubstr("but its deadline is 1s away"));
   EXPECT_TRUE(TakeQueueFullMark(status));
   EXPECT_TRUE(scheduler_->Submit(1, 7, Priority::kNormal, scheduler_->now() + absl::Hours(1)).ok());
   EXPECT_THAT(scheduler_->Series("maxsim_rejections_total{reason=\"queue_time\"}"), HasSubstr(" 1"));

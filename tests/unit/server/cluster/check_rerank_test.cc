@@ -214,7 +214,7 @@ TEST_F(CheckRerankTest, AScanHasTheBestOfThePart) {
   part_.slots = collection::PartitionOf(0, 3);
   const std::optional<AnswerFault> fault = CheckRerankAnswer(request_, part_, Right());
   ASSERT_TRUE(fault.has_value());
-  EXPECT_THAT(fault->message, HasSubstr("and the group has slots 0 .. 1364"));
+  EXPECT_THAT(fault->message, HasSubstr("but the group has slots 0 .. 1364"));
 }
 
 TEST_F(CheckRerankTest, AScanOfALiveCollectionHasAnyNumberUpToTopK) {

@@ -104,9 +104,9 @@ TEST_F(MergeCountsTest, WrongAnswersAreFound) {
     return fault.has_value() ? fault->field + (": " + fault->message) : std::string("none");
   };
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.set_generation(6); }),
-            "generation: generation is 6, and 7 was asked for");
+            "generation: generation is 6, but 7 was asked for");
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.set_num_values(4); }),
-            "values: values has 3 elements of 4, and 10 were asked for");
+            "values: values has 3 elements of 4, but 10 were asked for");
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.mutable_values(2)->set_count(0); }),
             "count: values[2].count is 0; must be 1 to 7");
   EXPECT_EQ(fault_of([](v1::FacetsResponse& wrong) { wrong.mutable_values(0)->set_count(8); }),
@@ -115,7 +115,7 @@ TEST_F(MergeCountsTest, WrongAnswersAreFound) {
             "values: values[1] is not after values[0] in their order");
   v1::CountRequest count;
   count.set_min_sequence(3);
-  EXPECT_EQ(CheckCountAnswer(count, v1::CountResponse())->message, "sequence is 0, and at least 3 was asked for");
+  EXPECT_EQ(CheckCountAnswer(count, v1::CountResponse())->message, "sequence is 0, but at least 3 was asked for");
 }
 
 }  // namespace

@@ -113,14 +113,14 @@ TEST_F(MergeScrollTest, WrongPagesAreFound) {
     return fault.has_value() ? fault->field + (": " + fault->message) : std::string("none");
   };
   EXPECT_EQ(fault_of([](v1::ScrollResponse& wrong) { wrong.set_generation(6); }),
-            "generation: generation is 6, and 7 was asked for");
+            "generation: generation is 6, but 7 was asked for");
   EXPECT_EQ(fault_of([](v1::ScrollResponse& wrong) { wrong.add_documents(); }),
-            "documents: documents has 4 elements, and 3 were asked for");
+            "documents: documents has 4 elements, but 3 were asked for");
   EXPECT_EQ(fault_of([](v1::ScrollResponse& wrong) {
               wrong.clear_documents();
               wrong.set_has_more(true);
             }),
-            "documents: documents has 0 elements of more, and 3 were asked for");
+            "documents: documents has 0 elements of more, but 3 were asked for");
   EXPECT_EQ(fault_of([](v1::ScrollResponse& wrong) { wrong.mutable_documents(1)->set_int_id(3); }),
             "id: documents[1] has no id of the collection's type");
   EXPECT_EQ(fault_of([](v1::ScrollResponse& wrong) { wrong.mutable_documents(0)->set_string_id("a"); }),
@@ -128,7 +128,7 @@ TEST_F(MergeScrollTest, WrongPagesAreFound) {
   EXPECT_EQ(fault_of([](v1::ScrollResponse& wrong) { wrong.mutable_documents()->SwapElements(1, 2); }),
             "id: documents[2] is not after documents[1] in the order of ids");
   EXPECT_EQ(fault_of([](v1::ScrollResponse& wrong) { wrong.mutable_documents(2)->mutable_tokens(); }),
-            "tokens: documents[2].tokens is set, and was not asked for");
+            "tokens: documents[2].tokens is set, but was not asked for");
 }
 
 }  // namespace

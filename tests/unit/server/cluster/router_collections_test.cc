@@ -153,7 +153,7 @@ TEST_F(RouterCollectionsTest, AnAnswerAboutAnotherCollectionEndsAChange) {
         collections_->Reload("c", &changed, {}).status(), collections_->Compact("c", &changed, {}).status()}) {
     EXPECT_TRUE(absl::IsInternal(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(0, 1).target() + " of group g0"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("collection.name is \"d\", and \"c\" was to be changed"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("collection.name is \"d\", but \"c\" was to be changed"));
   }
   EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_group_bad_answers_total{field=\"collection\",group=\"g0\"} 4"));
 }

@@ -175,7 +175,7 @@ TEST_F(RouterDeletesTest, AWrongAnswerIsAnErrorThatNamesTheGroup) {
 
 TEST_F(RouterDeletesTest, AReplicaThatLagsIsNotBelieved) {
   // One replica refuses, because it has not reached the sequence. The other one has.
-  absl::Status lagging = absl::UnavailableError("min_sequence: is 40, and collection c has come to 30");
+  absl::Status lagging = absl::UnavailableError("min_sequence: is 40, but collection c has only reached 30");
   client::SetRetryAfter(absl::Milliseconds(50), lagging);
   client::SetNothingWritten(lagging);
   Answer(replica(0, 0), {}, client::ToGrpcStatus(lagging));
@@ -193,7 +193,7 @@ TEST_F(RouterDeletesTest, AReplicaThatLagsIsNotBelieved) {
   AnswerOfGroup(1, DeleteAnswer(7, 39));
   const absl::Status status = Delete().status();
   EXPECT_TRUE(absl::IsInternal(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("sequence is 39, and at least 40 was asked for"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("sequence is 39, but at least 40 was asked for"));
 }
 
 TEST_F(RouterDeletesTest, WhatIsWrongIsRefusedBeforeAGroupIsAsked) {

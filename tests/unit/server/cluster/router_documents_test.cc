@@ -332,7 +332,7 @@ TEST_F(RouterDocumentsTest, AWrongAcknowledgementIsAnErrorAndTheWriteIsNotRepeat
   StartRouter();
   const absl::Status status = Upsert({IdOf(0, 2)}).status();
   EXPECT_TRUE(absl::IsInternal(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("results has 0 elements, and 1 writes were sent"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("results has 0 elements, but 1 writes were sent"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("may have been carried out"));
   EXPECT_EQ(Asked(0, 0) + Asked(0, 1), 1);
 }

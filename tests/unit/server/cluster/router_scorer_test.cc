@@ -242,7 +242,7 @@ TEST_F(RouterScorerTest, AGroupWhoseAnswersAreAllWrongIsLost) {
   request.set_missing_policy(v1::MISSING_POLICY_FAIL);
   const absl::Status status = Rerank(request).status();
   EXPECT_TRUE(absl::IsUnavailable(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("results[0].alignments has 1 elements, and 0 belong"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("results[0].alignments has 1 elements, but 0 belong"));
 }
 
 // A server limits the number of explanations at a time. If it refuses one, its queue for Rerank need not be full.
@@ -359,7 +359,7 @@ class LiveRouterScorerTest : public RouterScorerTest {
 };
 
 TEST_F(LiveRouterScorerTest, AReplicaThatIsBehindIsNotLeftOut) {
-  absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
+  absl::Status behind = absl::UnavailableError("min_sequence: is 5, but collection \"c\" has only reached 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
   Fail(replica(0, 0), behind);
   StartRouter();
@@ -370,7 +370,7 @@ TEST_F(LiveRouterScorerTest, AReplicaThatIsBehindIsNotLeftOut) {
 }
 
 TEST_F(LiveRouterScorerTest, AGroupThatIsBehindIsNoLostGroup) {
-  absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
+  absl::Status behind = absl::UnavailableError("min_sequence: is 5, but collection \"c\" has only reached 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
   // One replica lacks the latest writes, and the other is draining. The result must not depend on which is called
   // first.

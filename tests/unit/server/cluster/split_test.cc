@@ -291,7 +291,7 @@ TEST_F(SplitTest, WrongRequestsNameTheFieldOfTheClient) {
   EXPECT_THAT(std::string(Split().status().message()), HasSubstr("queries[1].candidates.string_ids.ids[0]: has 513"));
   request_.mutable_queries(1)->clear_candidates();
   request_.set_generation(6);
-  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("is of generation 7, and generation 6 was asked for"));
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("is of generation 7, but generation 6 was asked for"));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST(ConfigTest, WrongCollectionsAreRefused) {
                          "replicate or live"));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,disk,gpu"})), HasSubstr("\",disk\" is neither"));
   EXPECT_THAT(ErrorOf(LoadWith({"--backend", "cpu", "--collection", "a=/x,gpu"})),
-              HasSubstr("collection a: residency is gpu, and backend.kind is cpu"));
+              HasSubstr("collection a: residency is gpu, but backend.kind is cpu"));
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residence: gpu\n"),
               HasSubstr("conf.yaml:4: unknown key collections.residence (did you mean residency?)"));
   EXPECT_THAT(YamlError("collections:\n  - name: a\n    path: /a\n    residency: moon\n"), HasSubstr("\"moon\""));

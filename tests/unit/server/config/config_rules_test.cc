@@ -49,7 +49,7 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--http.tls=all"})), HasSubstr("http.tls wants tls.cert_file and tls.key_file"));
   EXPECT_THAT(ErrorOf(LoadWith({"--engine.max_query_tokens=8"})), HasSubstr("limits.max_query_tokens is"));
   EXPECT_EQ(ErrorOf(LoadWith({"--grpc.address=0.0.0.0:7070", "--http.address=127.0.0.1:7070"})),
-            "http.address is 127.0.0.1:7070, and grpc.address 0.0.0.0:7070: each wants a port of its own");
+            "http.address is 127.0.0.1:7070 and grpc.address is 0.0.0.0:7070; they must have different ports");
   EXPECT_TRUE(LoadWith({"--grpc.address=127.0.0.2:7070", "--http.address=127.0.0.1:7070"}).ok());
   EXPECT_TRUE(LoadWith({"--grpc.address=127.0.0.1:0", "--http.address=127.0.0.1:0"}).ok());
   EXPECT_TRUE(LoadWith({"--grpc.unix_socket=/" + std::string(106, 's')}).ok());
@@ -164,7 +164,7 @@ TEST(ConfigTest, AnEncoderIsCheckedAsAWhole) {
   EXPECT_THAT(error({"--encoder.query_prefix", "q: "}), HasSubstr("another encoder.dialect than maxsim"));
   EXPECT_EQ(error({"--encoder.query_prefix", "q: ", "--encoder.dialect", "vllm"}), "");
   EXPECT_THAT(error({"--encoder.query_prompt_name", "query", "--encoder.dialect", "vllm"}),
-              HasSubstr("encoder.query_prompt_name: \"query\" is only sent in encoder.dialect tei, and it is vllm"));
+              HasSubstr("encoder.query_prompt_name: \"query\" is only sent in encoder.dialect tei, but it is vllm"));
   EXPECT_THAT(error({"--encoder.document_prompt_name", "d"}), HasSubstr("encoder.document_prompt_name: \"d\" is only"));
   EXPECT_EQ(error({"--encoder.query_prompt_name", "query", "--encoder.dialect", "tei"}), "");
   EXPECT_THAT(error({"--encoder.tls_cert_file", "c"}), HasSubstr("must be given together"));

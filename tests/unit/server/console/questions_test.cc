@@ -63,7 +63,7 @@ TEST(QuestionsTest, ErrorsNameTheLineAndTheMember) {
   }
   json wrong = Question();
   wrong["tokens"] = {"why"};
-  expect(wrong, "tokens: has 1 texts, and query.shape[0] is 2");
+  expect(wrong, "tokens: has 1 texts, but query.shape[0] is 2");
   wrong["tokens"] = {"why", 2};
   expect(wrong, "tokens: is not a list of texts");
   EXPECT_THAT(std::string(QuestionsJson("{").status().message()), HasSubstr("line 1: malformed JSON"));

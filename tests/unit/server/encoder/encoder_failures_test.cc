@@ -100,7 +100,7 @@ TEST(EncoderFailuresTest, AnswersThatAreNoneAreNamed) {
   EXPECT_THAT(StatusWith({.closes_unanswered = true}).message(), HasSubstr("it closed the connection"));
   const absl::Status dim = StatusWith({.body = test::AnswerObjects({"one"}, 16, "data")});
   EXPECT_EQ(dim.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(dim.message(), HasSubstr("16 values, and 8 are expected"));
+  EXPECT_THAT(dim.message(), HasSubstr("16 values, but 8 are expected"));
   EXPECT_THAT(StatusWith({.body = test::AnswerObjects({"one", "two"}, kTestDim, "data")}).message(),
               HasSubstr("index 1 is not below"));
   EXPECT_THAT(StatusWith({.status = 500, .body = "{\"error\":\"out of memory\"}"}).message(), HasSubstr("status 500"));

@@ -119,7 +119,7 @@ TEST_F(GrpcDocumentsTest, AnErrorEndsTheStreamOnceEarlierRequestsAreWrittenAndNa
   desk_.Answer(0);
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(status.error_message(), "requests[1].documents[1].tokens.dim: is 3, and the collection's dimension is 16");
+  EXPECT_EQ(status.error_message(), "requests[1].documents[1].tokens.dim: is 3, but the collection's dimension is 16");
   EXPECT_EQ(desk_.count(), 1u);
 }
 

@@ -114,7 +114,7 @@ TEST(UpsertBodyTest, WhatIsWrongIsNamed) {
             "documents[0].version: is -1, not a whole number from 0 to 2^64 - 1");
   EXPECT_EQ(UpsertError(R"({"documents": [{"id": 1, "text": true}]})"), "documents[0].text: is true, not a text");
   EXPECT_EQ(UpsertError(R"({"documents": [{"id": 1, "tokens": "x"}]})"),
-            "documents[0].tokens: is \"x\"; it must be a list of rows of numbers, or {dtype, shape, data}");
+            "documents[0].tokens: is \"x\"; must be a list of rows of numbers, or {dtype, shape, data}");
   EXPECT_EQ(UpsertError(R"({"documents": [{"id": 1, "tokens": [[1], [2]]}]})", {.max_document_tokens = 1}),
             "documents[0].tokens: has more than 1 rows (limits.max_document_tokens)");
 }

@@ -172,7 +172,7 @@ TEST(RerankBodyCostTest, ContainersInTheWrongPlaceAreShown) {
   EXPECT_THAT(RefusalOf(R"({"query": [[]]})"), StartsWith("query: must be a list of rows"));
   EXPECT_THAT(RefusalOf(R"({"query": [3]})"), StartsWith("query: must be a list of rows"));
   EXPECT_THAT(RefusalOf(R"({"query": {"shape": [1, [2], {"a": "b"}]}})"),
-              StartsWith(R"(query.shape: is [1, [2], {"a": "b"}]; it must be [tokens, dim])"));
+              StartsWith(R"(query.shape: is [1, [2], {"a": "b"}]; must be [tokens, dim])"));
   EXPECT_THAT(RefusalOf(R"({"query": {"dtype": ["f32"]}})"), StartsWith(R"(query.dtype: is ["f32"]; must be f32)"));
   EXPECT_EQ(RefusalOf(R"({"query": {"data": {}}})"), "query.data: is not base64");
   EXPECT_EQ(RefusalOf(R"({"query": {"shape": [1, 1]}})"), "query.dtype: is missing");

@@ -125,7 +125,7 @@ TEST_F(RerankBodyTest, WrongMembersNameTheirValue) {
   for (const json& shape : {json({1, -1}), json({1, 1, 1}), json({4294967296, 64}), json({1, 4294967296}), json(1)}) {
     EXPECT_EQ(ErrorOf(encoded("shape", shape)),
               absl::StrCat("query.shape: is ", shape.dump(),
-                           "; it must be [tokens, dim]: 1 to 512 (limits.max_query_tokens), and the collection's "
+                           "; must be [tokens, dim]: 1 to 512 (limits.max_query_tokens), and the collection's "
                            "dimension"));
   }
   EXPECT_THAT(ErrorOf(encoded("data", "not base64!")), HasSubstr("query.data: is not base64"));

@@ -72,7 +72,7 @@ TEST_F(RerankBodyTest, AnObjectSaysItselfWhatItIs) {
   EXPECT_EQ(error(R"([{"tokens": [[1]]}, {"tokens": [[1], [2, 3]]}])"),
             "documents[1].tokens[1]: must be a row of 1 numbers as the first is");
   EXPECT_EQ(error(R"([{"tokens": "x"}])"),
-            "documents[0].tokens: is \"x\"; it must be a list of rows of numbers, or {dtype, shape, data}");
+            "documents[0].tokens: is \"x\"; must be a list of rows of numbers, or {dtype, shape, data}");
 }
 
 TEST_F(RerankBodyTest, MembersOfOtherServicesAreAccepted) {

@@ -77,8 +77,9 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItHasAnotherFormatThanTheLog) {
   other.rotation_seed = 5;
   const absl::Status status = live().TombstonesOf(other).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("has string ids, i8, dimension 16, rotation seed 5, and its log string ids, f16, dimension 8"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("has string ids, i8, dimension 16, rotation seed 5, but its log has string ids, f16, dimension 8"));
   // Publishes a generation with another storage type, as a builder that ignores the log would.
   for (int64_t generation = 1; generation <= 2; ++generation) {
     other = test::BuildCorpus(folder_ / "other", test::SmallDocuments(1, 20, ScalarType::kF32, kDim));

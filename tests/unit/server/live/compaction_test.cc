@@ -99,7 +99,7 @@ TEST_F(CompactionTest, DropsTheLogOnceTheGenerationIsServed) {
   beyond.log_sequence = 32;
   const absl::Status status = live().TombstonesOf(beyond).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("up to sequence 32, and the log's last one is 31"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("up to sequence 32, but the log's last one is 31"));
   beyond.log_sequence = std::nullopt;
   EXPECT_THAT(std::string(live().TombstonesOf(beyond).status().message()), HasSubstr("--log-sequence"));
 }

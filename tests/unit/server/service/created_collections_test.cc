@@ -116,7 +116,7 @@ TEST(CreatedCollectionsTest, NoCollectionHasOtherCodes) {
   request.set_code_planes(0);
   request.set_code_factors(true);
   EXPECT_THAT(std::string(run.admin.CreateForClient(request, {}).status().message()),
-              HasSubstr("code_factors: is true, and code_planes is 0"));
+              HasSubstr("code_factors: is true, but code_planes is 0"));
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 

@@ -112,7 +112,7 @@ TEST_F(DocumentCountsTest, WrongFieldsAreNamed) {
                 "field: is \"year\", which is of kind integer; only the values of keyword and keywords are "
                 "counted");
   request_.set_collection("bare");
-  ExpectRefused("field", "field: is \"year\", and collection \"bare\" has no fields");
+  ExpectRefused("field", "field: is \"year\", but collection \"bare\" has no fields");
   request_.set_collection("nowhere");
   EXPECT_TRUE(absl::IsNotFound(Facets().status())) << Facets().status();
   request_.set_collection("");

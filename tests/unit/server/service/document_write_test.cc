@@ -175,7 +175,7 @@ TEST_F(DocumentWriteTest, TheMatrixIsChecked) {
   EXPECT_EQ(Refused([](auto*) {}, {.max_document_tokens = 2}),
             "documents[3].tokens.num_tokens: is 3; must be 1 to 2 (limits.max_document_tokens)");
   EXPECT_EQ(Refused([](auto* d) { d->mutable_tokens()->set_dim(8); }),
-            "documents[3].tokens.dim: is 8, and the collection's dimension is 16");
+            "documents[3].tokens.dim: is 8, but the collection's dimension is 16");
   EXPECT_THAT(Refused([](auto* d) { d->mutable_tokens()->mutable_data()->pop_back(); }),
               HasSubstr("documents[3].tokens.data: has 191 bytes"));
   EXPECT_THAT(

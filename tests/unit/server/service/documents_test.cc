@@ -172,7 +172,7 @@ TEST_F(DocumentServiceTest, WhatIsWrongIsNamedAndNothingIsWritten) {
   EXPECT_EQ(refused(request), "documents: has 10001 documents; must have 1 to 10000");
   request = Valid();
   request.mutable_documents(1)->mutable_tokens()->set_dim(3);
-  EXPECT_EQ(refused(request), "documents[1].tokens.dim: is 3, and the collection's dimension is 16");
+  EXPECT_EQ(refused(request), "documents[1].tokens.dim: is 3, but the collection's dimension is 16");
   EXPECT_EQ(Upsert(Valid("other")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Upsert(Valid("fixed")).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(num_submitted_, 0);
@@ -229,8 +229,7 @@ TEST_F(DocumentServiceTest, TextsWantAnEncoderThatTakesThem) {
 TEST_F(DocumentServiceTest, DeletesAreWrittenWithTheirVersion) {
   v1::DeleteRequest request;
   request.set_collection("live");
-  EXPECT_EQ(Delete(request).status(),
-            InvalidField("ids", "neither string_ids nor int_ids is set, and no filter either"));
+  EXPECT_EQ(Delete(request).status(), InvalidField("ids", "none of string_ids, int_ids and a filter is set"));
   request.mutable_string_ids()->add_ids("doc-1");
   request.mutable_string_ids()->add_ids("nobody");
   request.set_version(3);
@@ -302,7 +301,7 @@ TEST_F(DocumentServiceTest, AReadWaitsForNoSequenceAndKeepsTheAnswersBound) {
   request.set_min_sequence(8);
   const absl::Status behind = service_.GetNow(request, {.method = "Get"}).status();
   EXPECT_EQ(behind.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(behind.message(), "min_sequence: is 8, and collection live has come to 7");
+  EXPECT_EQ(behind.message(), "min_sequence: is 8, but collection live has only reached 7");
   EXPECT_TRUE(client::RetryAfter(behind).has_value());
   request.set_collection("fixed");
   EXPECT_EQ(service_.GetNow(request, {.method = "Get"}).status().code(), absl::StatusCode::kInvalidArgument);

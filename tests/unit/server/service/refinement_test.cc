@@ -35,7 +35,7 @@ v1::RefinementOptions Options(uint32_t documents, uint32_t budget = 0, bool requ
 
 TEST(RefinementTest, WrongOptionsNameTheirField) {
   for (const auto& [options, field, text] : std::vector<std::tuple<v1::RefinementOptions, std::string, std::string>>{
-           {Options(9), "refinement.documents", "is 9, and at least as many as ranks, 10"},
+           {Options(9), "refinement.documents", "is 9; must be at least offset + top_k, 10"},
            {Options(0, 5000), "refinement.budget", "no proof is required"},
            {Options(50, 49, true), "refinement.budget", "is 49, less than the documents to refine, 50"},
            {Options(0, 1199, true), "refinement.budget", "less than the documents to refine, 1200"},

@@ -79,13 +79,13 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   EXPECT_TRUE(check(bytes).ok());
   EXPECT_EQ(check(bytes - 1).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(check(bytes - 1).message(),
-            "return_payloads: the results and their payloads take 76 bytes, and an answer has at most 75 "
+            "return_payloads: the results and their payloads take 76 bytes, but an answer has at most 75 "
             "(limits.max_answer_bytes); lower top_k");
   request.set_return_payloads(false);
   const uint64_t without = bytes - 2 * (7 + 6);
   EXPECT_TRUE(check(without).ok());
   EXPECT_EQ(check(without - 1).message(),
-            "top_k: the results of all queries take 50 bytes, and an answer has at most 49 (limits.max_answer_bytes); "
+            "top_k: the results of all queries take 50 bytes, but an answer has at most 49 (limits.max_answer_bytes); "
             "lower it, or send fewer queries");
   // The actual message must not be larger than the counted size.
   request.set_return_payloads(true);
@@ -129,7 +129,7 @@ TEST_F(TranslateTest, AlignmentsThatNoAnswerHoldsAreRefused) {
   // The answer has two documents of five matches.
   EXPECT_TRUE(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9}).ok());
   EXPECT_EQ(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9 - 1}).status().message(),
-            "return_alignments: 10 token matches ((offset + top_k) x query tokens) take 90 bytes, and an answer has at "
+            "return_alignments: 10 token matches ((offset + top_k) x query tokens) take 90 bytes, but an answer has at "
             "most 89 "
             "(limits.max_answer_bytes); lower top_k");
 }
@@ -184,7 +184,7 @@ TEST_F(TranslateTest, ALaterSnapshotThatAnsweredNamesSequenceIdsAndPayloads) {
   request.set_min_sequence(6);
   const absl::Status behind = Translate(request, collection_, {}).status();
   EXPECT_EQ(behind.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(behind.message(), "min_sequence: is 6, and collection corpus has come to 5");
+  EXPECT_EQ(behind.message(), "min_sequence: is 6, but collection corpus has only reached 5");
   collection_ = nullptr;
 }
 

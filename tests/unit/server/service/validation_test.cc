@@ -130,8 +130,7 @@ TEST_F(ValidationTest, DocumentsToScoreReachTheEndOfThePage) {
   request.mutable_refinement()->set_documents(13);
   EXPECT_TRUE(Run(request).ok());
   request.mutable_refinement()->set_documents(12);
-  EXPECT_EQ(Run(request).status().message(),
-            "refinement.documents: is 12, and at least as many as ranks, 13 (offset + top_k), must be scored");
+  EXPECT_EQ(Run(request).status().message(), "refinement.documents: is 12; must be at least offset + top_k, 13");
 }
 
 TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
@@ -147,9 +146,9 @@ TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
   EXPECT_THAT(Refused([](auto*) {}, {.max_query_tokens = 4}),
               HasSubstr("queries[1].tokens.num_tokens: is 5; must be 1 to 4"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_dim(17); }),
-              HasSubstr("queries[1].tokens.dim: is 17, and the collection's dimension is 16"));
+              HasSubstr("queries[1].tokens.dim: is 17, but the collection's dimension is 16"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->pop_back(); }),
-              HasSubstr("queries[1].tokens.data: has 319 bytes, and num_tokens x dim elements are 320 bytes"));
+              HasSubstr("queries[1].tokens.data: has 319 bytes, but num_tokens x dim elements are 320 bytes"));
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->mutable_data()->push_back('x'); }), HasSubstr("has 321 bytes"));
   // 2^32 - 1 tokens of 16 columns would be 2^38 bytes. The limit must refuse them before a computation can overflow.
   EXPECT_THAT(Refused([&](auto* r) { tokens(r)->set_num_tokens(UINT32_MAX); }), HasSubstr("is 4294967295"));
@@ -187,7 +186,7 @@ TEST_F(ValidationTest, WeightsMustMatchTheTokensAndBeUsable) {
 
 TEST_F(ValidationTest, CandidatesMustBeThereAndOfTheCollectionsKind) {
   EXPECT_EQ(Refused([](auto* r) { r->clear_candidates(); }),
-            "candidates: is not set, and queries[0] names none itself");
+            "candidates: is not set, and queries[0] has none of its own");
   EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->Clear(); }),
               HasSubstr("candidates: names none of string_ids"));
   EXPECT_THAT(Refused([](auto* r) { r->mutable_candidates()->mutable_string_ids()->clear_ids(); }),

@@ -60,8 +60,9 @@ TEST_P(GroupedRerankTest, WrongGroupsAreRefusedByName) {
   EXPECT_EQ(Refused(request, "group_by"),
             "group_by: field \"colour\" is not declared; the collection's keywords: lang");
   request.set_group_by("tags");
-  EXPECT_EQ(Refused(request, "group_by"),
-            "group_by: field \"tags\" is of kind keywords, and documents are grouped by a keyword");
+  EXPECT_EQ(
+      Refused(request, "group_by"),
+      "group_by: field \"tags\" is of kind keywords, but documents can only be grouped by a field of kind keyword");
   request = MakeGrouped();
   request.set_group_size(3334);
   EXPECT_EQ(Refused(request, "group_size"),
@@ -74,10 +75,10 @@ TEST_P(GroupedRerankTest, WrongGroupsAreRefusedByName) {
   request = MakeGrouped();
   request.clear_group_by();
   request.set_group_size(2);
-  EXPECT_EQ(Refused(request, "group_size"), "group_size: is 2, and group_by names no field");
+  EXPECT_EQ(Refused(request, "group_size"), "group_size: is 2, but group_by names no field");
   request.clear_group_size();
   request.add_group_values("en");
-  EXPECT_EQ(Refused(request, "group_values"), "group_values: has 1 values, and group_by names no field");
+  EXPECT_EQ(Refused(request, "group_values"), "group_values: has 1 values, but group_by names no field");
   request = MakeGrouped();
   *request.mutable_queries(0)->mutable_candidates()->mutable_inline_documents()->add_documents() =
       request.queries(0).tokens();
@@ -88,7 +89,7 @@ TEST_P(GroupedRerankTest, WrongGroupsAreRefusedByName) {
   request = MakeGrouped();
   request.set_group_size(4);
   request.mutable_refinement()->set_documents(11);
-  EXPECT_THAT(Refused(request, "refinement.documents"), HasSubstr("is 11, and at least as many as ranks, 12"));
+  EXPECT_THAT(Refused(request, "refinement.documents"), HasSubstr("is 11; must be at least offset + top_k, 12"));
 }
 
 TEST_P(GroupedRerankTest, ARequestThatNobodyAwaitsEndsBetweenItsRounds) {
