@@ -24,7 +24,7 @@ constexpr std::string_view kAllKinds = "keyword, keywords, integer, number, bool
 
 absl::Status CheckPath(std::string_view path) {
   if (path.empty() || path.size() > kMaxFieldPathBytes) {
-    return Invalid("path: ", path.size(), " bytes, the limits are 1 .. ", kMaxFieldPathBytes);
+    return Invalid("path: ", path.size(), " bytes; must be 1 to ", kMaxFieldPathBytes);
   }
   if (!IsUtf8(path) || Printable(path, path.size()) != path || path.find(',') != std::string_view::npos) {
     return Invalid("path: ", Quote(path), " holds a comma or a control character, or is not UTF-8");
@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<Field>> ParseFields(std::string_view text) {
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     if (comma != std::string_view::npos && text.empty()) return Invalid("nothing follows the last comma");
     const size_t colon = one.find(':');
-    if (colon == std::string_view::npos) return Invalid(Quote(one), ": NAME:KIND or NAME:KIND=PATH is expected");
+    if (colon == std::string_view::npos) return Invalid(Quote(one), ": must be NAME:KIND or NAME:KIND=PATH");
     const size_t equals = one.find('=', colon);
     const std::string_view kind_name =
         one.substr(colon + 1, equals == std::string_view::npos ? equals : equals - colon - 1);

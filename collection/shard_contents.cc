@@ -103,7 +103,7 @@ absl::StatusOr<std::string_view> Parser::Bytes(std::string_view name) const {
 
 absl::Status Parser::ParseDim(int64_t columns) {
   if (columns < kMinDim || columns > kMaxDim) {
-    return Invalid("tokens: ", columns, " columns, the limits are ", kMinDim, " .. ", kMaxDim);
+    return Invalid("tokens: ", columns, " columns; must be ", kMinDim, " to ", kMaxDim);
   }
   contents.dim = static_cast<int32_t>(columns);
   return absl::OkStatus();
@@ -123,7 +123,7 @@ absl::Status Parser::ParseCodebook(const SafetensorsTensor& tokens) {
   if (centroids->dtype != "F16") return Invalid("centroids: dtype ", Quote(centroids->dtype), ", expected F16");
   if (centroids->shape.size() != 2) return Invalid("centroids: ", centroids->shape.size(), " dimensions, expected 2");
   if (centroids->shape[0] < 1 || centroids->shape[0] > kMaxCentroids) {
-    return Invalid("centroids: ", centroids->shape[0], " of them, the limits are 1 .. ", kMaxCentroids);
+    return Invalid("centroids: ", centroids->shape[0], " of them; must be 1 to ", kMaxCentroids);
   }
   if (absl::Status status = ParseDim(centroids->shape[1]); !status.ok()) return status;
   if (!TakesResidualDim(*storage, contents.dim)) {
@@ -185,7 +185,7 @@ absl::Status Parser::ParseTokens() {
   if (!offsets.ok()) return offsets.status();
   const int64_t num_documents = (*offsets)->shape[0] - 1;
   if (num_documents < 1 || num_documents > kMaxShardDocuments) {
-    return Invalid("offsets: ", num_documents, " documents, the limits are 1 .. ", kMaxShardDocuments);
+    return Invalid("offsets: ", num_documents, " documents; must be 1 to ", kMaxShardDocuments);
   }
   contents.num_documents = num_documents;
   absl::StatusOr<Int64Array> array = Offsets(kOffsets, contents.num_tokens, 1, kMaxDocumentTokens);

@@ -51,10 +51,10 @@ absl::StatusOr<SlotRange> ParseSlotRange(std::string_view text) {
   }
   if (text[separator] == '/') {
     if (*right < 1 || *right > kNumSlots) {
-      return Invalid(Quote(text), ": ", *right, " partitions, the limits are 1 .. ", kNumSlots);
+      return Invalid(Quote(text), ": ", *right, " partitions; must be 1 to ", kNumSlots);
     }
     if (*left >= *right) {
-      return Invalid(Quote(text), ": partition ", *left, ", the limits are 0 .. ", *right - 1);
+      return Invalid(Quote(text), ": partition ", *left, "; must be 0 to ", *right - 1);
     }
     return PartitionOf(*left, *right);
   }

@@ -67,7 +67,7 @@ absl::StatusOr<ArrayInput> OpenTokens(absl::StatusOr<ArrayInput> array) {
                    ", expected [tokens of all documents, columns]");
   }
   if (array->shape[1] < kMinDim || array->shape[1] > kMaxDim) {
-    return Invalid(array->origin, ": ", array->shape[1], " columns, the limits are ", kMinDim, " .. ", kMaxDim);
+    return Invalid(array->origin, ": ", array->shape[1], " columns; must be ", kMinDim, " to ", kMaxDim);
   }
   return array;
 }
@@ -79,8 +79,7 @@ absl::StatusOr<std::vector<int32_t>> ReadLengthArray(ArrayInput& array, int64_t 
   // Every document has a token, so there cannot be more documents than tokens.
   absl::Status status = ForEachInteger(array, num_tokens, [&](int64_t idx, int64_t length) {
     if (length < 1 || length > kMaxDocumentTokens) {
-      return Invalid(array.origin, ": document ", idx, " has ", length, " tokens, the limits are 1 .. ",
-                     kMaxDocumentTokens);
+      return Invalid(array.origin, ": document ", idx, " has ", length, " tokens; must be 1 to ", kMaxDocumentTokens);
     }
     if (length > num_tokens - sum) {
       return Invalid(array.origin, ": the lengths up to document ", idx, " sum to ", sum + length,
@@ -110,8 +109,7 @@ absl::StatusOr<std::vector<int32_t>> ReadOffsetArray(ArrayInput& array, int64_t 
     }
     const int64_t length = offset - last;
     if (length < low || length > high) {
-      return Invalid(array.origin, "[", idx, "]: ", length, " more than the entry before, the limits are ", low, " .. ",
-                     high);
+      return Invalid(array.origin, "[", idx, "]: ", length, " more than the entry before; must be ", low, " to ", high);
     }
     last = offset;
     lengths.push_back(static_cast<int32_t>(length));
@@ -183,7 +181,7 @@ class ArrayDocuments : public DocumentInput {
 absl::StatusOr<std::vector<int32_t>> ArrayDocuments::ReadLengths(const std::string& path, int64_t num_tokens) {
   const bool has_offsets = Has(kOffsets);
   if (Has(kLengths) && has_offsets) {
-    return Invalid(path_, ": both \"lengths\" and \"offsets\"; one of them is expected");
+    return Invalid(path_, ": holds both \"lengths\" and \"offsets\"; must hold only one of them");
   }
   absl::StatusOr<ArrayInput> array =
       archive_ == nullptr ? OpenNpyArray(path) : archive_->Open(std::string(has_offsets ? kOffsets : kLengths));
@@ -194,7 +192,7 @@ absl::StatusOr<std::vector<int32_t>> ArrayDocuments::ReadLengths(const std::stri
 
 absl::Status ArrayDocuments::AddIds(IdCollector& ids) {
   if (Has(kIds) && Has(kIdBytes)) {
-    return Invalid(path_, ": both \"ids\" and \"id_bytes\"; one of them is expected");
+    return Invalid(path_, ": holds both \"ids\" and \"id_bytes\"; must hold only one of them");
   }
   return Has(kIds) ? AddIdArray(ids) : AddIdBytes(ids);
 }

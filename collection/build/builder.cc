@@ -29,7 +29,7 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
                    " can only be imported from an index, by maxsim import; choose another storage");
   }
   if (options.storage == ScalarType::kI8 && options.rotation_seed > static_cast<uint64_t>(kMaxRotationSeed)) {
-    return Invalid("seed: ", options.rotation_seed, ", the limits are 0 .. ", kMaxRotationSeed);
+    return Invalid("seed: ", options.rotation_seed, "; must be 0 to ", kMaxRotationSeed);
   }
   if (absl::Status status = CheckCodesRequest(options.codes); !status.ok()) return status;
   if (absl::Status status = CheckFields(options.fields); !status.ok()) return Prefix("fields: ", status);
@@ -37,10 +37,10 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
     return Invalid("fields: no document has a payload, from which their values are read");
   }
   if (options.max_shard_bytes < kMinMaxShardBytes) {
-    return Invalid("max-shard-bytes: ", options.max_shard_bytes, ", the least is ", kMinMaxShardBytes);
+    return Invalid("max-shard-bytes: ", options.max_shard_bytes, "; must be at least ", kMinMaxShardBytes);
   }
   if (tokens.dim() < kMinDim || tokens.dim() > kMaxDim) {
-    return Invalid("tokens: ", tokens.dim(), " columns, the limits are ", kMinDim, " .. ", kMaxDim);
+    return Invalid("tokens: ", tokens.dim(), " columns; must be ", kMinDim, " to ", kMaxDim);
   }
   if (options.encoder.has_value() && options.encoder->dim != tokens.dim()) {
     return Invalid("encoder: dim: ", options.encoder->dim, ", and the token vectors' dim is ", tokens.dim());
@@ -56,7 +56,7 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
   for (size_t document = 0; document < catalog.lengths.size(); ++document) {
     const int64_t length = catalog.lengths[document];
     if (length < 1 || length > kMaxDocumentTokens) {
-      return Invalid("lengths[", document, "]: ", length, " tokens, the limits are 1 .. ", kMaxDocumentTokens);
+      return Invalid("lengths[", document, "]: ", length, " tokens; must be 1 to ", kMaxDocumentTokens);
     }
     sum += length;
   }

@@ -30,7 +30,7 @@ inline absl::Status CheckCodesRequest(const CodesRequest& request) {
     return Invalid("codes: ", request.planes, " planes, expected 0 (none), 1, 2 or 4");
   }
   if (request.rotation_seed > static_cast<uint64_t>(kMaxRotationSeed)) {
-    return Invalid("seed: ", request.rotation_seed, ", the limits are 0 .. ", kMaxRotationSeed);
+    return Invalid("seed: ", request.rotation_seed, "; must be 0 to ", kMaxRotationSeed);
   }
   return absl::OkStatus();
 }

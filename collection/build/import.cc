@@ -217,7 +217,7 @@ absl::StatusOr<Import> Importer::Open() {
 absl::Status CheckImportOptions(const ImportOptions& options) {
   if (options.inputs.empty() ? options.tokens.empty() || options.lengths.empty()
                              : !options.tokens.empty() || !options.lengths.empty()) {
-    return Invalid("either --input, or --tokens together with --lengths, is expected");
+    return Invalid("give --input, or --tokens together with --lengths");
   }
   if (!options.inputs.empty() && !options.scales.empty()) {
     return Invalid("--scales goes with --tokens; an archive holds \"scales\" itself");

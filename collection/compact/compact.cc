@@ -97,7 +97,7 @@ absl::Status Compaction::Check() const {
                                    ", and the log ends with ", log_.last_sequence(), ": it has lost some"));
   }
   if (options_.max_shard_bytes < kMinMaxShardBytes) {
-    return Invalid("max-shard-bytes: ", options_.max_shard_bytes, ", the least is ", kMinMaxShardBytes);
+    return Invalid("max-shard-bytes: ", options_.max_shard_bytes, "; must be at least ", kMinMaxShardBytes);
   }
   return absl::OkStatus();
 }

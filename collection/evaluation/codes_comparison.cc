@@ -63,8 +63,8 @@ absl::Status CodesComparer::Check() {
       static_cast<int32_t>(std::min<int64_t>(DefaultRefinedDocuments(options_.top_k), kMaxTopK));
   const int32_t refined = options_.num_refined > 0 ? options_.num_refined : default_refined;
   if (options_.top_k < 1 || refined < options_.top_k || refined > kMaxTopK) {
-    return Invalid("refined documents: ", refined, " for the top ", options_.top_k, ", the limits are ",
-                   std::max(options_.top_k, 1), " .. ", kMaxTopK);
+    return Invalid("refined documents: ", refined, " for the top ", options_.top_k, "; must be ",
+                   std::max(options_.top_k, 1), " to ", kMaxTopK);
   }
   result_.top_k = static_cast<int32_t>(std::min<int64_t>(options_.top_k, manifest.num_documents));
   result_.num_refined = static_cast<int32_t>(std::min<int64_t>(refined, manifest.num_documents));

@@ -27,7 +27,7 @@ std::string_view Expected(FieldKind kind) {
     case FieldKind::kBoolean:
       return "true or false";
     case FieldKind::kTime:
-      return "a time of RFC 3339 in years 0000 to 9999, such as \"2026-01-02T03:04:05Z\",";
+      return "a time of RFC 3339 in years 0000 to 9999, such as \"2026-01-02T03:04:05Z\"";
   }
   return "?";
 }
@@ -59,15 +59,14 @@ class ValueEvents : public JsonEvents {
     if (nodes_[node].fields.empty()) {
       const Field& field = fields_[FieldBelow(node)];
       return Fail(Cat("field ", Quote(field.name), ": the member ", Quote(nodes_[node].key), " of the path ",
-                      Quote(field.path), " is ", found, ", an object is expected"));
+                      Quote(field.path), " is ", found, "; must be an object"));
     }
     return RefuseFor(nodes_[node].fields.front(), found);
   }
   bool RefuseFor(size_t idx, const std::string& found) {
     const bool in_list = open_.back().is_list && fields_[idx].kind == FieldKind::kKeywords;
     return Fail(Cat("field ", Quote(fields_[idx].name), ": ", in_list ? "an element of the list is " : "the value is ",
-                    found, ", ", in_list ? Expected(FieldKind::kKeyword) : Expected(fields_[idx].kind),
-                    " is expected"));
+                    found, "; must be ", in_list ? Expected(FieldKind::kKeyword) : Expected(fields_[idx].kind)));
   }
   size_t FieldBelow(size_t node) const {
     while (nodes_[node].fields.empty()) node = nodes_[node].children.front();

@@ -44,7 +44,7 @@ std::string_view Expected(FieldKind kind) {
     case FieldKind::kBoolean:
       return "true or false";
     case FieldKind::kTime:
-      return "a string with a time of RFC 3339, such as \"2026-01-02T03:04:05Z\",";
+      return "a string with a time of RFC 3339, such as \"2026-01-02T03:04:05Z\"";
   }
   return "?";
 }
@@ -136,7 +136,7 @@ class Canonizer {
     std::optional<FilterValue> converted = Convert(field.kind, value);
     if (!converted.has_value()) {
       return Invalid("field ", Quote(field.name), " is of kind ", Name(field.kind), ": the value is ", Describe(value),
-                     ", ", Expected(field.kind), " is expected");
+                     "; must be ", Expected(field.kind));
     }
     value = *std::move(converted);
     return absl::OkStatus();

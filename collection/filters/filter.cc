@@ -42,9 +42,9 @@ class Checker {
   static absl::Status CheckNode(const Filter& filter) {
     const bool is_list = filter.kind == Filter::Kind::kAnd || filter.kind == Filter::Kind::kOr;
     const std::string_view name = filter.kind == Filter::Kind::kAnd ? "and" : is_list ? "or" : "not";
-    if (is_list && filter.children.empty()) return Invalid(name, ": has no filter, at least one is expected");
+    if (is_list && filter.children.empty()) return Invalid(name, ": has no filter; must have at least one");
     if (filter.kind == Filter::Kind::kNot && filter.children.size() != 1) {
-      return Invalid("not: has ", filter.children.size(), " filters, one is expected");
+      return Invalid("not: has ", filter.children.size(), " filters; must have one");
     }
     if (is_list || filter.kind == Filter::Kind::kNot) {
       const bool has_more =

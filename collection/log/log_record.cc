@@ -59,7 +59,7 @@ absl::Status TakeId(uint64_t sequence, IdType id_type, Reader& reader, LogRecord
   uint16_t size = 0;
   if (!reader.Take(&size) || !reader.Take(size, &record.string_id)) return Damaged(sequence, "ends inside its id");
   if (size == 0 || size > kMaxIdBytes) {
-    return Damaged(sequence, "an id of ", size, " bytes, the limits are 1 .. ", kMaxIdBytes);
+    return Damaged(sequence, "an id of ", size, " bytes; must be 1 to ", kMaxIdBytes);
   }
   return IsUtf8(record.string_id) ? absl::OkStatus() : Damaged(sequence, "its id is not UTF-8");
 }
@@ -71,7 +71,7 @@ absl::Status TakeDocument(uint64_t sequence, int64_t row_bytes, Reader& reader, 
     return Damaged(sequence, "ends before its rows");
   }
   if (num_tokens < 1 || num_tokens > kMaxDocumentTokens) {
-    return Damaged(sequence, num_tokens, " tokens, the limits are 1 .. ", kMaxDocumentTokens);
+    return Damaged(sequence, num_tokens, " tokens; must be 1 to ", kMaxDocumentTokens);
   }
   if (payload_bytes > kMaxPayloadBytes) {
     return Damaged(sequence, "a payload of ", payload_bytes, " bytes, the limit is ", kMaxPayloadBytes);

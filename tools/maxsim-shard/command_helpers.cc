@@ -133,7 +133,7 @@ void AddMaxShardBytes(CLI::App& app, int64_t& bytes) {
     bytes = static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
     if (bytes < collection::kMinMaxShardBytes) {
       throw CLI::ValidationError("--max-shard-bytes",
-                                 Cat(Quote(text), " is too small; the least is ", collection::kMinMaxShardBytes));
+                                 Cat(Quote(text), " is too small; must be at least ", collection::kMinMaxShardBytes));
     }
   };
   app.add_option_function<std::string>(

@@ -168,7 +168,7 @@ def _fill(message: pb.Filter, tree: Any, name: str, depth: int) -> None:
         for i, child in enumerate(children):
             _fill(filters.add(), child, f"{name}.{key}[{i}]", depth + 1)
         if not filters:
-            raise ValueError(f"{name}.{key} is empty; at least one filter is expected")
+            raise ValueError(f"{name}.{key} is empty; at least one filter is needed")
     elif keys == {"not"}:
         _fill(message.negation, tree["not"], f"{name}.not", depth + 1)
     elif "field" in keys and len(keys) > 1:
@@ -187,7 +187,7 @@ def _fill_comparison(message: pb.Filter, tree: Mapping[str, Any], name: str, key
         for i, value in enumerate(arguments.items(tree["in"], f"{name}.in", "a list of values")):
             _fill_value(message.is_in.values.add(), value, f"{name}.in[{i}]")
         if not message.is_in.values:
-            raise ValueError(f"{name}.in is empty; at least one value is expected")
+            raise ValueError(f"{name}.in is empty; at least one value is needed")
     elif keys == {"exists"}:
         if tree["exists"] is not True:
             raise ValueError(f"{name}.exists is {arguments.shown(tree['exists'])}; must be True")

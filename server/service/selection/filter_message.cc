@@ -82,7 +82,7 @@ class Converter {
       if (!child.ok()) return child;
       filter.children.push_back(*std::move(child));
     }
-    if (filter.children.empty()) return Invalid(where, ".filters: is empty, at least one is expected");
+    if (filter.children.empty()) return Invalid(where, ".filters: is empty; must have at least one");
     return filter;
   }
 

@@ -144,9 +144,9 @@ class RerankTest(PyLateTest):
         target = {"target": WORLD.target}
         with self.assertRaisesRegex(ValueError, "documents_embeddings is missing, and so is the collection"):
             rerank([self.ids], self.queries[:1], **target)
-        with self.assertRaisesRegex(ValueError, "documents_ids has the length 1; 2 are expected"):
+        with self.assertRaisesRegex(ValueError, "documents_ids has length 1; must have length 2"):
             rerank([self.ids], self.queries[:2], [self.documents] * 2, **target)
-        with self.assertRaisesRegex(ValueError, r"documents_embeddings\[0\] has the length 4"):
+        with self.assertRaisesRegex(ValueError, r"documents_embeddings\[0\] has length 4"):
             rerank([self.ids], self.queries[:1], [self.documents[:4]], **target)
         with self.assertRaisesRegex(ValueError, r"documents_ids\[0\]\[1\] is 1.5"):
             rerank([["a", 1.5]], self.queries[:1], [self.documents[:2]], **target)
@@ -188,7 +188,7 @@ class IndexTest(PyLateTest):
         sizes = [len(one) for one in retriever.retrieve(self.queries, k=10, subset=each)]
         self.assertEqual(sizes, [1, 2, 3, 4, 5, 0])
         self.assertEqual(retriever.retrieve(self.queries, k=10, subset=[]), [[]] * NUM_QUERIES)
-        with self.assertRaisesRegex(ValueError, "subset has the length 1; 6 are expected"):
+        with self.assertRaisesRegex(ValueError, "subset has length 1; must have length 6"):
             retriever.retrieve(self.queries, subset=[some])
 
     def filtered(self, matches):
@@ -218,7 +218,7 @@ class IndexTest(PyLateTest):
             index(self.queries)
         with self.assertRaisesRegex(ValueError, "filter is 7; must be a text, a dict"):
             MaxsimIndex("with-fields", WORLD.target, filter=7)
-        with self.assertRaisesRegex(ValueError, "payloads has the length 1; 2 are expected"):
+        with self.assertRaisesRegex(ValueError, "payloads has length 1; must have length 2"):
             MaxsimIndex("a", folder=folder).add_documents(["a", "b"], self.documents[:2], payloads=[{}])
 
     def test_an_update_of_a_live_index_replaces_payloads(self):
@@ -307,7 +307,7 @@ class IndexTest(PyLateTest):
                 call()
         with self.assertRaisesRegex(ValueError, "folder is missing"):
             index.add_documents(["new"], self.documents[:1])
-        with self.assertRaisesRegex(ValueError, "documents_embeddings has the length 1; 2 are expected"):
+        with self.assertRaisesRegex(ValueError, "documents_embeddings has length 1; must have length 2"):
             MaxsimIndex("a", folder=WORLD.folder / "a").add_documents(["new", "newer"], self.documents[:1])
 
 

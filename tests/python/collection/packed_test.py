@@ -55,14 +55,14 @@ class PackedTest(TemporaryFolderTest):
             for arguments, message in (
                 (
                     (["c"], vectors.astype(np.float64), [5]),
-                    r"vectors: float64 \[5, 32\], float16 or float32 \[tokens, 32\]",
+                    r"vectors: float64 \[5, 32\]; must be float16 or float32 \[tokens, 32\]",
                 ),
                 ((["c"], vectors[:, 1:], [5]), r"vectors: float32 \[5, 31\]"),
-                ((["c"], vectors, [2, 3]), "lengths, payloads: one for each of the 1 ids"),
-                ((["c"], vectors, [5], []), "lengths, payloads: one for each of the 1 ids"),
+                ((["c"], vectors, [2, 3]), "lengths, payloads: must be one for each of the 1 ids"),
+                ((["c"], vectors, [5], []), "lengths, payloads: must be one for each of the 1 ids"),
                 (
                     (["c", "d"], vectors, [5, 0]),
-                    r"lengths: 0 \.\. 5, 5 in all; 1 \.\. 65536 are expected, and 5 in all",
+                    r"lengths: 0 \.\. 5, 5 in all; must be 1 \.\. 65536, and 5 in all",
                 ),
                 ((["c", "d"], vectors, [5, 1]), r"lengths: 1 \.\. 5, 6 in all"),
                 ((["c", ""], vectors, [2, 3]), '^document 3: id "": empty'),

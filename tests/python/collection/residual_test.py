@@ -90,8 +90,8 @@ class ResidualTest(TemporaryFolderTest):
         with CollectionWriter(self.folder / "c", dim=DIM, codebook=codebook) as writer:
             writer.add("a", rows)
             for wrong, message in (
-                (rows[:, 1:], r"uint8 \[2, 11\], uint8 \[tokens, 12\] is expected"),
-                (np.zeros((2, DIM), np.float32), r"float32 \[2, 16\], uint8 \[tokens, 12\] is expected"),
+                (rows[:, 1:], r"uint8 \[2, 11\]; must be uint8 \[tokens, 12\]"),
+                (np.zeros((2, DIM), np.float32), r"float32 \[2, 16\]; must be uint8 \[tokens, 12\]"),
                 (codebook.rows(np.array([0, 5]), np.zeros((2, 8), np.uint8)), "token 1 has centroid 5 of 5"),
             ):
                 with self.assertRaisesRegex(CollectionError, message):

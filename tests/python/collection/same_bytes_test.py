@@ -249,7 +249,7 @@ class SameBytesTest(TemporaryFolderTest):
 
     def test_wrong_codes_are_refused(self):
         for codes in (3, -1, True, "4", 1.0):
-            with self.assertRaisesRegex(CollectionError, "codes: .* 0, 1, 2 or 4 planes are expected"):
+            with self.assertRaisesRegex(CollectionError, "codes: .* must be 0, 1, 2 or 4 planes"):
                 CollectionWriter(self.folder / "x", dim=8, codes=codes)
         with self.assertRaisesRegex(CollectionError, "only i8 and codes are rotated"):
             CollectionWriter(self.folder / "x", dim=8, storage="f16", codes=0, rotation_seed=3)

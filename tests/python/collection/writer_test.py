@@ -36,8 +36,8 @@ class WriterTest(TemporaryFolderTest):
         for message, options in (
             ("dim: 7 is not in 8 .. 4096", {"dim": 7}),
             ("dim: 4097 is not in 8 .. 4096", {"dim": 4097}),
-            ("dim: '8', an integer is expected", {"dim": "8"}),
-            ('storage: "int8", f32, f16, bf16 or i8 is expected', {"storage": "int8"}),
+            ("dim: '8'; must be an integer", {"dim": "8"}),
+            ('storage: "int8"; must be f32, f16, bf16 or i8', {"storage": "int8"}),
             ("max_shard_bytes: 8191 is not 8192 or more", {"max_shard_bytes": 8191}),
             ("rotation_seed: 5: only i8 and codes are rotated, and the storage is f16", {"storage": "f16", "rotation_seed": 5}),
             ("rotation_seed: 9007199254740992 is not in 0 .. 9007199254740991", {"rotation_seed": 1 << 53}),
@@ -50,7 +50,7 @@ class WriterTest(TemporaryFolderTest):
             ("encoder: query_length: 65537 is not in 1 .. 65536",
              {"encoder": {"model": "m", "dim": 8, "query_length": 65537}}),
             ("encoder: model: 1025 bytes, the limit is 1024", {"encoder": {"model": "m" * 1025, "dim": 8}}),
-            ("encoder: query_expansion: 1, true or false is expected",
+            ("encoder: query_expansion: 1; must be true or false",
              {"encoder": {"model": "m", "dim": 8, "query_expansion": 1}}),
         ):  # fmt: skip
             with self.subTest(message):
@@ -67,19 +67,19 @@ class WriterTest(TemporaryFolderTest):
         with CollectionWriter(self.target, dim=8) as writer:
             writer.add("a", ONE)
             for message, arguments in (
-                ('document 1, id "b": vectors: shape [2, 16], [tokens, 8] is expected', ("b", np.ones((2, 16)))),
+                ('document 1, id "b": vectors: shape [2, 16]; must be [tokens, 8]', ("b", np.ones((2, 16)))),
                 (
-                    'document 1, id "b": vectors: 0 tokens, the limits are 1 .. 65536',
+                    'document 1, id "b": vectors: 0 tokens; must be 1 to 65536',
                     ("b", np.ones((0, 8), np.float16)),
                 ),
-                ("vectors: 65537 tokens, the limits are 1 .. 65536", ("b", np.ones((65537, 8), np.float16))),
+                ("vectors: 65537 tokens; must be 1 to 65536", ("b", np.ones((65537, 8), np.float16))),
                 ("vectors has elements of int64", ("b", np.ones((2, 8), np.int64))),
-                ("vectors: shape [8], [tokens, 8] is expected", ("b", np.ones(8, np.float32))),
-                ('document 1: id "": empty, 1 to 512 bytes are expected', ("", ONE)),
+                ("vectors: shape [8]; must be [tokens, 8]", ("b", np.ones(8, np.float32))),
+                ('document 1: id "": empty; must have 1 to 512 bytes', ("", ONE)),
                 ("513 bytes, the limit is 512", ("x" * 513, ONE)),
                 ("document 1, id 5: the id is an integer, unlike those before it", (5, ONE)),
-                ("a string or a 64-bit integer is expected, not float", (1.5, ONE)),
-                ("payload: a mapping is expected, not list", ("b", ONE, [1])),
+                ("must be a string or a 64-bit integer, is float", (1.5, ONE)),
+                ("payload: must be a mapping, is list", ("b", ONE, [1])),
                 ("payload: key 1 is not a string", ("b", ONE, {1: 2})),
                 ('payload: field "a": key 2 is not a string', ("b", ONE, {"a": {2: 3}})),
                 ('payload: field "a": a set is not a value of JSON', ("b", ONE, {"a": {1}})),
@@ -103,16 +103,16 @@ class WriterTest(TemporaryFolderTest):
         rows = np.ones((5, 8), np.float16)
         with CollectionWriter(self.target, dim=8) as writer:
             for message, arguments in (
-                ("vectors: float64 [5, 8], float16 or float32 [tokens, 8] is expected", (["a"], np.ones((5, 8)), [5])),
-                ("one for each of the 2 ids is expected", (["a", "b"], rows, [5])),
-                ("one for each of the 2 ids is expected", (["a", "b"], rows, [2, 3], [None])),
+                ("vectors: float64 [5, 8]; must be float16 or float32 [tokens, 8]", (["a"], np.ones((5, 8)), [5])),
+                ("must be one for each of the 2 ids", (["a", "b"], rows, [5])),
+                ("must be one for each of the 2 ids", (["a", "b"], rows, [2, 3], [None])),
                 ("lengths: 0 .. 5, 5 in all", (["a", "b"], rows, [0, 5])),
                 ("lengths: 2 .. 2, 4 in all", (["a", "b"], rows, [2, 2])),
-                ("lengths: elements of float64, integers are expected", (["a", "b"], rows, [2.9, 3.9])),
-                ("lengths: elements of bool, integers are expected", (["a", "b"], rows, [True, True])),
-                ("lengths: elements of object, integers are expected", (["a", "b"], rows, [1 << 70, 5])),
+                ("lengths: elements of float64; must be integers", (["a", "b"], rows, [2.9, 3.9])),
+                ("lengths: elements of bool; must be integers", (["a", "b"], rows, [True, True])),
+                ("lengths: elements of object; must be integers", (["a", "b"], rows, [1 << 70, 5])),
                 ("document 1, id 7: ", (["a", 7], rows, [2, 3])),
-                ('document 1, id "b": payload: a mapping is expected', (["a", "b"], rows, [2, 3], [None, 5])),
+                ('document 1, id "b": payload: must be a mapping', (["a", "b"], rows, [2, 3], [None, 5])),
             ):
                 with self.subTest(message):
                     self.refuses(message, writer.add_packed, *arguments)

@@ -98,7 +98,7 @@ class ImportingTest(ImportTest):
         self.assert_documents_refused(
             [("a", one), ("b", one), ("a", one)], 'document 2: id "a" is that of document 0 already'
         )
-        self.assert_documents_refused([("", one)], '^document 0: id "": empty, 1 to 512 bytes are expected$')
+        self.assert_documents_refused([("", one)], '^document 0: id "": empty; must have 1 to 512 bytes$')
         self.assert_documents_refused([("x" * 513, one)], '^document 0: id "x+...": 513 bytes, the limit is 512$')
         self.assert_documents_refused([("a", one[:, :8])], r"shape \[1, 8\], must be \[tokens, 16\]")
         self.assert_documents_refused([("a", one[0])], r"shape \[16\], must be")

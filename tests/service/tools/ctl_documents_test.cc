@@ -218,7 +218,7 @@ TEST_F(CtlDocumentsTest, IdsAreNeededOnceAndOfTheCollectionsType) {
   for (const char* command : {"delete", "get"}) {
     Outcome run = Run({command, "notes"});
     EXPECT_EQ(run.code, kExitUsage);
-    EXPECT_THAT(run.err, HasSubstr("document ids, or --ids-file, are expected"));
+    EXPECT_THAT(run.err, HasSubstr("give document ids, or --ids-file"));
     run = Run({command, "notes", "--ids-file", WriteFile("empty.txt", "\n")});
     EXPECT_EQ(run.code, kExitFailed);
     EXPECT_THAT(run.err, HasSubstr("empty.txt: there is no id"));

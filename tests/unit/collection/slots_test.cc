@@ -120,8 +120,8 @@ TEST(SlotsTest, OtherTextIsRefusedAndQuoted) {
     ASSERT_EQ(range.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_NE(range.status().message().find(absl::string_view(Quote(text))), absl::string_view::npos) << range.status();
   }
-  EXPECT_EQ(ParseSlotRange("3/3").status().message(), "\"3/3\": partition 3, the limits are 0 .. 2");
-  EXPECT_EQ(ParseSlotRange("0/4097").status().message(), "\"0/4097\": 4097 partitions, the limits are 1 .. 4096");
+  EXPECT_EQ(ParseSlotRange("3/3").status().message(), "\"3/3\": partition 3; must be 0 to 2");
+  EXPECT_EQ(ParseSlotRange("0/4097").status().message(), "\"0/4097\": 4097 partitions; must be 1 to 4096");
   EXPECT_EQ(ParseSlotRange("5-4096").status().message(),
             "\"5-4096\": slots 5 .. 4096, which are not a range in 0 .. 4095");
 }

@@ -210,10 +210,9 @@ TEST_F(CliTest, WhatTheCommandLineAloneShowsToBeWrongExitsWithTwo) {
   EXPECT_THAT(with({"--storage", "fp16"}), HasSubstr("--storage: fp16 not in {f16,bf16,f32,i8}"));
   EXPECT_THAT(with({"--storage", "f32", "--seed", "5"}), HasSubstr("--seed 5: only i8 and codes are rotated"));
   EXPECT_THAT(with({"--name", "a b"}), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
-  EXPECT_THAT(with({"--input", "x.npz"}),
-              HasSubstr("either --input, or --tokens together with --lengths, is expected"));
-  EXPECT_THAT(error({"build", "--output", "o", "--tokens", "t.npy"}), HasSubstr("either --input, or --tokens"));
-  EXPECT_THAT(error({"build", "--output", "o"}), HasSubstr("either --input, or --tokens"));
+  EXPECT_THAT(with({"--input", "x.npz"}), HasSubstr("give --input, or --tokens together with --lengths"));
+  EXPECT_THAT(error({"build", "--output", "o", "--tokens", "t.npy"}), HasSubstr("give --input, or --tokens"));
+  EXPECT_THAT(error({"build", "--output", "o"}), HasSubstr("give --input, or --tokens"));
   EXPECT_THAT(error({"build", "--output", "o", "--input", "x.npz", "--scales", "s.npy"}),
               HasSubstr("--scales goes with"));
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("out")));
@@ -238,7 +237,7 @@ TEST_F(CliTest, SizesAreWrittenAsInMaxsimdsConfiguration) {
   for (const char* size : {"0", "8191"}) {
     const Outcome outcome = build(size);
     EXPECT_EQ(outcome.code, 2) << size;
-    EXPECT_THAT(outcome.err, HasSubstr("is too small; the least is 8192")) << size;
+    EXPECT_THAT(outcome.err, HasSubstr("is too small; must be at least 8192")) << size;
   }
 }
 

@@ -36,7 +36,7 @@ void AddDocumentIds(CLI::App& command, DocumentIds& ids) {
 }
 
 void CheckDocumentIds(const DocumentIds& ids) {
-  if (ids.listed.empty() && ids.file.empty()) throw CLI::ValidationError("document ids, or --ids-file, are expected");
+  if (ids.listed.empty() && ids.file.empty()) throw CLI::ValidationError("give document ids, or --ids-file");
 }
 
 absl::StatusOr<v1::Candidates> ReadDocumentIds(const DocumentIds& ids, Context& context) {

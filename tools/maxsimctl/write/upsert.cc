@@ -211,7 +211,7 @@ void CheckUsage(const UpsertOptions& options) {
   const bool arrays =
       !options.arrays.inputs.empty() || !options.arrays.tokens.empty() || !options.arrays.lengths.empty();
   if (options.documents.empty()) {
-    if (!arrays) throw CLI::ValidationError("one of --documents, --input, or --tokens with --lengths, is expected");
+    if (!arrays) throw CLI::ValidationError("give --documents, --input, or --tokens with --lengths");
     if (absl::Status status = collection::CheckImportOptions(options.arrays); !status.ok()) {
       throw CLI::ValidationError(std::string(status.message()));
     }

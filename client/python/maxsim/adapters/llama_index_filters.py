@@ -38,7 +38,7 @@ def _translate(given: Any, place: str, depth: int) -> Tree:
         return _comparison(Comparison(place, given.key, given.operator.value, given.value), given.operator)
     trees = [_translate(one, f"{place}.filters[{i}]", depth + 1) for i, one in enumerate(given.filters)]
     if not trees:
-        raise ValueError(f"{place}.filters is empty; at least one filter is expected")
+        raise ValueError(f"{place}.filters is empty; at least one filter is needed")
     if given.condition == FilterCondition.NOT:  # In LlamaIndex, a document matches if no filter does.
         return negate(join("or", trees))
     return join("or" if given.condition == FilterCondition.OR else "and", trees)

@@ -328,4 +328,4 @@ def _subsets(subset: Any, num_queries: int) -> list[list[Id]]:
 
 def _check_length(name: str, values: Sequence[Any], wanted: int) -> None:
     if len(values) != wanted:
-        raise ValueError(f"{name} has the length {len(values)}; {wanted} are expected")
+        raise ValueError(f"{name} has length {len(values)}; must have length {wanted}")

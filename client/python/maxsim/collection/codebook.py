@@ -27,17 +27,17 @@ class Codebook:
         centroids, weights = self.centroids, self.bucket_weights
         if centroids.dtype != np.float16 or centroids.ndim != 2 or not 1 <= len(centroids) <= MAX_CENTROIDS:
             raise CollectionError(
-                f"{centroids.dtype} {list(centroids.shape)}, float16 [1 .. {MAX_CENTROIDS}, dim] is expected",
+                f"{centroids.dtype} {list(centroids.shape)}; must be float16 [1 .. {MAX_CENTROIDS}, dim]",
                 field="codebook.centroids",
             )
         if weights.dtype != np.float32 or weights.shape not in ((2,), (4,), (16,), (256,)):
             raise CollectionError(
-                f"{weights.dtype} {list(weights.shape)}, 2, 4, 16 or 256 of float32 are expected",
+                f"{weights.dtype} {list(weights.shape)}; must be 2, 4, 16 or 256 of float32",
                 field="codebook.bucket_weights",
             )
         if not MIN_DIM <= self.dim <= MAX_RESIDUAL_DIM or self.dim * self.nbits % 8:
             raise CollectionError(
-                f"{self.dim} columns of {self.nbits} bits; {MIN_DIM} to {MAX_RESIDUAL_DIM} are expected, whose bits "
+                f"{self.dim} columns of {self.nbits} bits; must be {MIN_DIM} to {MAX_RESIDUAL_DIM}, and their bits must "
                 "fill whole bytes",
                 field="codebook.centroids",
             )

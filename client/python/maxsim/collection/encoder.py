@@ -58,18 +58,18 @@ def _read(path: Union[str, os.PathLike[str]]) -> Mapping[str, Any]:
     except ValueError as error:
         raise CollectionError(f"{path}: is not JSON: {error}", field="encoder") from None
     if not isinstance(parsed, dict):
-        raise CollectionError(f"{path}: a JSON object is expected", field="encoder")
+        raise CollectionError(f"{path}: must be a JSON object", field="encoder")
     return parsed
 
 
 def _checked(key: str, value: Any, default: Union[str, int, bool]) -> Any:
     if isinstance(default, bool):
         if not isinstance(value, bool):
-            raise CollectionError(f"{key}: {value!r:.100}, true or false is expected", field="encoder")
+            raise CollectionError(f"{key}: {value!r:.100}; must be true or false", field="encoder")
         return value
     if isinstance(default, str):
         if not isinstance(value, str):
-            raise CollectionError(f"{key}: {value!r:.100}, a string is expected", field="encoder")
+            raise CollectionError(f"{key}: {value!r:.100}; must be a string", field="encoder")
         try:
             num_bytes = len(value.encode())
         except UnicodeEncodeError:
@@ -78,7 +78,7 @@ def _checked(key: str, value: Any, default: Union[str, int, bool]) -> Any:
             raise CollectionError(f"{key}: {num_bytes} bytes, the limit is {MAX_ENCODER_TEXT_BYTES}", field="encoder")
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise CollectionError(f"{key}: {value!r:.100}, an integer is expected", field="encoder")
+        raise CollectionError(f"{key}: {value!r:.100}; must be an integer", field="encoder")
     limit = MAX_DIM if key == "dim" else MAX_ENCODER_LENGTH
     if not 0 <= value <= limit:
         raise CollectionError(f"{key}: {value} is not in 1 .. {limit}", field="encoder")

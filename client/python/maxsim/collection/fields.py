@@ -27,7 +27,7 @@ _EXPECTED = {
     "integer": "an integer of 64 bits",
     "number": "a number",
     "boolean": "true or false",
-    "time": 'a time of RFC 3339 in years 0000 to 9999, such as "2026-01-02T03:04:05Z",',
+    "time": 'a time of RFC 3339 in years 0000 to 9999, such as "2026-01-02T03:04:05Z"',
 }
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", flags=re.ASCII
@@ -56,13 +56,13 @@ def parse_fields(text: str) -> tuple[Field, ...]:
     """Parses "NAME:KIND=PATH,NAME:KIND,...". Without "=PATH", the path is the name. "" has no fields."""
     if not isinstance(text, str):
         raise CollectionError(
-            f"a {type(text).__name__}, a string such as lang:keyword=meta.lang is expected", field="fields"
+            f"a {type(text).__name__}; must be a string such as lang:keyword=meta.lang", field="fields"
         )
     fields = []
     for part in text.split(",") if text else []:
         name, colon, rest = part.partition(":")
         if not colon:
-            raise CollectionError(f"{quote(part)}: NAME:KIND or NAME:KIND=PATH is expected", field="fields")
+            raise CollectionError(f"{quote(part)}: must be NAME:KIND or NAME:KIND=PATH", field="fields")
         kind, equals, path = rest.partition("=")
         if kind not in _EXPECTED:
             raise CollectionError(
@@ -94,7 +94,7 @@ def check_fields(fields: list[Field]) -> None:
         except UnicodeEncodeError:
             size = -1
         if size == 0 or size > MAX_PATH_BYTES:
-            raise CollectionError(f"{where}: path: {size} bytes, the limits are 1 .. {MAX_PATH_BYTES}")
+            raise CollectionError(f"{where}: path: {size} bytes; must be 1 to {MAX_PATH_BYTES}")
         if size < 0 or "," in field.path or any(unicodedata.category(char) == "Cc" for char in field.path):
             raise CollectionError(
                 f"{where}: path: {quote(field.path)} holds a comma or a control character, or is not UTF-8"
@@ -156,7 +156,7 @@ def _find(field: Field, path: list[str], payload: Mapping[str, Any]) -> Any:
         if not isinstance(value, Mapping):
             raise CollectionError(
                 f"field {quote(field.name)}: the member {quote(path[index - 1])} of the path {quote(field.path)} is "
-                f"{_describe(value)}, an object is expected"
+                f"{_describe(value)}; must be an object"
             )
         value = value.get(key)
         if isinstance(value, (np.generic, np.ndarray)):
@@ -185,7 +185,7 @@ def _convert(field: Field, value: Any) -> Value:
         time = parse_time(value)
         if time is not None:
             return time
-    raise CollectionError(f"field {quote(field.name)}: the value is {_describe(value)}, {_EXPECTED[kind]} is expected")
+    raise CollectionError(f"field {quote(field.name)}: the value is {_describe(value)}; must be {_EXPECTED[kind]}")
 
 
 def _keyword(field: Field, value: str) -> str:
@@ -205,7 +205,7 @@ def _keywords(field: Field, values: Any) -> Optional[list[str]]:
     for value in values:
         if not isinstance(value, str):
             raise CollectionError(
-                f"field {quote(field.name)}: an element of the list is {_describe(value)}, a string is expected"
+                f"field {quote(field.name)}: an element of the list is {_describe(value)}; must be a string"
             )
         _keyword(field, value)
     # Sorting by code points is the same as sorting by the bytes of UTF-8.

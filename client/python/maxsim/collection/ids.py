@@ -24,7 +24,7 @@ def encode_id(id: Any) -> Union[bytes, int]:
         except UnicodeEncodeError:
             raise CollectionError(f"id {quote(id)} is not UTF-8: it holds half a surrogate pair") from None
         if not encoded:
-            raise CollectionError(f'id "": empty, 1 to {MAX_ID_BYTES} bytes are expected')
+            raise CollectionError(f'id "": empty; must have 1 to {MAX_ID_BYTES} bytes')
         if len(encoded) > MAX_ID_BYTES:
             raise CollectionError(f"id {quote(id)}: {len(encoded)} bytes, the limit is {MAX_ID_BYTES}")
         return encoded
@@ -37,7 +37,7 @@ def encode_id(id: Any) -> Union[bytes, int]:
             if not MIN_INT64 <= number <= MAX_INT64:
                 raise CollectionError(f"id {number}: not in -2^63 .. 2^63 - 1")
             return number
-    raise CollectionError(f"id {id!r:.200}: a string or a 64-bit integer is expected, not {type(id).__name__}")
+    raise CollectionError(f"id {id!r:.200}: must be a string or a 64-bit integer, is {type(id).__name__}")
 
 
 def format_id(id: Union[bytes, int]) -> str:

@@ -58,9 +58,9 @@ def check_options(
     if num_threads is not None:
         _check_integer("num_threads", num_threads, 1, None)
     if storage is not None and storage not in VALUE_BYTES:
-        raise CollectionError(f"{quote(str(storage))}, f32, f16, bf16 or i8 is expected", field="storage")
+        raise CollectionError(f"{quote(str(storage))}; must be f32, f16, bf16 or i8", field="storage")
     if codes is not None and (type(codes) is not int or codes not in (0, *PLANE_COUNTS)):
-        raise CollectionError(f"{codes!r:.100}, 0, 1, 2 or 4 planes are expected", field="codes")
+        raise CollectionError(f"{codes!r:.100}; must be 0, 1, 2 or 4 planes", field="codes")
     check_rotation_seed(rotation_seed, storage, codes)
 
 
@@ -74,7 +74,7 @@ def check_rotation_seed(seed: int, storage: Optional[str], codes: Optional[int])
 
 def _check_integer(name: str, value: Any, low: int, high: Optional[int]) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise CollectionError(f"{value!r:.100}, an integer is expected", field=name)
+        raise CollectionError(f"{value!r:.100}; must be an integer", field=name)
     if value < low or (high is not None and value > high):
         limits = f"in {low} .. {high}" if high is not None else f"{low} or more"
         raise CollectionError(f"{value} is not {limits}", field=name)

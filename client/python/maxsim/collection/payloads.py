@@ -28,7 +28,7 @@ def encode_payload(payload: Optional[Mapping[str, Any]]) -> bytes:
     if payload is None:
         return b""
     if not isinstance(payload, Mapping):
-        raise CollectionError(f"a mapping is expected, not {type(payload).__name__}", field="payload")
+        raise CollectionError(f"must be a mapping, is {type(payload).__name__}", field="payload")
     if not payload:
         return b""
     try:

@@ -48,21 +48,21 @@ def packed_rows(
     arrays. CollectionError if one is invalid."""
     given = np.asarray(lengths)
     if given.size > 0 and given.dtype.kind not in "iu":
-        raise CollectionError(f"elements of {given.dtype}, integers are expected", field="lengths")
+        raise CollectionError(f"elements of {given.dtype}; must be integers", field="lengths")
     counts = given.astype(np.int64)
     rows = np.ascontiguousarray(vectors)
     if codebook is not None:
         coded_rows(rows, codebook)
     elif rows.ndim != 2 or rows.shape[1] != dim or rows.dtype not in (np.float16, np.float32):
         raise CollectionError(
-            f"vectors: {rows.dtype} {list(rows.shape)}, float16 or float32 [tokens, {dim}] is expected"
+            f"vectors: {rows.dtype} {list(rows.shape)}; must be float16 or float32 [tokens, {dim}]"
         )
     if counts.shape != (num_documents,) or num_payloads != num_documents:
-        raise CollectionError(f"lengths, payloads: one for each of the {num_documents} ids is expected")
+        raise CollectionError(f"lengths, payloads: must be one for each of the {num_documents} ids")
     if num_documents > 0 and (counts.min() < 1 or counts.max() > MAX_DOCUMENT_TOKENS or counts.sum() != len(rows)):
         raise CollectionError(
-            f"lengths: {counts.min()} .. {counts.max()}, {counts.sum()} in all; 1 .. {MAX_DOCUMENT_TOKENS} are "
-            f"expected, and {len(rows)} in all, the rows of the vectors"
+            f"lengths: {counts.min()} .. {counts.max()}, {counts.sum()} in all; must be 1 .. {MAX_DOCUMENT_TOKENS}, "
+            f"and {len(rows)} in all, the rows of the vectors"
         )
     return rows, counts
 
@@ -97,7 +97,7 @@ def coded_rows(rows: Any, codebook: Codebook) -> tuple[NDArray[Any], str]:
     """Returns rows of residual codes and their type. CollectionError if they do not fit the codebook."""
     if type(rows) is not np.ndarray or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != codebook.row_bytes:
         found = f"{rows.dtype} {list(rows.shape)}" if type(rows) is np.ndarray else type(rows).__name__
-        raise CollectionError(f"{found}, uint8 [tokens, {codebook.row_bytes}] is expected", field="vectors")
+        raise CollectionError(f"{found}; must be uint8 [tokens, {codebook.row_bytes}]", field="vectors")
     found_numbers = codebook.numbers(rows)
     if len(rows) and int(found_numbers.max()) >= len(codebook.centroids):
         token = int(np.argmax(found_numbers >= len(codebook.centroids)))
@@ -126,14 +126,14 @@ def token_rows(vectors: Any, dim: int, codebook: Optional[Codebook]) -> tuple[ND
             raise CollectionError(str(error)) from None
         rows, data_type = converted.data, converted.data_type
     if rows.ndim != 2 or rows.shape[1] != dim:
-        raise CollectionError(f"shape {list(rows.shape)}, [tokens, {dim}] is expected", field="vectors")
+        raise CollectionError(f"shape {list(rows.shape)}; must be [tokens, {dim}]", field="vectors")
     _check_length(rows)
     return rows, data_type
 
 
 def _check_length(rows: NDArray[Any]) -> None:
     if not 1 <= rows.shape[0] <= MAX_DOCUMENT_TOKENS:
-        raise CollectionError(f"{rows.shape[0]} tokens, the limits are 1 .. {MAX_DOCUMENT_TOKENS}", field="vectors")
+        raise CollectionError(f"{rows.shape[0]} tokens; must be 1 to {MAX_DOCUMENT_TOKENS}", field="vectors")
 
 
 @dataclass

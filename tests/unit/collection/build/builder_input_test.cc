@@ -92,19 +92,18 @@ TEST(BuilderTest, WhatDoesNotFitTogetherIsRefused) {
     EXPECT_FALSE(status.ok());
     return std::string(status.message());
   };
-  EXPECT_THAT(build(collection, 7, collection.num_tokens(), {}), HasSubstr("7 columns, the limits are 8 .. 4096"));
+  EXPECT_THAT(build(collection, 7, collection.num_tokens(), {}), HasSubstr("7 columns; must be 8 to 4096"));
   EXPECT_THAT(build(collection, 4097, collection.num_tokens(), {}), HasSubstr("4097 columns"));
   EXPECT_THAT(build(collection, 8, collection.num_tokens() + 1, {}), HasSubstr("sum to"));
   EXPECT_THAT(
       build(collection, 8, collection.num_tokens(), {.storage = ScalarType::kI8, .rotation_seed = uint64_t{1} << 53}),
-      HasSubstr("seed: 9007199254740992, the limits are 0 .. 9007199254740991"));
+      HasSubstr("seed: 9007199254740992; must be 0 to 9007199254740991"));
   EXPECT_THAT(build(collection, 8, collection.num_tokens(), {.max_shard_bytes = 8191}), HasSubstr("the least is 8192"));
   SmallCollection wrong = collection;
   wrong.lengths[1] = 0;
   EXPECT_THAT(build(wrong, 8, wrong.num_tokens(), {}), HasSubstr("lengths[1]: 0 tokens"));
   wrong.lengths[1] = 65537;
-  EXPECT_THAT(build(wrong, 8, wrong.num_tokens(), {}),
-              HasSubstr("lengths[1]: 65537 tokens, the limits are 1 .. 65536"));
+  EXPECT_THAT(build(wrong, 8, wrong.num_tokens(), {}), HasSubstr("lengths[1]: 65537 tokens; must be 1 to 65536"));
   EXPECT_THAT(build(NumberedCollection(0), 8, 0, {}), HasSubstr("no document"));
 }
 

@@ -106,8 +106,8 @@ TEST_F(ImportTest, WrongArchivesAreNamed) {
   options.inputs = {folder_.Path("none")};
   EXPECT_THAT(Error(options), HasSubstr("cannot open"));
   options.tokens = "x";
-  EXPECT_THAT(Error(options), HasSubstr("either --input, or --tokens"));
-  EXPECT_THAT(Error(ImportOptions()), HasSubstr("either --input, or --tokens"));
+  EXPECT_THAT(Error(options), HasSubstr("give --input, or --tokens"));
+  EXPECT_THAT(Error(ImportOptions()), HasSubstr("give --input, or --tokens"));
 }
 
 TEST_F(ImportTest, DamagedArchivesAreErrorsAndNeverCrash) {

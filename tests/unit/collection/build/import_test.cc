@@ -166,7 +166,7 @@ TEST_F(ImportTest, WrongInputIsNamedWithItsPlace) {
               HasSubstr("lengths.npy: document 1 has 0 tokens"));
   EXPECT_THAT(with_lengths("<i4", "(3,)", AsBytes<int32_t>({2, -1, 5})), HasSubstr("document 1 has -1 tokens"));
   EXPECT_THAT(with_lengths("<i4", "(3,)", AsBytes<int32_t>({2, 65537, 4})),
-              HasSubstr("65537 tokens, the limits are 1 .. 65536"));
+              HasSubstr("65537 tokens; must be 1 to 65536"));
   EXPECT_THAT(with_lengths("<i4", "(2,)", AsBytes<int32_t>({2, 3})),
               HasSubstr("sum to 5, but there are 6 token vectors"));
   EXPECT_THAT(with_lengths("<i4", "(7,)", AsBytes<int32_t>({1, 1, 1, 1, 1, 1, 1})), HasSubstr("7 entries, at most 6"));
@@ -183,7 +183,7 @@ TEST_F(ImportTest, WrongInputIsNamedWithItsPlace) {
               HasSubstr("i32 values; f16, bf16, f32, f64, f8_e4m3"));
   EXPECT_THAT(with_tokens("<f4", "(48,)", std::string(192, '\0')), HasSubstr("shape [48], expected"));
   EXPECT_THAT(with_tokens("<f4", "(3, 2, 8)", std::string(192, '\0')), HasSubstr("shape [3, 2, 8]"));
-  EXPECT_THAT(with_tokens("<f4", "(6, 4)", std::string(96, '\0')), HasSubstr("4 columns, the limits are 8 .. 4096"));
+  EXPECT_THAT(with_tokens("<f4", "(6, 4)", std::string(96, '\0')), HasSubstr("4 columns; must be 8 to 4096"));
   EXPECT_THAT(with_tokens("<f4", "(0, 8)", ""), HasSubstr("at most 0"));
 }
 

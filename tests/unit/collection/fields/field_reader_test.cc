@@ -65,27 +65,27 @@ TEST_F(FieldReaderTest, AReaderForgetsTheDocumentBefore) {
 }
 
 TEST_F(FieldReaderTest, ValuesThatDoNotFitAreRefusedWithFieldAndValue) {
-  EXPECT_EQ(Refusal(R"({"meta": {"lang": 7}})"), "field \"lang\": the value is 7, a string is expected");
-  EXPECT_EQ(Refusal(R"({"meta": {"lang": ["en"]}})"), "field \"lang\": the value is a list, a string is expected");
-  EXPECT_EQ(Refusal(R"({"meta": {"lang": {}}})"), "field \"lang\": the value is an object, a string is expected");
+  EXPECT_EQ(Refusal(R"({"meta": {"lang": 7}})"), "field \"lang\": the value is 7; must be a string");
+  EXPECT_EQ(Refusal(R"({"meta": {"lang": ["en"]}})"), "field \"lang\": the value is a list; must be a string");
+  EXPECT_EQ(Refusal(R"({"meta": {"lang": {}}})"), "field \"lang\": the value is an object; must be a string");
   EXPECT_EQ(Refusal(R"({"meta": "en"})"),
-            "field \"lang\": the member \"meta\" of the path \"meta.lang\" is \"en\", an object is expected");
+            "field \"lang\": the member \"meta\" of the path \"meta.lang\" is \"en\"; must be an object");
   EXPECT_EQ(Refusal(R"({"meta": [1]})"),
-            "field \"lang\": the member \"meta\" of the path \"meta.lang\" is a list, an object is expected");
-  EXPECT_EQ(Refusal(R"({"meta": {"tags": "a"}})"), "field \"tags\": the value is \"a\", a list of strings is expected");
+            "field \"lang\": the member \"meta\" of the path \"meta.lang\" is a list; must be an object");
+  EXPECT_EQ(Refusal(R"({"meta": {"tags": "a"}})"), "field \"tags\": the value is \"a\"; must be a list of strings");
   EXPECT_EQ(Refusal(R"({"meta": {"tags": ["a", null]}})"),
-            "field \"tags\": an element of the list is null, a string is expected");
+            "field \"tags\": an element of the list is null; must be a string");
   EXPECT_EQ(Refusal(R"({"meta": {"tags": [["a"]]}})"),
-            "field \"tags\": an element of the list is a list, a string is expected");
+            "field \"tags\": an element of the list is a list; must be a string");
   EXPECT_EQ(Refusal(R"({"meta": {"tags": [{}]}})"),
-            "field \"tags\": an element of the list is an object, a string is expected");
-  EXPECT_EQ(Refusal(R"({"year": "2020"})"), "field \"year\": the value is \"2020\", an integer of 64 bits is expected");
+            "field \"tags\": an element of the list is an object; must be a string");
+  EXPECT_EQ(Refusal(R"({"year": "2020"})"), "field \"year\": the value is \"2020\"; must be an integer of 64 bits");
   EXPECT_EQ(Refusal(R"({"year": 2020.0})"),
-            "field \"year\": the value is the number 2020, an integer of 64 bits is expected");
+            "field \"year\": the value is the number 2020; must be an integer of 64 bits");
   EXPECT_EQ(Refusal(R"({"year": 9223372036854775808})"),
-            "field \"year\": the value is 9223372036854775808, an integer of 64 bits is expected");
-  EXPECT_EQ(Refusal(R"({"price": true})"), "field \"price\": the value is true, a number is expected");
-  EXPECT_EQ(Refusal(R"({"sold": 1})"), "field \"sold\": the value is 1, true or false is expected");
+            "field \"year\": the value is 9223372036854775808; must be an integer of 64 bits");
+  EXPECT_EQ(Refusal(R"({"price": true})"), "field \"price\": the value is true; must be a number");
+  EXPECT_EQ(Refusal(R"({"sold": 1})"), "field \"sold\": the value is 1; must be true or false");
   EXPECT_THAT(Refusal(R"({"at": "2026-01-02"})"),
               HasSubstr("field \"at\": the value is \"2026-01-02\", a time of RFC 3339"));
 }

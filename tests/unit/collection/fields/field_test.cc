@@ -46,7 +46,7 @@ TEST(FieldTest, APathMayHoldColonsAndEqualsSigns) {
 }
 
 TEST(FieldTest, WrongDeclarationsAreNamed) {
-  EXPECT_THAT(RefusalOfText("lang"), HasSubstr("\"lang\": NAME:KIND or NAME:KIND=PATH is expected"));
+  EXPECT_THAT(RefusalOfText("lang"), HasSubstr("\"lang\": must be NAME:KIND or NAME:KIND=PATH"));
   EXPECT_THAT(RefusalOfText("lang:text"), HasSubstr("kind: \"text\", expected keyword, keywords, integer"));
   EXPECT_THAT(RefusalOfText("lang:keyword,"), HasSubstr("nothing follows the last comma"));
   EXPECT_THAT(RefusalOfText(",lang:keyword"), HasSubstr("\"\": NAME:KIND"));
@@ -55,7 +55,7 @@ TEST(FieldTest, WrongDeclarationsAreNamed) {
   EXPECT_THAT(RefusalOfText(std::string(65, 'a') + ":keyword"), HasSubstr("is not 1 to 64"));
   EXPECT_EQ(RefusalOfText(std::string(64, 'a') + ":keyword"), "(accepted)");
   EXPECT_THAT(RefusalOfText("Exists:keyword"), HasSubstr("\"Exists\" is a word of the filter grammar"));
-  EXPECT_THAT(RefusalOfText("a:keyword="), HasSubstr("path: 0 bytes, the limits are 1 .. 256"));
+  EXPECT_THAT(RefusalOfText("a:keyword="), HasSubstr("path: 0 bytes; must be 1 to 256"));
   EXPECT_THAT(RefusalOfText("a:keyword=" + std::string(257, 'x')), HasSubstr("path: 257 bytes"));
   EXPECT_THAT(RefusalOfText("a:keyword=b..c"), HasSubstr("\"b..c\" has an empty key"));
   EXPECT_THAT(RefusalOfText("a:keyword=b\nc"), HasSubstr("a control character"));

@@ -84,10 +84,10 @@ TEST_F(FieldsBuildTest, AValueThatDoesNotFitEndsTheBuildAndLeavesNothing) {
   collection_.payloads[3] = R"({"year":"new"})";
   const auto built = BuildSmall(collection_, Options());
   ASSERT_TRUE(absl::IsInvalidArgument(built.status())) << built.status();
-  EXPECT_EQ(
-      built.status().message(),
-      "document 1 of shard-000001-00001.safetensors, id \"4\": field \"year\": the value is \"new\", an integer of "
-      "64 bits is expected");
+  EXPECT_EQ(built.status().message(),
+            "document 1 of shard-000001-00001.safetensors, id \"4\": field \"year\": the value is \"new\"; must be an "
+            "integer of "
+            "64 bits");
   EXPECT_THAT(FilesIn(folder_.path()), IsEmpty());
 }
 
@@ -239,7 +239,7 @@ TEST_F(FieldsBuildTest, TheCommandLineBuildsFields) {
   };
   Outcome run = with("lang:keyword");
   EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.err, HasSubstr("docs.jsonl:2: id \"b\": field \"lang\": the value is 5, a string is expected"));
+  EXPECT_THAT(run.err, HasSubstr("docs.jsonl:2: id \"b\": field \"lang\": the value is 5; must be a string"));
   run = with("lang:text");
   EXPECT_EQ(run.code, 2);
   EXPECT_THAT(run.err, HasSubstr("--fields: \"lang:text\": kind: \"text\", expected keyword"));

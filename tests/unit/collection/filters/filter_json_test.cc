@@ -56,7 +56,7 @@ TEST(FilterJsonTest, ErrorsNamePlaceWhatWasFoundAndWhatIsExpected) {
   EXPECT_EQ(JsonError(R"({"and": {}})"), "and: found an object, expected an array of objects");
   EXPECT_EQ(JsonError(R"({"and": [1]})"), "and[0]: found an integer, expected an object");
   EXPECT_EQ(JsonError(R"({"and": [[]]})"), "and[0]: found an array, expected an object");
-  EXPECT_EQ(JsonError(R"({"and": []})"), "and: has no filter, at least one is expected");
+  EXPECT_EQ(JsonError(R"({"and": []})"), "and: has no filter; must have at least one");
   EXPECT_EQ(JsonError(R"({"not": []})"), "not: found an array, expected an object");
   EXPECT_EQ(JsonError(R"({"and": [{"field":"a","exists":true}, {"not": {"field": 5}}]})"),
             "and[1].not.field: found an integer, expected a string");

@@ -29,11 +29,10 @@ TEST(FilterTest, NodesOfEveryKindAreAccepted) {
 }
 
 TEST(FilterTest, NodesThatAreNotWhatTheirKindSaysAreNamed) {
-  EXPECT_EQ(WrongWith(Filter::And({})), "and: has no filter, at least one is expected");
-  EXPECT_EQ(WrongWith(Filter::Or({})), "or: has no filter, at least one is expected");
-  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kNot}), "not: has 0 filters, one is expected");
-  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kNot, .children = {Leaf(), Leaf()}}),
-            "not: has 2 filters, one is expected");
+  EXPECT_EQ(WrongWith(Filter::And({})), "and: has no filter; must have at least one");
+  EXPECT_EQ(WrongWith(Filter::Or({})), "or: has no filter; must have at least one");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kNot}), "not: has 0 filters; must have one");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kNot, .children = {Leaf(), Leaf()}}), "not: has 2 filters; must have one");
   EXPECT_EQ(WrongWith({.kind = Filter::Kind::kAnd, .children = {Leaf()}, .field = "a"}),
             "and: has a field or a value of its own");
   EXPECT_EQ(WrongWith(Filter::Exists("")),

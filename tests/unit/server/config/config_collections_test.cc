@@ -152,7 +152,7 @@ TEST(ConfigTest, APartitionIsOneOfSoManyOrARangeOfSlots) {
   EXPECT_EQ(LoadWith({"--cluster.partition="}, {{"MAXSIM_CLUSTER_PARTITION", "7-7"}})->config.store.partition,
             std::nullopt);
   EXPECT_EQ(YamlError("cluster:\n  partition: 3/3\n"),
-            "conf.yaml:2: cluster.partition: \"3/3\": partition 3, the limits are 0 .. 2");
+            "conf.yaml:2: cluster.partition: \"3/3\": partition 3; must be 0 to 2");
   EXPECT_THAT(YamlError("cluster:\n  partition: 5\n"), HasSubstr("\"5\" is neither I/N, such as 0/3, nor FIRST-LAST"));
 }
 

@@ -227,8 +227,7 @@ TEST_F(DocumentWriteTest, ThePayloadFitsTheFields) {
   const absl::Status status = Run(document, *world_->fields).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "documents[3].payload: of id \"new\": field \"year\": the value is \"new\", an integer of 64 bits is "
-            "expected");
+            "documents[3].payload: of id \"new\": field \"year\": the value is \"new\"; must be an integer of 64 bits");
   EXPECT_TRUE(Run(document, *world_->f16).ok()) << "a collection without fields takes any payload";
 }
 

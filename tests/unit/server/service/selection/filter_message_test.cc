@@ -41,7 +41,7 @@ TEST(FilterMessageTest, WhatIsNotSetIsNamedWithItsPlace) {
   EXPECT_EQ(MessageError({}), "the filter is not set");
   v1::Filter message;
   message.mutable_all_of();
-  EXPECT_EQ(MessageError(message), "all_of.filters: is empty, at least one is expected");
+  EXPECT_EQ(MessageError(message), "all_of.filters: is empty; must have at least one");
   message.mutable_all_of()->add_filters()->set_exists("a");
   message.mutable_all_of()->add_filters()->mutable_negation();
   EXPECT_EQ(MessageError(message), "all_of.filters[1].negation is not set");
