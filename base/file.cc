@@ -141,7 +141,7 @@ absl::Status InputFile::CheckUnchanged() const {
     return absl::DataLossError(Cat(path_, ": changed while it was in use: ", size_, " bytes, now ", info.st_size));
   }
   if (info.st_mtim.tv_sec != modified_.tv_sec || info.st_mtim.tv_nsec != modified_.tv_nsec) {
-    return absl::DataLossError(Cat(path_, ": changed while it was in use: somebody wrote to it"));
+    return absl::DataLossError(Cat(path_, ": changed while it was in use: another program wrote to it"));
   }
   return absl::OkStatus();
 }

@@ -44,7 +44,7 @@ absl::Status IdList::Register() {
   const int64_t ordinal = size() - 1;
   const auto [found, inserted] = ordinals_.insert(ordinal);
   if (inserted) return absl::OkStatus();
-  return absl::AlreadyExistsError(Cat("id ", Format(ordinal), " is that of document ", *found, " already"));
+  return absl::AlreadyExistsError(Cat("id ", Format(ordinal), " is already the id of document ", *found));
 }
 
 std::string_view IdList::string_id(int64_t ordinal) const {

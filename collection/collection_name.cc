@@ -10,7 +10,7 @@ std::string CollectionNameProblem(std::string_view name) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   if (name.empty() || name.size() > kMaxCollectionNameBytes ||
       name.find_first_not_of(kAllowed) != std::string_view::npos) {
-    return Cat(Quote(name), " is not 1 to ", kMaxCollectionNameBytes, " of A-Z a-z 0-9 . _ -");
+    return Cat(Quote(name), " must be 1 to ", kMaxCollectionNameBytes, " characters of A-Z a-z 0-9 . _ -");
   }
   return name.find_first_not_of('.') == std::string_view::npos ? Cat(Quote(name), " is only dots") : "";
 }

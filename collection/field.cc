@@ -62,8 +62,8 @@ absl::Status CheckFieldName(std::string_view name) {
                               !absl::ascii_isdigit(static_cast<unsigned char>(name[0])) &&
                               std::all_of(name.begin(), name.end(), is_allowed);
   if (!is_well_formed) {
-    return Invalid("name: ", Quote(name), " is not 1 to ", kMaxFieldNameBytes,
-                   " of A-Z a-z 0-9 _, the first of them no digit");
+    return Invalid("name: ", Quote(name), " must be 1 to ", kMaxFieldNameBytes,
+                   " characters of A-Z a-z 0-9 _, the first not a digit");
   }
   if (IsFilterWord(name)) return Invalid("name: ", Quote(name), " is a word of the filter grammar");
   return absl::OkStatus();

@@ -157,7 +157,7 @@ class Session {
     const std::unique_ptr<CallQueue> queue = MakeQueue(0);
     const FirstRequestResult first =
         SendFirstRequest({.timeout = options_.load.timeout}, (*workload_)[0], *queue, on_busy, environment_.stop);
-    if (!first.status.ok()) return Prefix("the first request, before the clock starts: ", first.status);
+    if (!first.status.ok()) return Prefix("the first request, before the measurement: ", first.status);
     report_.whole.sent += first.sent;
     report_.whole.rejected += first.rejected;
     ++report_.whole.answered;
@@ -215,7 +215,7 @@ class Session {
       absl::StatusOr<RunResult> result = RunAt(load);
       if (result.ok()) metrics.push_back(report_.server_metrics);
       // A run that was stopped early does not show whether its rate holds.
-      if (result.ok() && environment_.stop) return absl::CancelledError("the sweep was ended");
+      if (result.ok() && environment_.stop) return absl::CancelledError("the sweep was stopped");
       return result;
     };
     const auto on_step = [this](const SweepStep& step) {

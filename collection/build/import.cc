@@ -88,7 +88,7 @@ absl::Status Importer::ReadIds() {
     }
     if (input->HasIds() != first.HasIds()) {
       const bool first_has = first.HasIds();
-      return Invalid((first_has ? *input : first).path(), " holds no ids, and ", (first_has ? first : *input).path(),
+      return Invalid((first_has ? *input : first).path(), " holds no ids, but ", (first_has ? first : *input).path(),
                      " does; give ids in all inputs or in none");
     }
   }

@@ -23,7 +23,7 @@ absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, cons
   absl::StatusOr<Manifest> source = ReadManifest(options.source);
   if (!source.ok()) return source.status();
   if (source->storage == ScalarType::kI8) {
-    return absl::FailedPreconditionError(Cat(options.source, ": is i8 already"));
+    return absl::FailedPreconditionError(Cat(options.source, ": is stored as i8 already"));
   }
   absl::StatusOr<std::unique_ptr<DocumentInput>> input = OpenCollectionInput(options.source, *source);
   if (!input.ok()) return input.status();

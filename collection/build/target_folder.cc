@@ -40,7 +40,7 @@ absl::Status TargetFolder::Open() {
   if (absl::IsNotFound(manifest.status())) return absl::OkStatus();
   if (!manifest.ok()) {
     return absl::FailedPreconditionError(
-        Cat("the folder holds a manifest that cannot be read; remove it to begin anew: ", manifest.status().message()));
+        Cat("the folder holds a manifest that cannot be read; remove it to start over: ", manifest.status().message()));
   }
   published_ = *std::move(manifest);
   return absl::OkStatus();
@@ -161,7 +161,7 @@ absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const std::v
   absl::Status status = CheckCollectionName(name);
   if (status.ok()) return name;
   if (!options.name.empty()) return status;
-  return Invalid(status.message(), "; it is the folder's, as none was given");
+  return Invalid(status.message(), "; it is the name of the folder, because no name was given");
 }
 
 }  // namespace maxsim::collection

@@ -86,10 +86,11 @@ absl::StatusOr<Run> ParseRun(std::string_view text, const std::string& origin) {
     }
     const auto [query, ignored, id, rank, score, tag] = fields;
     int64_t ranked = 0;
-    if (!ParseNumber(rank, ranked)) return Invalid(origin, ":", number, ": the rank ", Quote(rank), " is no integer");
+    if (!ParseNumber(rank, ranked))
+      return Invalid(origin, ":", number, ": the rank ", Quote(rank), " is not an integer");
     RunLine parsed{{std::string(id), 0}, number};
     if (!ParseScore(score, parsed.document.score)) {
-      return Invalid(origin, ":", number, ": the score ", Quote(score), " is no finite 32-bit number");
+      return Invalid(origin, ":", number, ": the score ", Quote(score), " is not a finite 32-bit number");
     }
     auto found = lines.find(query);
     if (found == lines.end()) found = lines.emplace(std::string(query), std::vector<RunLine>()).first;
@@ -115,7 +116,7 @@ std::vector<std::string> RankedIds(absl::Span<const RunDocument> ranking) {
 }
 
 absl::Status CheckRunField(std::string_view what, std::string_view text) {
-  if (text.empty()) return Invalid(what, " is empty; a run has no place for that");
+  if (text.empty()) return Invalid(what, " is empty; a run needs it");
   if (text.find_first_of(kSeparators) != std::string_view::npos || text.find('\0') != std::string_view::npos) {
     return Invalid(what, " ", Quote(text), " holds white space or a zero byte; a field of a run cannot");
   }

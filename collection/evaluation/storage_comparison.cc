@@ -74,7 +74,7 @@ absl::Status Comparer::Check() const {
   }
   if (options_.queries == nullptr) {
     if (before.storage != ScalarType::kI8) return absl::OkStatus();
-    return absl::FailedPreconditionError("queries cannot be made of an i8 collection's documents");
+    return absl::FailedPreconditionError("an i8 collection's documents cannot serve as queries; give --queries");
   }
   if (options_.queries->dim() != before.dim) {
     return Invalid("the queries' dimension is ", options_.queries->dim(), ", the collection's ", before.dim);

@@ -58,7 +58,7 @@ class Checker {
     const bool is_range = filter.kind == Filter::Kind::kRange;
     if (is_range != (filter.low.has_value() || filter.high.has_value())) {
       return Invalid("field ", Quote(filter.field), ": ",
-                     is_range ? "a range has no bound" : "has a bound, and is no range");
+                     is_range ? "a range has no bound" : "has a bound, but is not a range");
     }
     const bool is_in = filter.kind == Filter::Kind::kIn;
     const size_t num_expected = filter.kind == Filter::Kind::kEquals ? 1 : 0;

@@ -205,7 +205,7 @@ class Parser {
     // Strings and numbers have the form of JSON, so JSON's parser reads them.
     const nlohmann::json json = nlohmann::json::parse(token.text, nullptr, /*allow_exceptions=*/false);
     if (json.is_discarded()) {
-      return Invalid(Position(token.begin), "found ", Printable(token.text, 80), ", which is no ",
+      return Invalid(Position(token.begin), "found ", Printable(token.text, 80), ", which is not a ",
                      token.kind == Token::Kind::kString ? "string" : "number", " of JSON");
     }
     Advance();

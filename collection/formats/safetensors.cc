@@ -166,7 +166,7 @@ absl::Status PlaceTensors(SafetensorsHeader& header, int64_t file_size) {
     if (tensor.begin != expected) {
       return Invalid(where, "data_offsets start at ", tensor.begin,
                      tensor.begin < expected ? ", inside the tensor before it, which ends at "
-                                             : ", behind a hole; the tensor before it ends at ",
+                                             : ", after a gap; the tensor before it ends at ",
                      expected);
     }
     const std::optional<int64_t> wanted = ShapeBytes(tensor, *bits);

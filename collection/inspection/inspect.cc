@@ -97,7 +97,7 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
 }
 
 std::string DescribeWrites(uint64_t first_sequence, uint64_t last_sequence) {
-  if (first_sequence == last_sequence) return Cat("no writes behind ", last_sequence);
+  if (first_sequence == last_sequence) return Cat("no writes after ", last_sequence);
   return Cat(FormatCount(static_cast<int64_t>(last_sequence - first_sequence)), " writes, ", first_sequence + 1, " .. ",
              last_sequence);
 }

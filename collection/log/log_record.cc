@@ -101,7 +101,7 @@ absl::Status TakeSkipReason(uint64_t sequence, Reader& reader, LogRecord& record
     return Damaged(sequence, "is skipped for the reason ", int{reason}, ", expected 1 .. 4");
   }
   record.skip_reason = static_cast<SkipReason>(reason);
-  if (reader.size() != 0) return Damaged(sequence, reader.size(), " bytes behind the reason why it is skipped");
+  if (reader.size() != 0) return Damaged(sequence, reader.size(), " bytes after the reason why it is skipped");
   return absl::OkStatus();
 }
 
@@ -159,7 +159,7 @@ absl::StatusOr<LogRecord> ParseRecordValue(uint64_t sequence, std::string_view v
   if (record.kind == LogRecord::Kind::kUpsert) {
     if (absl::Status status = TakeDocument(sequence, row_bytes, reader, record); !status.ok()) return status;
   } else if (reader.size() != 0) {
-    return Damaged(sequence, reader.size(), " bytes behind the id of a delete");
+    return Damaged(sequence, reader.size(), " bytes after the id of a delete");
   }
   return record;
 }

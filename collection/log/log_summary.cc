@@ -109,7 +109,7 @@ absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& fo
   }
   if (*asked < first) {
     return absl::FailedPreconditionError(Cat(folder, ": --log-sequence ", *asked,
-                                             ", and its log holds only the writes ", "behind sequence ", first,
+                                             ", and its log holds only the writes ", "after sequence ", first,
                                              ": those between would be lost"));
   }
   return asked;

@@ -21,7 +21,7 @@ absl::StatusOr<IdSet> IdSet::FromFile(const std::string& path, v1::IdType type) 
   absl::flat_hash_map<absl::string_view, int64_t> string_lines;
   absl::flat_hash_map<int64_t, int64_t> int_lines;
   const auto twice = [&path](int64_t number, std::string_view id, int64_t first) {
-    return Invalid(path, ":", number, ": the id ", Quote(id), " is that of line ", first, " too: ids must differ");
+    return Invalid(path, ":", number, ": the id ", Quote(id), " is already on line ", first, "; ids must differ");
   };
   absl::Status read = ForEachLine(*text, [&](int64_t number, std::string_view line) {
     if (line.back() == '\r') line.remove_suffix(1);

@@ -106,7 +106,7 @@ class WorkloadBuilder {
             (workload_->total_bytes_ < options_.pool_bytes && drawn_ids < kMaxDrawnIds))) {
       if (should_continue && !should_continue(workload_->size())) {
         return absl::CancelledError(
-            Cat("ended when ", workload_->size(), " requests were prepared, before the clock starts"));
+            Cat("ended when ", workload_->size(), " requests were prepared, before the measurement began"));
       }
       std::vector<std::vector<uint64_t>> lists;
       const v1::RerankRequest request = MakeRequest(lists);

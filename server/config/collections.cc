@@ -59,7 +59,7 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
 absl::Status ValidateCollection(const CollectionConfig& collection) {
   if (!collection::IsCollectionName(collection.name)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("name \"", collection.name, "\" is not 1 to 128 of A-Z a-z 0-9 . _ -"));
+        absl::StrCat("name \"", collection.name, "\" must be 1 to 128 characters of A-Z a-z 0-9 . _ -"));
   }
   if (collection.path.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("collection ", collection.name, " has no path"));

@@ -68,7 +68,7 @@ absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& lo
   }
   // Reading an empty pipe would make the server start with defaults, too.
   if (text->empty() && OtherKind(path) == "a pipe") {
-    return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a pipe into which nobody writes"));
+    return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a pipe that no process writes to"));
   }
   return ApplyYaml(*text, path, loaded);
 }
@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<Flag>> SplitFlags(const std::vector<std::string>& arg
     } else if (Switches().count(flag.name) == 0) {
       if (i + 1 == args.size()) {
         if (absl::Status status = CheckKnown(flag.name); !status.ok()) return status;
-        return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " wants a value"));
+        return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " needs a value"));
       }
       flag.value = args[++i];
     }

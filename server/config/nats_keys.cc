@@ -29,7 +29,7 @@ absl::Status CheckPrefix(std::string_view text) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", std::string(text), "\" is not 1 to ", kMaxPrefixBytes, " of A-Z a-z 0-9 _ -"));
+      absl::StrCat("\"", std::string(text), "\" must be 1 to ", kMaxPrefixBytes, " characters of A-Z a-z 0-9 _ -"));
 }
 
 absl::Status CheckUrl(std::string_view text) {
@@ -82,7 +82,7 @@ void AddNatsKeys(std::vector<Key>& keys) {
 absl::Status ValidateNats(const Config& config) {
   if (config.live.log != live::LogKind::kNats) return absl::OkStatus();
   const live::NatsOptions& nats = config.live.nats;
-  if (nats.url.empty()) return absl::InvalidArgumentError("live.log is nats, which wants nats.url");
+  if (nats.url.empty()) return absl::InvalidArgumentError("live.log is nats, which needs nats.url");
   if (nats.replicas % 2 == 0) {
     return absl::InvalidArgumentError(absl::StrCat("nats.replicas: \"", nats.replicas, "\" is not 1, 3 or 5"));
   }

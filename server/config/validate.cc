@@ -28,10 +28,10 @@ absl::Status ValidateTls(const Config& config) {
     return absl::InvalidArgumentError("tls.cert_file and tls.key_file must be given together");
   }
   if (!tls.client_ca_file.empty() && tls.cert_file.empty()) {
-    return absl::InvalidArgumentError("tls.client_ca_file wants tls.cert_file and tls.key_file");
+    return absl::InvalidArgumentError("tls.client_ca_file needs tls.cert_file and tls.key_file");
   }
   if (tls.cert_file.empty() && HttpTlsOf(config) != HttpTls::kOff) {
-    return absl::InvalidArgumentError("http.tls wants tls.cert_file and tls.key_file, unless it is auto or off");
+    return absl::InvalidArgumentError("http.tls needs tls.cert_file and tls.key_file, unless it is auto or off");
   }
   return absl::OkStatus();
 }
@@ -52,7 +52,8 @@ absl::Status ValidateEncoder(const Config& config) {
   if (http.dialect == encoder::Dialect::kMaxsim &&
       (!http.identity.query_prefix.empty() || !http.identity.document_prefix.empty())) {
     return absl::InvalidArgumentError(
-        "encoder.query_prefix and encoder.document_prefix want another encoder.dialect than maxsim, whose encoder adds "
+        "encoder.query_prefix and encoder.document_prefix need an encoder.dialect other than maxsim, whose encoder "
+        "adds "
         "its own");
   }
   for (const auto& [key, name] : {std::pair("encoder.query_prompt_name", &http.query_prompt_name),
@@ -88,8 +89,8 @@ constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status ValidateSocket(const std::string& path) {
   if (absl::StrContains(path, '%')) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("grpc.unix_socket: ", path, " holds a %, which gRPC takes for the begin of an encoded character"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "grpc.unix_socket: ", path, " holds a %, which gRPC takes for the beginning of an encoded character"));
   }
   if (path.size() <= kMaxSocketPath) return absl::OkStatus();
   return absl::InvalidArgumentError(

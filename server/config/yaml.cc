@@ -66,10 +66,10 @@ std::string ScalarText(const YAML::Node& node) { return node.IsNull() ? "" : nod
 
 absl::StatusOr<std::string> ValueText(const Key& key, const YAML::Node& node, const std::string& where) {
   if (node.IsScalar() || node.IsNull()) return ScalarText(node);
-  if (!key.is_list || !node.IsSequence()) return Fail(where, absl::StrCat(key.name, ": wants one value, not a block"));
+  if (!key.is_list || !node.IsSequence()) return Fail(where, absl::StrCat(key.name, ": needs one value, not a block"));
   std::string joined;
   for (const YAML::Node& element : node) {
-    if (!element.IsScalar()) return Fail(At(where, element), absl::StrCat(key.name, ": wants a list of texts"));
+    if (!element.IsScalar()) return Fail(At(where, element), absl::StrCat(key.name, ": must be a list of texts"));
     if (absl::StrContains(element.Scalar(), ",")) {
       return Fail(where, absl::StrCat(key.name, ": \"", element.Scalar(), "\" holds a comma"));
     }
@@ -81,7 +81,7 @@ absl::StatusOr<std::string> ValueText(const Key& key, const YAML::Node& node, co
 absl::Status ApplySection(const std::string& section, const YAML::Node& node, const std::string& origin,
                           Loaded& loaded) {
   if (node.IsNull()) return absl::OkStatus();
-  if (!node.IsMap()) return Fail(At(origin, node), absl::StrCat("section ", section, " wants keys and values"));
+  if (!node.IsMap()) return Fail(At(origin, node), absl::StrCat("section ", section, " must hold keys and values"));
   std::set<std::string> seen;
   for (const auto& entry : node) {
     const std::string where = At(origin, entry.first);
@@ -106,14 +106,14 @@ absl::Status ApplySection(const std::string& section, const YAML::Node& node, co
 absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const std::string& origin) {
   const std::string where = At(origin, node);
   if (!node.IsMap())
-    return Fail(where, "collections: each wants name, path and, if need be, residency, replicate and live");
+    return Fail(where, "collections: each needs name and path, and may have residency, replicate and live");
   CollectionConfig collection;
   std::set<std::string> seen;
   for (const auto& entry : node) {
     const std::string name = ScalarText(entry.first);
     const std::string line = At(origin, entry.first);
     if (!seen.insert(name).second) return Fail(line, absl::StrCat("collections: ", name, " appears twice"));
-    if (!entry.second.IsScalar()) return Fail(line, absl::StrCat("collections: ", name, " wants one value"));
+    if (!entry.second.IsScalar()) return Fail(line, absl::StrCat("collections: ", name, " needs one value"));
     const std::string& value = entry.second.Scalar();
     if (name == "name") {
       collection.name = value;
@@ -148,7 +148,7 @@ absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const st
 
 absl::Status ApplyCollections(const YAML::Node& node, const std::string& origin, Loaded& loaded) {
   if (node.IsNull()) return absl::OkStatus();
-  if (!node.IsSequence()) return Fail(At(origin, node), "collections wants a list");
+  if (!node.IsSequence()) return Fail(At(origin, node), "collections must be a list");
   for (const YAML::Node& element : node) {
     absl::StatusOr<CollectionConfig> collection = ReadCollection(element, origin);
     if (!collection.ok()) return collection.status();
@@ -165,7 +165,7 @@ absl::Status ApplyCollections(const YAML::Node& node, const std::string& origin,
 
 absl::Status ApplyDocument(const YAML::Node& document, const std::string& origin, Loaded& loaded) {
   if (document.IsNull()) return absl::OkStatus();
-  if (!document.IsMap()) return Fail(At(origin, document), "the file wants sections of keys and values");
+  if (!document.IsMap()) return Fail(At(origin, document), "the file must hold sections of keys and values");
   std::set<std::string> seen;
   for (const auto& entry : document) {
     const std::string name = ScalarText(entry.first);

@@ -243,7 +243,7 @@ class HttpServer::Impl final : private Application {
       return CountedError(request, 404, absl::NotFoundError(absl::StrCat("no such path: ", asked)), MonotonicNow());
     }
     Response response = CountedError(
-        request, 405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)), MonotonicNow());
+        request, 405, absl::UnimplementedError(absl::StrCat(asked, " is not allowed; use ", methods)), MonotonicNow());
     response.allow = methods;
     return response;
   }

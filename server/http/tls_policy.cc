@@ -21,7 +21,7 @@ absl::Status CheckTls(const Request& request, PlainText plain_text, bool asks_cl
   }
   if (asks_clients && !is_open && !request.has_client_certificate) {
     return absl::UnauthenticatedError(
-        absl::StrCat(request.path, " wants a client certificate of an authority in tls.client_ca_file"));
+        absl::StrCat(request.path, " needs a client certificate signed by an authority in tls.client_ca_file"));
   }
   return absl::OkStatus();
 }

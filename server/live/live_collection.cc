@@ -43,7 +43,7 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
     return absl::FailedPreconditionError(
         Cat("the log of ", folder, " has writes of its own up to sequence ", log.last_sequence(),
             ", but live.log is nats, whose writes are those of a stream from its first message on; build the "
-            "collection anew in another folder, or serve it with live.log local"));
+            "collection again in another folder, or serve it with live.log local"));
   }
   return absl::OkStatus();
 }

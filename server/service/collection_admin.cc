@@ -226,7 +226,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::
     const std::filesystem::path would_be = std::filesystem::weakly_canonical(wanted, of_wanted);
     if (of_wanted || !RootOf(would_be).has_value()) return NotAllowed(path);
     return PathError(absl::StatusCode::kNotFound,
-                     absl::StrCat(path, ": the folder that it is to be made in: ", error.message()));
+                     absl::StrCat(path, ": its parent folder cannot be used: ", error.message()));
   }
   std::optional<std::string> root = RootOf(parent);
   if (!root.has_value()) return NotAllowed(path);
@@ -234,8 +234,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::
   const std::filesystem::path resolved = parent / name;
   // A symbolic link counts as existing, wherever it leads.
   if (std::filesystem::exists(std::filesystem::symlink_status(resolved, error))) {
-    return PathError(absl::StatusCode::kAlreadyExists,
-                     absl::StrCat(path, " is there already, and a new folder is wanted"));
+    return PathError(absl::StatusCode::kAlreadyExists, absl::StrCat(path, " exists already; give a new folder"));
   }
   return Allowed{resolved.string(), *std::move(root)};
 }

@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<CreatedCollection>> Read(const std::string& root) {
     return absl::DataLossError(Cat(path, ": ", what, "; repair it, or remove it and load its collections again"));
   };
   if (!json.is_object() || !json.contains("collections") || !json["collections"].is_array()) {
-    return damaged("is no JSON object with a list \"collections\"");
+    return damaged("is not a JSON object with a list \"collections\"");
   }
   for (const Json& entry : json["collections"]) {
     CreatedCollection created;

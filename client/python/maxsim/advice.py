@@ -54,11 +54,11 @@ def _advice(message: str, is_encrypted: bool) -> str:
     is_closed = "Socket closed" in message or "onnection reset" in message
     if not is_encrypted:
         if is_closed:
-            return "does it want TLS? That is tls=True, or ca_file with the authority of its certificate"
+            return "does it need TLS? That is tls=True, or ca_file with the authority of its certificate"
     elif "empty address list" in message or "create security handshaker" in message:  # gRPC has no TLS context
         return "no root certificates could be read: name a file of them with ca_file"
     elif is_closed:
-        return "does the port speak TLS, and does it want a client's certificate (cert_file and key_file)?"
+        return "does the port speak TLS, and does it need a client's certificate (cert_file and key_file)?"
     elif re.search("handshake|certificate|peer name|hostname verification", message, re.IGNORECASE):
         return "does its certificate fit ca_file and server_name, and does the port speak TLS?"
     return "start one with 'maxsimd --collection NAME=PATH', or name another as `target` or in MAXSIM_SERVER"

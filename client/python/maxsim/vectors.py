@@ -156,5 +156,5 @@ def _from_rows(rows: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} has rows of different lengths; token vectors are [tokens, dim]") from error
     if values.dtype == object:
-        raise ValueError(f"{name} has rows of different lengths, or elements that are no numbers")
+        raise ValueError(f"{name} has rows of different lengths, or elements that are not numbers")
     return (values.astype(np.float32) if values.dtype.kind in "iu" else values), False

@@ -302,7 +302,7 @@ def _payload(payload: object, name: str) -> str:
     try:
         return arguments.text(json.dumps(dict(payload), ensure_ascii=False, allow_nan=False), name)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is {arguments.shown(payload)}, which is no JSON: {error}") from error
+        raise ValueError(f"{name} is {arguments.shown(payload)}, which is not JSON: {error}") from error
 
 
 def _version(version: object, name: str) -> int:

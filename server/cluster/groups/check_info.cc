@@ -33,10 +33,10 @@ std::optional<AnswerFault> CheckLoaded(const std::string& path, const v1::Collec
     return WrongInfo("dim", path, ".dim is ", info.dim(), "; must be ", kMinDim, " to ", kMaxDim);
   }
   if (!IsStorage(info.storage())) {
-    return WrongInfo("storage", path, ".storage is ", static_cast<int>(info.storage()), ", which is no type");
+    return WrongInfo("storage", path, ".storage is ", static_cast<int>(info.storage()), ", which is not a type");
   }
   if (info.id_type() != v1::ID_TYPE_STRING && info.id_type() != v1::ID_TYPE_INT64) {
-    return WrongInfo("id_type", path, ".id_type is ", static_cast<int>(info.id_type()), ", which is no type");
+    return WrongInfo("id_type", path, ".id_type is ", static_cast<int>(info.id_type()), ", which is not a type");
   }
   if (!std::isfinite(info.loaded_at_unix_seconds())) {
     return WrongInfo("loaded_at_unix_seconds", path, ".loaded_at_unix_seconds is ", info.loaded_at_unix_seconds());

@@ -48,8 +48,9 @@ absl::StatusOr<GroupOptions> ParseGroup(std::string_view text) {
   GroupOptions group;
   group.name = std::string(absl::StripAsciiWhitespace(parts.first));
   if (!IsGroupName(group.name)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "group ", Quote(text), " is not NAME=HOST:PORT HOST:PORT ..., with a name of 1 to 64 of A-Z a-z 0-9 . _ -"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", Quote(text),
+                     " is not NAME=HOST:PORT HOST:PORT ..., with a name of 1 to 64 characters of A-Z a-z 0-9 . _ -"));
   }
   group.targets = absl::StrSplit(parts.second, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
   if (group.targets.empty()) return absl::InvalidArgumentError(absl::StrCat("group ", group.name, " has no target"));

@@ -222,7 +222,8 @@ class ResultCheck {
     for (int i = 0; i < missing.size(); ++i) {
       while (next < sent.size() && sent.Get(next) != missing.Get(i)) ++next;
       if (next == sent.size() || !seen.Insert(missing.Get(i))) {
-        return WrongField("missing", Path("missing"), "[", i, "] is no candidate in its order, or one that was found");
+        return WrongField("missing", Path("missing"), "[", i,
+                          "] is not a candidate in its order, or is one that was found");
       }
     }
     // A repeated candidate counts once. To save time, repeated candidates are searched for only if there are too few

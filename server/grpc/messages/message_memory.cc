@@ -253,10 +253,9 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
   }
   // full_name() names a field of the message type. This name is not a path in the request, so the error gets no
   // field.
-  return absl::InvalidArgumentError(
-      absl::StrCat(walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
-                   ": is there so many times that the message of ", size, " bytes would take more than ", limit,
-                   " bytes of memory"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
+      ": is repeated so often that the message of ", size, " bytes would take more than ", limit, " bytes of memory"));
 }
 
 }  // namespace maxsim::rpc

@@ -176,11 +176,11 @@ absl::StatusOr<std::vector<store::WriteResult>> LiveWriter::PlanWrites(absl::Spa
 
 absl::Status LiveWriter::NoMemory(const absl::Status& status) {
   compactor_->NeedMemory();
-  full_ = absl::ResourceExhaustedError(
-      compacts_ ? Cat(status.message(), "; a compaction makes room")
-                : Cat(status.message(),
-                      "; live.compact is off, so that only a compaction that somebody asks for "
-                      "makes room"));
+  full_ =
+      absl::ResourceExhaustedError(compacts_ ? Cat(status.message(), "; a compaction makes room")
+                                             : Cat(status.message(),
+                                                   "; live.compact is off, so that only a compaction that is asked for "
+                                                   "makes room"));
   return WithRetry(full_, kFullRetryDelay);
 }
 

@@ -49,7 +49,8 @@ absl::Status LiveCollection::CheckFollowsLog(const collection::Manifest& manifes
   }
   if (*manifest.log_sequence > last) {
     return absl::FailedPreconditionError(Cat(generation, " holds the writes up to sequence ", *manifest.log_sequence,
-                                             ", but the log's last one is ", last, ": the log is not this one's"));
+                                             ", but the log's last one is ", last,
+                                             ": the log belongs to another collection"));
   }
   if (*manifest.log_sequence < log->first_sequence()) {
     return absl::DataLossError(Cat(generation, " holds the writes up to sequence ", *manifest.log_sequence,

@@ -138,7 +138,7 @@ absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t po
   if (followed.has_value() && *followed != info.stream) {
     return absl::FailedPreconditionError(Cat(here, " of ", Describe(*followed), ", but ", stream_->server(), " has ",
                                              Describe(info.stream),
-                                             ": it was deleted and made anew; start every "
+                                             ": it was deleted and created again; start every "
                                              "server from one snapshot or build, with a stream of its own"));
   }
   if (info.last_sequence < position) {

@@ -299,8 +299,8 @@ class IndexTest(PyLateTest):
     def test_what_maxsimd_cannot_do_is_said(self):
         index = MaxsimIndex("exact", WORLD.target)
         calls = {
-            "removed from a live collection alone": lambda: index.remove_documents(["bread-1"]),
-            "replaced in a live collection alone": lambda: index.update_documents(["bread-1"], self.documents[:1]),
+            "removed only from a live collection": lambda: index.remove_documents(["bread-1"]),
+            "replaced only in a live collection": lambda: index.update_documents(["bread-1"], self.documents[:1]),
         }
         for message, call in calls.items():
             with self.assertRaisesRegex(NotImplementedError, message):

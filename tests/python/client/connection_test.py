@@ -191,7 +191,7 @@ class TlsTest(RealServerTest):
         for wrong, advice in (
             ({**ours, "server_name": None}, fits),  # the certificate has no address
             ({**ours, "ca_file": self.certificates / "client.pem"}, fits),
-            ({"token": "secret"}, "does it want TLS?"),
+            ({"token": "secret"}, "does it need TLS?"),
         ):
             with self.subTest(wrong):
                 self.expect_advice(address, advice, **wrong)
@@ -224,7 +224,7 @@ class TlsTest(RealServerTest):
         ours = {"ca_file": self.certificates / "server.pem", "server_name": "search.example", "token": "secret"}
         own = {"cert_file": self.certificates / "client.pem", "key_file": self.certificates / "client.key"}
         self.assertEqual(self.names(address, **ours, **own), ["text"])
-        self.expect_advice(address, "does the port speak TLS, and does it want a client's certificate", **ours)
+        self.expect_advice(address, "does the port speak TLS, and does it need a client's certificate", **ours)
 
     def test_the_environment_alone_reaches_a_secured_server(self):
         address = self.secured(**{"tls.client_ca_file": "client.pem"})

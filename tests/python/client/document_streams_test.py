@@ -112,7 +112,7 @@ class StreamTest(BothTest):
         def upsert_stream(requests, context):
             for _ in zip(range(3), requests):
                 pass
-            refuse(context, "requests[2].documents[1].payload", "3 bytes, which are no JSON")
+            refuse(context, "requests[2].documents[1].payload", "3 bytes, which are not JSON")
 
         for client in self.clients(FakeDocuments(self, UpsertStream=upsert_stream)):
             with self.assertRaises(errors.InvalidArgument) as caught:

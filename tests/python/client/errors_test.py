@@ -246,7 +246,7 @@ class CallTest(unittest.TestCase):
         for message, is_encrypted, advice in (
             ("failed to connect to all addresses; last error: UNKNOWN: x: Connection refused", False, "start one with"),
             ("failed to connect to all addresses; last error: UNKNOWN: x: Connection refused", True, "start one with"),
-            ("connections to all backends failing; last error: Connection reset by peer", False, "does it want TLS?"),
+            ("connections to all backends failing; last error: Connection reset by peer", False, "does it need TLS?"),
             ("empty address list: ", True, "no root certificates could be read"),
             (f"{failed}; last error: UNKNOWN: x: Failed to create security handshaker.", True, "no root certificates"),
             ("empty address list: ", False, "start one with"),

@@ -80,7 +80,7 @@ class PackedTest(TemporaryFolderTest):
         bad[3, 7] = np.inf
         for ids, vectors, message in (
             (["a", "b"], bad, 'document 1, id "b"'),
-            (["a", "a"], np.ones((5, DIM), np.float32), 'document 1: id "a" is that of document 0 already'),
+            (["a", "a"], np.ones((5, DIM), np.float32), 'document 1: id "a" is already the id of document 0'),
         ):
             target = self.folder / "bad"
             with self.assertRaisesRegex(CollectionError, message):

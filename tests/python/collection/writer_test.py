@@ -42,7 +42,7 @@ class WriterTest(TemporaryFolderTest):
             ("rotation_seed: 5: only i8 and codes are rotated, and the storage is f16", {"storage": "f16", "rotation_seed": 5}),
             ("rotation_seed: 9007199254740992 is not in 0 .. 9007199254740991", {"rotation_seed": 1 << 53}),
             ("num_threads: 0 is not 1 or more", {"num_threads": 0}),
-            ('name: "a b" is not 1 to 128 of A-Z a-z 0-9 . _ -', {"name": "a b"}),
+            ('name: "a b" must be 1 to 128 characters of A-Z a-z 0-9 . _ -', {"name": "a b"}),
             ('name: ".." is only dots', {"name": ".."}),
             ('encoder: key "model" is missing', {"encoder": {"dim": 8}}),
             ('encoder: unknown key "modle"', {"encoder": {"modle": "m", "dim": 8}}),
@@ -58,7 +58,7 @@ class WriterTest(TemporaryFolderTest):
                 self.assertIn(error.field, options)
                 self.assertEqual(str(error), f"{error.field}: {error.reason}")
                 self.assertFalse(self.target.parent.exists())
-        self.refuses("it is the folder's, as none was given", CollectionWriter, self.folder / "a b", dim=8)
+        self.refuses("it is the name of the folder, because no name was given", CollectionWriter, self.folder / "a b", dim=8)
 
     def test_a_refused_document_is_not_added_and_the_writer_goes_on(self):
         deep = {"a": [1]}
@@ -146,12 +146,12 @@ class WriterTest(TemporaryFolderTest):
             with CollectionWriter(self.target, dim=8) as writer:
                 for index in range(100_000):
                     writer.add(index if index != 70_000 else 8, ONE)
-        self.assertEqual(str(raised.exception), "document 70000: id 8 is that of document 8 already")
+        self.assertEqual(str(raised.exception), "document 70000: id 8 is already the id of document 8")
         self.assertFalse(self.target.parent.exists())
         writer = CollectionWriter(self.target, dim=8)
         writer.add("x", ONE)
         writer.add("x", ONE)
-        self.refuses('document 1: id "x" is that of document 0 already', writer.close)
+        self.refuses('document 1: id "x" is already the id of document 0', writer.close)
 
     def test_after_a_late_error_only_the_end_is_left(self):
         with self.assertRaises(CollectionError) as raised:
@@ -279,7 +279,7 @@ class WriterTest(TemporaryFolderTest):
         (self.target / "collection.json").write_text("{}")
         shard = self.target / "shard-000001-00000.safetensors"
         shard.write_text("of a generation that the manifest may have named")
-        begin = f"{self.target / 'collection.json'}: a manifest that cannot be read; remove it to begin anew: "
+        begin = f"{self.target / 'collection.json'}: a manifest that cannot be read; remove it to start over: "
         self.refuses(begin + "KeyError: 'format'", CollectionWriter, self.target, dim=8)
         (self.target / "collection.json").write_text('{"format": "maxsim-collection", "format_version": 2}')
         self.refuses(begin + "its format is not version", CollectionWriter, self.target, dim=8)
@@ -288,7 +288,7 @@ class WriterTest(TemporaryFolderTest):
         os.symlink("/dev/null", self.target / "shard-000001-00000.safetensors.tmp")
         writer = CollectionWriter(self.target, dim=8)
         writer.add(1, ONE)
-        self.refuses("what is no file has that name and is in the way; remove it", writer.close)
+        self.refuses("something of that name that is not a file is in the way; remove it", writer.close)
         (self.folder / "file").write_text("")
         self.assertRaises(OSError, CollectionWriter, self.folder / "file", dim=8)
 

@@ -105,7 +105,7 @@ class NpyTest(ArraysTest):
                 self.assert_refused("npy", self.save(**arrays), message)
         (self.folder / "lengths.npy").unlink()
         path = self.save(tokens=self.tokens)
-        self.assert_refused("npy", path, r"tokens\.npy: is packed \[\d+, 16\]; say --lengths")
+        self.assert_refused("npy", path, r"tokens\.npy: is packed \[\d+, 16\]; give --lengths")
         self.assert_refused("npy", path, r"tokens\.npy: 16 columns, --dim says 8", dim=8)
         path.write_bytes(path.read_bytes()[:-100])
         self.assert_refused("npy", path, r"tokens\.npy: has \d+ bytes of data, \d+ belong to float32")
@@ -248,7 +248,7 @@ class PaddedTest(ArraysTest):
         path = self.folder / "a.npy"
         np.save(path, self.array)
         self.assert_source("padded", path, range(COUNT), self.array, lengths="all")
-        self.assert_refused("padded", path, r"is padded \[50, 45, 16\]; say --mask or --lengths")
+        self.assert_refused("padded", path, r"is padded \[50, 45, 16\]; give --mask or --lengths")
 
     def test_a_document_without_tokens_is_refused_or_skipped(self):
         self.mask[4] = False

@@ -50,7 +50,7 @@ class Hdf5Test(ArraysTest):
                     rows[index] = document.reshape(-1)
                 file["ids"] = np.arange(COUNT) * 2
             self.assert_source("hdf5", self.path, range(0, 2 * COUNT, 2), self.documents, dim=DIM)
-        self.assert_refused("hdf5", self.path, r"/vectors: has rows of tokens \* dim values; say --dim")
+        self.assert_refused("hdf5", self.path, r"/vectors: has rows of tokens \* dim values; give --dim")
         self.assert_refused("hdf5", self.path, r"/vectors: row 0 is float64 \[\d+\], .* a multiple of 1000", dim=1000)
 
     def test_padded_vectors_with_a_mask(self):
@@ -63,7 +63,7 @@ class Hdf5Test(ArraysTest):
     def test_what_is_not_there_is_named(self):
         with h5py.File(self.path, "w") as file:
             file["vectors"] = self.tokens
-        self.assert_refused("hdf5", self.path, r"a\.h5: /vectors: is packed .* say --lengths")
+        self.assert_refused("hdf5", self.path, r"a\.h5: /vectors: is packed .* give --lengths")
         self.assert_refused("hdf5", self.path, r"a\.h5: has no 'n'; it has vectors", lengths="n")
         self.assert_refused("hdf5", self.path, r"a\.h5: has no group 'g'; it has vectors", table="g")
         self.path.write_bytes(b"nothing")
@@ -121,7 +121,7 @@ class ZarrTest(ArraysTest):
 
     def test_what_is_not_there_is_named(self):
         path = self.make(3, tokens=self.tokens)
-        self.assert_refused("zarr", path, r"v3\.zarr: tokens: is packed .* say --lengths")
+        self.assert_refused("zarr", path, r"v3\.zarr: tokens: is packed .* give --lengths")
         self.assert_refused("zarr", path / "tokens", "is an array without lengths beside it")
         self.assert_refused("zarr", path, "cannot be opened as Zarr: .*", table="g")
         self.assert_refused("zarr", self.folder / "none", "no such file or folder")

@@ -135,7 +135,7 @@ class CommandTest(ImportTest):
             self.assertEqual(self.run_command(*command)[0], 0)
         refused(with_payloads, 'holds the collection "payloads", not "other"', "--name", "other")
         (self.folder / "a b").mkdir()
-        refused(self.folder / "a b", "name: .* it is the folder's, as none was given")
+        refused(self.folder / "a b", "name: .* it is the name of the folder, because no name was given")
         refused(self.path, "documents.pkl: File exists")
         refused(self.path / "inner", "inner: Not a directory")
         (self.folder / "link").symlink_to("nowhere")
@@ -201,8 +201,8 @@ class CommandTest(ImportTest):
             ("--output DIR must be given, or --dry-run", ["pt", self.path]),
             ("argument --from: invalid choice: 'plait'", ["plait", self.path, "--dry-run"]),
             ("--mask: pt does not take it; it takes --id-column", ["pt", self.path, "--dry-run", "--mask", "m"]),
-            ('argument --name: "a b" is not 1 to 128 of', ["pt", self.path, "--dry-run", "--name", "a b"]),
-            ('argument --name: "a/b" is not 1 to 128 of', ["pt", self.path, "--output", "x", "--name", "a/b"]),
+            ('argument --name: "a b" must be 1 to 128 characters of', ["pt", self.path, "--dry-run", "--name", "a b"]),
+            ('argument --name: "a/b" must be 1 to 128 characters of', ["pt", self.path, "--output", "x", "--name", "a/b"]),
         ):
             err = io.StringIO()
             with self.assertRaises(SystemExit) as caught, contextlib.redirect_stderr(err):

@@ -96,7 +96,7 @@ class ImportingTest(ImportTest):
         self.assert_documents_refused([(1.5, one)], "document 0: its id is 1.5")
         self.assert_documents_refused([(2**63, one)], "id 9223372036854775808 must fit in 64 bits")
         self.assert_documents_refused(
-            [("a", one), ("b", one), ("a", one)], 'document 2: id "a" is that of document 0 already'
+            [("a", one), ("b", one), ("a", one)], 'document 2: id "a" is already the id of document 0'
         )
         self.assert_documents_refused([("", one)], '^document 0: id "": empty; must have 1 to 512 bytes$')
         self.assert_documents_refused([("x" * 513, one)], '^document 0: id "x+...": 513 bytes, the limit is 512$')

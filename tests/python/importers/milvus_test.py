@@ -62,7 +62,7 @@ class MilvusTest(StoresTest):
         self.assert_source("milvus", self.path, ids, self.documents, titles, **columns)
         self.assert_imports("milvus", self.path, ids, self.documents, titles, **columns)
         self.fill("bare", self.tokens(), list(range(COUNT)), with_position=False)
-        self.assert_refused("milvus", self.path, "say --table, one of bare, pages|say --table, one of pages, bare")
+        self.assert_refused("milvus", self.path, "give --table, one of bare, pages|give --table, one of pages, bare")
         source = self.assert_source("milvus", self.path, range(COUNT), self.documents, table="bare")
         self.assertIn("field title is not taken; --payload-columns takes it", source.notes)
         message = "collection bare: --token-column x: there is no such field; there are pk, doc_id, vector, title"
@@ -84,7 +84,7 @@ class MilvusTest(StoresTest):
         client.create_collection("docs", dimension=DIM)
         client.close()
         self.assert_refused(
-            "milvus", self.path, "holds one vector; where entities are tokens, say .* --id-column: id, vector"
+            "milvus", self.path, "holds one vector; if entities are tokens, give .* --id-column: id, vector"
         )
         self.assert_refused("milvus", self.folder / "none.db", "no such file or folder")
 

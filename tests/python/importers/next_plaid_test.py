@@ -111,7 +111,7 @@ class NextPlaidTest(IndexTest):
         both = [dict(row) for row in fields]
         both[0]["file"], both[2]["file"] = "a", "c"
         self.assert_index("plaid", self.path, ids, self.wanted, payloads=both, **options)
-        self.assert_refused("plaid", self.path, "--ids, --id-column: say one", ids=str(lines), id_column="file")
+        self.assert_refused("plaid", self.path, "--ids, --id-column: give only one", ids=str(lines), id_column="file")
         lines.write_text('{"id": 1}\n')
         self.assert_refused("plaid", self.path, "docs.jsonl: has 1 lines, there are 7 documents", ids=str(lines))
 

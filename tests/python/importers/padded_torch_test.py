@@ -48,7 +48,7 @@ class PaddedTorchTest(ImportTest):
             counts = self.folder / f"{len(tensor)}.npy"
             np.save(counts, [len(document) for document in documents])
             self.assert_source("padded", self.path, range(len(tensor)), documents, lengths=str(counts))
-        self.assert_refused("padded", self.path, r"is padded \[15, 42, 16\]; say --mask or --lengths")
+        self.assert_refused("padded", self.path, r"is padded \[15, 42, 16\]; give --mask or --lengths")
 
     def test_a_hostile_pickle_is_refused_and_runs_nothing(self):
         victim = self.folder / "victim"

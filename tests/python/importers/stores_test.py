@@ -99,8 +99,8 @@ class QdrantTest(StoresTest):
                 plural = ("s", "are", "them") if len(left) > 1 else ("", "is", "it")
                 text = "field{} NAMES {} not taken; --payload-columns takes {}".format(*plural)
                 self.assertEqual(noted, [text.replace("NAMES", ", ".join(left))])
-                self.assert_refused("qdrant", path, "say --table, the name of a collection: 'docs', 'others'")
-                message = "say --vectors-column, the name of a multivector: 'colbert'"
+                self.assert_refused("qdrant", path, "give --table, the name of a collection: 'docs', 'others'")
+                message = "give --vectors-column, the name of a multivector: 'colbert'"
                 self.assert_refused("qdrant", path, message, table="docs", vectors_column="x")
                 message = "vector 'dense' has no multivector_config"
                 self.assert_refused("qdrant", path, message, table="docs", vectors_column="dense")
@@ -213,7 +213,7 @@ class QdrantTest(StoresTest):
         for name in ("..", "../collection/docs", str(self.path / "collection" / "docs"), "a\\b", ""):
             meta.write_text(json.dumps({"collections": {name: config}, "aliases": {}}))
             with self.subTest(name):
-                self.assert_refused("qdrant", self.path, "which is no name of a folder")
+                self.assert_refused("qdrant", self.path, "which is not the name of a folder")
 
     def test_what_is_no_folder_is_refused(self):
         self.assert_refused("qdrant", self.folder, "has no meta.json")
@@ -240,7 +240,7 @@ class LanceDbTest(StoresTest):
         self.assert_imports("lancedb", path, ids, self.documents, titles, **columns)
         numbers = list(range(7, COUNT + 7))
         self.make("halves", pa.float16(), numbers)
-        self.assert_refused("lancedb", path, "say --table, one of docs, halves")
+        self.assert_refused("lancedb", path, "give --table, one of docs, halves")
         self.assert_source("lancedb", path, numbers, self.documents, table="halves")
 
     def test_a_pipe_in_its_folder_is_refused_and_not_waited_for(self):
@@ -268,7 +268,7 @@ class LanceDbTest(StoresTest):
         database = lancedb.connect(str(self.folder / "lance"))
         vectors = pa.array(np.zeros((3, DIM), np.float32).tolist(), pa.list_(pa.float32(), DIM))
         database.create_table("docs", pa.table({"id": [1, 2, 3], "vector": vectors}))
-        self.assert_refused("lancedb", self.folder / "lance", r"column 'vector': .* one list a row; say --dim")
+        self.assert_refused("lancedb", self.folder / "lance", r"column 'vector': .* one list a row; give --dim")
         self.assert_refused("lancedb", self.folder / "none", "no such folder")
 
 

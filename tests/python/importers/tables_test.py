@@ -76,7 +76,7 @@ class TablesTest(ImportTest):
                     self.assert_source(kind, path, self.ids, self.documents, dim=DIM)
                     # With dim 1024, no row is a whole number of token vectors.
                     self.assert_refused(kind, path, r"column 'vectors': row \d+ has \d+ values, .* dim 1024", dim=1024)
-                    self.assert_refused(kind, path, "say --dim")
+                    self.assert_refused(kind, path, "give --dim")
 
     def test_tensors_of_a_fixed_shape_are_documents_of_one_length(self):
         array = np.random.default_rng(2).standard_normal((5, 8, DIM)).astype(np.float32)
@@ -210,7 +210,7 @@ class TablesTest(ImportTest):
             r"column 'v': row 34 has a value that is null": {"v": pa.array(null_value, type)},
             r"column 'v': row 35 has a token vector that is null, token 0": {"v": pa.array(null_token, type)},
             r"column 'id': row 36 is null": {"id": null_id, "v": vectors},
-            r'document 1: id "a" is that of document 0 already': {"id": ["a"] * 60, "v": vectors},
+            r'document 1: id "a" is already the id of document 0': {"id": ["a"] * 60, "v": vectors},
             r"2 columns may hold token vectors; name one with --vectors-column: v \(.*float.*\), w \(.*float.*\)$": {
                 "v": vectors,
                 "w": vectors,
@@ -320,7 +320,7 @@ class DatasetsTest(ImportTest):
         path = self.folder / "splits"
         DatasetDict({"train": whole.select(range(30)), "test": whole.select(range(30, 40))}).save_to_disk(path)
         self.assert_source("datasets", path, self.ids[30:], self.documents[30:], split="test")
-        self.assert_refused("datasets", path, "say --split, one of train, test")
+        self.assert_refused("datasets", path, "give --split, one of train, test")
         self.assert_refused("datasets", path / "train", "--split test: .* without splits", split="test")
         self.assert_refused("datasets", self.folder, "save_to_disk did not write it")
 

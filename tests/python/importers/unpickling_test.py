@@ -146,7 +146,7 @@ class HostilePickleTest(ReadingTest):
         self.assert_pickle_refused(b"\x80\x02cos\nsystem\n)\x81.", made)  # NEWOBJ
         self.assert_pickle_refused(b"\x80\x02\x82\x01.", "pickle of objects")  # EXT1
         # A file that begins so is none.
-        self.assert_pickle_refused(b"index", "is no pickle, or one with an opcode that is not read: 0x69 at byte 0")
+        self.assert_pickle_refused(b"index", "is not a pickle, or has an opcode that cannot be read: 0x69 at byte 0")
 
     def test_huge_sizes_take_no_memory(self):
         huge = struct.pack("<Q", 2**62)

@@ -98,7 +98,7 @@ class VespaTest(ImportTest):
                 # If the dump states no type, --dim tells how wide a cell is.
                 self.check(digits, dim=DIM)
                 self.assert_refused(
-                    "vespa", self.folder / "dump.json", "hexadecimal digits and no type; say --dim|say --dim"
+                    "vespa", self.folder / "dump.json", "hexadecimal digits and no type; give --dim|give --dim"
                 )
 
     def test_bfloat16_digits_are_the_upper_half_of_a_float(self):
@@ -184,10 +184,10 @@ class VespaTest(ImportTest):
 
         for column in ("-1", str(DIM), "1" * 5000, "x"):
             path = self.write("visit", cells("0", column))
-            self.assert_refused("vespa", path, "is no number at 0 to 15")
+            self.assert_refused("vespa", path, "is not a number at 0 to 15")
         path = self.write("visit", cells("0", dim=2 * 10**12))
         self.assert_refused("vespa", path, "2000000000000 columns, a token vector has 1 to 4096")
-        self.assert_refused("vespa", self.write("visit", cells("0", dim="9" * 5000)), "no tensor type|no document has")
+        self.assert_refused("vespa", self.write("visit", cells("0", dim="9" * 5000)), "not a tensor type|no document has")
 
     def test_labels_of_many_digits_are_ordered_as_numbers(self):
         self.documents = [np.arange(3 * DIM, dtype=np.float32).reshape(3, DIM)]
@@ -282,9 +282,9 @@ class VespaTest(ImportTest):
             ({"0": [1.0] * 8}, "has token vectors of 8 columns, must have 16|must be rows of 16 columns"),
             ({"type": kind, "blocks": {"0": "00FF"}}, "has values .* must be rows of 16 columns|no whole float cells"),
             ({"type": kind, "blocks": {"0": "zz"}}, "must be hexadecimal digits"),
-            ({"type": "matrix(x)", "blocks": good}, "is no tensor type that Vespa has"),
+            ({"type": "matrix(x)", "blocks": good}, "is not a tensor type of Vespa"),
             ({"type": kind, "blocks": good, "cells": []}, "has blocks and cells of blocks, values and cells"),
-            ([{"address": {"token": "0"}}], "is no tensor: an entry lacks 'values'"),
+            ([{"address": {"token": "0"}}], "is not a tensor: an entry lacks 'values'"),
             (5, "holds 5, no tensor of token vectors"),
         )
         path = self.folder / "dump.json"
@@ -312,7 +312,7 @@ class VespaTest(ImportTest):
         path.write_text('{"id": "id:a:b::0", "fields": {"x": 1}}')
         self.assert_refused("vespa", path, "no document has a field that holds token vectors")
         path.write_text(json.dumps({"id": "id:a:b::0", "fields": {"x": good, "y": good}}))
-        self.assert_refused("vespa", path, "say --vectors-column, one of x, y")
+        self.assert_refused("vespa", path, "give --vectors-column, one of x, y")
 
 
 if __name__ == "__main__":

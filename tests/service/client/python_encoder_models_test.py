@@ -134,7 +134,7 @@ class SentenceTransformersTest(unittest.TestCase):
         command = [sys.executable, "-m", "maxsim_encoder", "--model", self.folder / "backbone", "--print-info"]
         result = subprocess.run(command, cwd=ROOT / "client" / "python", capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("no late-interaction checkpoint, its projection would be random", result.stderr)
+        self.assertIn("not a late-interaction checkpoint: its projection would be random", result.stderr)
 
     def test_expanded_queries_keep_their_length(self):
         port = self.serve("expanded")

@@ -336,7 +336,7 @@ TEST_F(DocumentsServiceTest, ACollectionIsMadeInNoOtherAndInNoFolderThatIsMissin
   }
   const grpc::Status missing = Create("inner", v1::DATA_TYPE_F16, root_ / "no/such/folder");
   EXPECT_EQ(missing.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(missing.error_message(), HasSubstr("the folder that it is to be made in"));
+  EXPECT_THAT(missing.error_message(), HasSubstr("its parent folder cannot be used"));
   EXPECT_EQ(Create("inner", v1::DATA_TYPE_F16, "/no/such/folder").error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 

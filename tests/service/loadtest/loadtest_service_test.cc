@@ -243,8 +243,8 @@ TEST_F(LoadtestServiceTest, ASweepThatIsEndedSaysThatItDidNotConverge) {
   ASSERT_GE(report_["steps"].size(), 1u) << out_.str();
   EXPECT_FALSE(report_["held_rate"].is_null());
   EXPECT_EQ(report_["converged"], false);
-  EXPECT_EQ(report_["converged_reason"], "the sweep was ended");
-  EXPECT_THAT(out_.str(), HasSubstr("converged     no: the sweep was ended; a higher rate may hold"));
+  EXPECT_EQ(report_["converged_reason"], "the sweep was stopped");
+  EXPECT_THAT(out_.str(), HasSubstr("converged     no: the sweep was stopped; a higher rate may hold"));
 }
 
 TEST_F(LoadtestServiceTest, ABusyServerIsWaitedForBeforeTheClockStarts) {
@@ -320,7 +320,7 @@ TEST_F(LoadtestServiceTest, AServerThatWantsACertificateIsShownOne) {
 TEST_F(LoadtestServiceTest, WhatCannotBeRunIsSaidBeforeTheClockStarts) {
   Serve();
   EXPECT_EQ(Run({"--int-ids", "500", "--id-prefix", "doc-", "--candidates", "400"}), kExitFailed);
-  EXPECT_THAT(err_.str(), HasSubstr("the first request, before the clock starts"));
+  EXPECT_THAT(err_.str(), HasSubstr("the first request, before the measurement"));
   EXPECT_THAT(err_.str(), HasSubstr("NOT_FOUND"));
   EXPECT_EQ(Run({"--int-ids", "200", "--candidates", "5"}), kExitFailed);
   EXPECT_THAT(err_.str(), HasSubstr("the collection has string ids"));

@@ -143,7 +143,7 @@ TEST_F(HttpServiceTest, ErrorsAreJsonWithTheRightCode) {
   body["query"][0][0] = 1e300;
   expect(Post(body.dump()), 400, "INVALID_ARGUMENT", "query.data: holds inf");
   expect(HttpGet(server_->http_port(), "/v1/nothing"), 404, "NOT_FOUND", "no such path: GET /v1/nothing");
-  expect(HttpGet(server_->http_port(), "/v1/rerank"), 405, "UNIMPLEMENTED", "POST is wanted, not GET /v1/rerank");
+  expect(HttpGet(server_->http_port(), "/v1/rerank"), 405, "UNIMPLEMENTED", "GET /v1/rerank is not allowed; use POST");
   httplib::Client client("127.0.0.1", server_->http_port());
   const auto deleted = client.Delete("/livez");
   ASSERT_TRUE(deleted);

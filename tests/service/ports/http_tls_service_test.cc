@@ -105,7 +105,7 @@ TEST_F(HttpTlsServiceTest, CallsWantAClientCertificateWhereTheServerAsksForOneAn
   Start(config::HttpTls::kAll, /*ask_clients=*/true);
   EXPECT_EQ(CallTls("/v1/rerank", kQuery, /*certified=*/true), 200) << last_body_;
   EXPECT_EQ(CallTls("/v1/rerank", kQuery), 401);
-  EXPECT_THAT(last_body_, HasSubstr("wants a client certificate"));
+  EXPECT_THAT(last_body_, HasSubstr("needs a client certificate"));
   EXPECT_EQ(CallTls("/v1/collections"), 401);
   for (const char* path : {"/livez", "/readyz", "/metrics"}) EXPECT_EQ(CallTls(path), 200) << path;
   // A client without a certificate may connect, but if its certificate comes from an authority that the server does not

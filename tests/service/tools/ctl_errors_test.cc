@@ -142,7 +142,7 @@ TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
     thread.join();
     return text;
   };
-  EXPECT_THAT(serve(""), HasSubstr("(does it want --tls?): it closed the connection\n"));
+  EXPECT_THAT(serve(""), HasSubstr("(does it need --tls?): it closed the connection\n"));
   EXPECT_THAT(serve("HTTP/1.1 400 Bad Request\r\n\r\n"),
               HasSubstr("(is this its HTTP port? The gRPC port is wanted): it answers in HTTP/1\n"));
   // Nothing accepts the connection.

@@ -195,7 +195,7 @@ TEST_F(CtlEvaluateTest, WrongFilesAndFlagsAreRefused) {
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 b 1 five t\n");
   EXPECT_EQ(
       Evaluate({"--candidates", Path("first.run")}).err,
-      "maxsimctl: INVALID_ARGUMENT: " + Path("first.run") + ":2: the score \"five\" is no finite 32-bit number\n");
+      "maxsimctl: INVALID_ARGUMENT: " + Path("first.run") + ":2: the score \"five\" is not a finite 32-bit number\n");
   EXPECT_THAT(Evaluate({"--candidates", "/no/run"}).err, HasSubstr("cannot read '/no/run'"));
   EXPECT_THAT(requests_, IsEmpty());
   for (const std::vector<std::string>& flags :

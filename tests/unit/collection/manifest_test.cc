@@ -222,7 +222,7 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
       {"\"shards\" is missing", [](auto& json) { json.erase("shards"); }},
       {"name: \"\"", [](auto& json) { json["name"] = ""; }},
       {"name: \"a/b\"", [](auto& json) { json["name"] = "a/b"; }},
-      {"is not 1 to 128", [](auto& json) { json["name"] = std::string(129, 'x'); }},
+      {"must be 1 to 128", [](auto& json) { json["name"] = std::string(129, 'x'); }},
       {"is only dots", [](auto& json) { json["name"] = ".."; }},
       {"generation: 0", [](auto& json) { json["generation"] = 0; }},
       {"dim: 7 is not in 8 .. 4096", [](auto& json) { json["dim"] = 7; }},

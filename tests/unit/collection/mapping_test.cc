@@ -116,7 +116,7 @@ TEST_P(MappedShardTest, BytesWrittenOverItChangeNoIdAndAreNoticed) {
   ExpectOwnIdsOffsetsAndPayloads(*shard);
   const absl::Status status = shard->Check();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr("somebody wrote to it")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr("another program wrote to it")));
 }
 
 TEST_P(MappedShardTest, AFileThatIsReplacedOrRemovedUnderItsNameIsServedOn) {

@@ -122,7 +122,7 @@ TEST_F(VerifierTest, FindsAnIdThatAnotherShardHas) {
   // The first shard has the ids "alpha" and "b", the second has "gamma-é" and "4". The patch turns "4" into "b".
   Patch(1, "id_bytes", 8, "b");
   const VerifyReport report = Verify();
-  EXPECT_THAT(report.problems, ElementsAre(HasSubstr("document 1: id \"b\" is that of document 1 already")));
+  EXPECT_THAT(report.problems, ElementsAre(HasSubstr("document 1: id \"b\" is already the id of document 1")));
   EXPECT_THAT(shard_problems_, ElementsAre(0, 1));
 }
 

@@ -195,11 +195,11 @@ TEST(WorkloadTest, AnIdThatIsThereTwiceIsRefusedWithBothLines) {
   options.num_candidates = 1;
   const TemporaryFile file("17\r\n4\n\n 017\n");
   options.ids_file = file.path();
-  EXPECT_THAT(Refused(options), HasSubstr(file.path() + ":4: the id \"017\" is that of line 1 too"));
+  EXPECT_THAT(Refused(options), HasSubstr(file.path() + ":4: the id \"017\" is already on line 1"));
   // These ids differ as strings.
   EXPECT_EQ(Prepare(options, Info(v1::ID_TYPE_STRING))->size(), 50u);
   std::ofstream(file.path(), std::ios::app) << "x\n17\n";
-  EXPECT_THAT(Refused(options, Info(v1::ID_TYPE_STRING)), HasSubstr(":6: the id \"17\" is that of line 1 too"));
+  EXPECT_THAT(Refused(options, Info(v1::ID_TYPE_STRING)), HasSubstr(":6: the id \"17\" is already on line 1"));
 }
 
 TEST(WorkloadTest, PreparingIsSeenAndCanBeEnded) {

@@ -116,7 +116,7 @@ TEST_F(LiveCommandsTest, VerifyFindsThatTheLogHasDroppedWhatTheShardsLack) {
   const Outcome verified = RunShard({"verify", live()});
   EXPECT_EQ(verified.code, 1);
   EXPECT_THAT(verified.err, HasSubstr("has dropped the writes up to 4, and the shards hold those up to 0"));
-  EXPECT_THAT(verified.out, HasSubstr("log  no writes behind 4  1 PROBLEM"));
+  EXPECT_THAT(verified.out, HasSubstr("log  no writes after 4  1 PROBLEM"));
 }
 
 TEST_F(LiveCommandsTest, VerifyFindsValuesThatNoDocumentMayHave) {
@@ -167,7 +167,7 @@ TEST_F(LiveCommandsTest, BuildingBesideALogNeedsItsSequence) {
   // The fourth write deletes "b", which the input does not have. So both documents of the input must be left.
   ASSERT_EQ(RunShard({"compact", live()}).code, 0);
   EXPECT_EQ(collection::ReadManifest(live())->num_documents, 2);
-  EXPECT_THAT(RunShard(arguments).err, HasSubstr("its log holds only the writes behind sequence 4"));
+  EXPECT_THAT(RunShard(arguments).err, HasSubstr("its log holds only the writes after sequence 4"));
 }
 
 TEST_F(LiveCommandsTest, BuildingIntoALiveCollectionKeepsItsFormat) {

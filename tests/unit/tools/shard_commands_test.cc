@@ -209,7 +209,7 @@ TEST_F(CliTest, WhatTheCommandLineAloneShowsToBeWrongExitsWithTwo) {
   EXPECT_THAT(with({"--seed", "-1"}), HasSubstr("--seed"));
   EXPECT_THAT(with({"--storage", "fp16"}), HasSubstr("--storage: fp16 not in {f16,bf16,f32,i8}"));
   EXPECT_THAT(with({"--storage", "f32", "--seed", "5"}), HasSubstr("--seed 5: only i8 and codes are rotated"));
-  EXPECT_THAT(with({"--name", "a b"}), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
+  EXPECT_THAT(with({"--name", "a b"}), HasSubstr("maxsim-shard: --name: \"a b\" must be 1 to"));
   EXPECT_THAT(with({"--input", "x.npz"}), HasSubstr("give --input, or --tokens together with --lengths"));
   EXPECT_THAT(error({"build", "--output", "o", "--tokens", "t.npy"}), HasSubstr("give --input, or --tokens"));
   EXPECT_THAT(error({"build", "--output", "o"}), HasSubstr("give --input, or --tokens"));

@@ -32,7 +32,7 @@ const char* ReachHint(absl::string_view message, bool tls) {
     return "does its certificate fit --tls-ca and --tls-server-name, and does the port speak TLS?";
   }
   if (absl::StrContains(message, "Socket closed") || absl::StrContains(message, "onnection reset")) {
-    return tls ? "does it want a client's certificate (--tls-cert and --tls-key)?" : "does it want --tls?";
+    return tls ? "does it need a client's certificate (--tls-cert and --tls-key)?" : "does it need --tls?";
   }
   return "start one with 'maxsimd --collection NAME=PATH', or name another with --server";
 }

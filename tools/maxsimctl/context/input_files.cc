@@ -64,7 +64,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 }
 
 absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type) {
-  if (ids.empty()) return Invalid("there is no candidate id");
+  if (ids.empty()) return Invalid("it holds no candidate id");
   if (type != v1::ID_TYPE_INT64) return client::StringCandidates(ids);
   std::vector<int64_t> numbers;
   numbers.reserve(ids.size());

@@ -193,7 +193,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         """Removes documents from a live collection. Ids that it does not hold are ignored."""
         if not self._live:
             raise NotImplementedError(
-                "documents are removed from a live collection alone: give live=True, or write the collection anew "
+                "documents are removed only from a live collection: give live=True, or write the collection again "
                 "without them, with override=True"
             )
         ids: Any = [as_id(id, f"documents_ids[{i}]") for i, id in enumerate(documents_ids)]
@@ -210,7 +210,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         """Replaces documents of a live collection, with their payloads. Documents that it does not hold are added."""
         if not self._live:
             raise NotImplementedError(
-                "documents are replaced in a live collection alone: give live=True, or write the collection anew with "
+                "documents are replaced only in a live collection: give live=True, or write the collection again with "
                 "them, with override=True"
             )
         self.add_documents(documents_ids, documents_embeddings, payloads=payloads)
@@ -291,7 +291,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         if self._published:
             raise NotImplementedError(
                 f"the collection {self._collection!r} is published, and maxsimd cannot add to it: give all documents "
-                "before the first search, or write it anew with override=True"
+                "before the first search, or write it again with override=True"
             )
         if self._folder is None:
             raise ValueError("folder is missing: add_documents writes the collection there")

@@ -37,8 +37,8 @@ class Codebook:
             )
         if not MIN_DIM <= self.dim <= MAX_RESIDUAL_DIM or self.dim * self.nbits % 8:
             raise CollectionError(
-                f"{self.dim} columns of {self.nbits} bits; must be {MIN_DIM} to {MAX_RESIDUAL_DIM}, and their bits must "
-                "fill whole bytes",
+                f"{self.dim} columns of {self.nbits} bits; must be {MIN_DIM} to {MAX_RESIDUAL_DIM}, and their bits "
+                "must fill whole bytes",
                 field="codebook.centroids",
             )
         for name, values in (("centroids", centroids), ("bucket_weights", weights)):

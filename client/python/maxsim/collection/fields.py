@@ -84,7 +84,7 @@ def check_fields(fields: list[Field]) -> None:
     for index, field in enumerate(fields):
         if not _NAME.fullmatch(field.name):
             raise CollectionError(
-                f"fields: name: {quote(field.name)} is not 1 to 64 of A-Z a-z 0-9 _, the first of them no digit"
+                f"fields: name: {quote(field.name)} must be 1 to 64 characters of A-Z a-z 0-9 _, the first not a digit"
             )
         if field.name.lower() in _FILTER_WORDS:
             raise CollectionError(f"name: {quote(field.name)} is a word of the filter grammar", field="fields")

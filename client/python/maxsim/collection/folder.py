@@ -65,7 +65,7 @@ def create_file(path: Path) -> int:
     except FileExistsError:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             raise CollectionError(
-                f"cannot create {path}: what is no file has that name and is in the way; remove it"
+                f"cannot create {path}: something of that name that is not a file is in the way; remove it"
             ) from None
         os.unlink(path)
         return os.open(path, flags, 0o644)

@@ -129,7 +129,7 @@ class Manifest:
 def check_name(name: str) -> str:
     """Returns the name of a collection. CollectionError if it is not valid."""
     if not _NAME.fullmatch(name):
-        raise CollectionError(f"{quote(name)} is not 1 to {MAX_NAME_BYTES} of A-Z a-z 0-9 . _ -", field="name")
+        raise CollectionError(f"{quote(name)} must be 1 to {MAX_NAME_BYTES} characters of A-Z a-z 0-9 . _ -", field="name")
     if not name.strip("."):
         raise CollectionError(f"{quote(name)} is only dots", field="name")
     return name
@@ -146,7 +146,7 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
             text = file.read(MAX_MANIFEST_BYTES + 1)
     except FileNotFoundError:
         return None
-    problem = f"{path}: a manifest that cannot be read; remove it to begin anew: "
+    problem = f"{path}: a manifest that cannot be read; remove it to start over: "
     if len(text) > MAX_MANIFEST_BYTES:
         raise CollectionError(f"{problem}longer than the limit of {MAX_MANIFEST_BYTES} bytes")
     try:

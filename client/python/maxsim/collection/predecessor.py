@@ -39,7 +39,7 @@ class Predecessor:
         try:
             return check_name(os.path.basename(os.path.realpath(folder)))
         except CollectionError as error:
-            raise CollectionError(f"{error.reason}; it is the folder's, as none was given", field=error.field) from None
+            raise CollectionError(f"{error.reason}; it is the name of the folder, because no name was given", field=error.field) from None
 
     def choose_fields(self, asked: Optional[tuple[Field, ...]]) -> tuple[Field, ...]:
         there = () if self.manifest is None else self.manifest.fields

@@ -57,7 +57,7 @@ class Storing:
         except Duplicate as duplicate:
             raise CollectionError(
                 f"document {documents.first_document + duplicate.index}: id "
-                f"{format_id(documents.ids[duplicate.index])} is that of document {duplicate.earlier} already"
+                f"{format_id(documents.ids[duplicate.index])} is already the id of document {duplicate.earlier}"
             ) from None
         if documents.payload_bytes > 0 and not self.shards.has_payloads:
             self.shards.begin_payloads()

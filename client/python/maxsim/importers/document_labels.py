@@ -164,7 +164,7 @@ def open_file_labels(options: ImportOptions, num_documents: int) -> Optional[Fil
     if options.ids is None:
         return None
     if options.id_column is not None:
-        raise OptionError("--ids, --id-column: say one of them")
+        raise OptionError("--ids, --id-column: give only one of them")
     count = _count_lines(options.ids)
     if count != num_documents:
         raise SourceError(f"{options.ids}: has {count} lines, there are {num_documents} documents")

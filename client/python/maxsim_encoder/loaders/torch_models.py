@@ -86,7 +86,7 @@ def check_trained(name: str, files: Dict[str, pathlib.Path]) -> None:
     saved = _json_of(files, "config_sentence_transformers.json")
     if saved.get("model_type") in ("MultiVectorEncoder", "ColBERT") or "document_length" in saved:
         return
-    raise EncoderError(f"--model {name}: no late-interaction checkpoint, its projection would be random")
+    raise EncoderError(f"--model {name}: not a late-interaction checkpoint: its projection would be random")
 
 
 def _json_of(files: Dict[str, pathlib.Path], name: str) -> Dict[str, Any]:

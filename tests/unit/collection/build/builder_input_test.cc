@@ -111,7 +111,7 @@ TEST(IdListTest, RefusesDuplicatesAndWhatIsNoId) {
   IdList strings(IdType::kString);
   EXPECT_TRUE(strings.Add(std::string_view("a")).ok());
   EXPECT_TRUE(strings.Add(std::string_view("b")).ok());
-  EXPECT_EQ(strings.Add(std::string_view("a")).message(), "id \"a\" is that of document 0 already");
+  EXPECT_EQ(strings.Add(std::string_view("a")).message(), "id \"a\" is already the id of document 0");
   EXPECT_THAT(std::string(strings.Add(std::string_view("")).message()), HasSubstr("empty"));
   EXPECT_TRUE(strings.Add(std::string_view(std::string(kMaxIdBytes, 'x'))).ok());
   EXPECT_THAT(std::string(strings.Add(std::string_view(std::string(kMaxIdBytes + 1, 'x'))).message()),
@@ -121,7 +121,7 @@ TEST(IdListTest, RefusesDuplicatesAndWhatIsNoId) {
   EXPECT_EQ(strings.string_id(1), "b");
   IdList ints(IdType::kInt64);
   for (int64_t id = 0; id < 10000; ++id) ASSERT_TRUE(ints.Add(id * 3).ok());
-  EXPECT_EQ(ints.Add(int64_t{2997}).message(), "id 2997 is that of document 999 already");
+  EXPECT_EQ(ints.Add(int64_t{2997}).message(), "id 2997 is already the id of document 999");
   EXPECT_EQ(ints.size(), 10000);
 }
 

@@ -86,7 +86,7 @@ TEST_F(ImportTest, WrongArchivesAreNamed) {
   EXPECT_THAT(npz({{"tokens.npy", tokens},
                    {"lengths.npy", lengths},
                    {"ids.npy", NpyBytes("<i4", "(3,)", AsBytes<int32_t>({4, 5, 4}))}}),
-              HasSubstr("[2]: id 4 is that of document 0 already"));
+              HasSubstr("[2]: id 4 is already the id of document 0"));
   EXPECT_THAT(npz({{"tokens.npy", tokens},
                    {"lengths.npy", lengths},
                    {"ids.npy", NpyBytes("<i4", "(2,)", AsBytes<int32_t>({4, 5}))}}),

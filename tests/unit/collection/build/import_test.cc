@@ -109,7 +109,7 @@ TEST_F(ImportTest, PlainTextGivesAnIdALine) {
       {"7\n\n9", "ids.txt:2: an empty line between documents"},
       {"\xef\xbb\xbf\n9", "ids.txt:1: an empty line between documents"},
       {"\xef\xbb\xbf", "0 documents, but the lengths are those of 3"},
-      {"7\n8\n7", "ids.txt:3: id 7 is that of document 0 already"},
+      {"7\n8\n7", "ids.txt:3: id 7 is already the id of document 0"},
       {"7\n8", "2 documents, but the lengths are those of 3"},
       {"7\n8\n9\n10", "ids.txt:4: more documents than the 3"},
   };
@@ -145,7 +145,7 @@ TEST_F(ImportTest, WrongInputIsNamedWithItsPlace) {
   const std::pair<const char*, const char*> lines[] = {
       {"{\"id\":\"a\"}\n{\"id\":\"b\"}", "2 documents, but the lengths are those of 3"},
       {"{\"id\":1}\n{\"id\":2}\n{\"id\":3}\n{\"id\":4}", "docs.jsonl:4: more documents than the 3"},
-      {"{\"id\":1}\n{\"id\":2}\n{\"id\":1}", "docs.jsonl:3: id 1 is that of document 0 already"},
+      {"{\"id\":1}\n{\"id\":2}\n{\"id\":1}", "docs.jsonl:3: id 1 is already the id of document 0"},
       {"{\"id\":1}\n\n{\"id\":2}\n{\"id\":3}", "docs.jsonl:2: an empty line between documents"},
       {"{\"id\":\"\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}", "docs.jsonl:1: an empty id"},
       {"{\"id\":1}\n{\"id\":2,}\n{\"id\":3}", "docs.jsonl:2: malformed JSON"},

@@ -189,7 +189,7 @@ TEST_F(JoinedImportTest, WhatDoesNotGoTogetherIsNamed) {
   SmallCollection wide = Second();
   wide.dim = 16;
   EXPECT_THAT(Error({first, Source("wide", wide)}), HasSubstr("wide: 16 columns, and "));
-  EXPECT_THAT(Error({first, first}), HasSubstr("document 0: id \"alpha\" is that of document 0 already"));
+  EXPECT_THAT(Error({first, first}), HasSubstr("document 0: id \"alpha\" is already the id of document 0"));
   SmallCollection numbered = Second();
   numbered.id_type = IdType::kInt64;
   const std::string ints = Source("ints", numbered);
@@ -201,7 +201,7 @@ TEST_F(JoinedImportTest, WhatDoesNotGoTogetherIsNamed) {
   ASSERT_TRUE(import.ok()) << import.status();
   EXPECT_EQ(import->catalog->ids.string_id(4), "-5");
   const std::string unnamed = Archive("a.safetensors", std::vector<double>(8, 0.5), {1});
-  EXPECT_THAT(Error({first, unnamed}), HasSubstr("a.safetensors holds no ids, and "));
+  EXPECT_THAT(Error({first, unnamed}), HasSubstr("a.safetensors holds no ids, but "));
   options = {};
   options.inputs = {first};
   options.ids = folder_.Path("ids.txt");

@@ -137,7 +137,7 @@ TEST_F(QuantizeCliTest, WrongArgumentsAreSaidBeforeAnythingIsWritten) {
   EXPECT_THAT(error({"--sample", "0"}, 2), HasSubstr("--sample 0 means all queries of --queries"));
   EXPECT_THAT(error({"--qrels", folder_.Path("qrels.tsv")}, 2), HasSubstr("go with --queries"));
   EXPECT_THAT(error({"--queries", queries, "--qrels", folder_.Path("qrels.tsv")}, 2), HasSubstr("go together"));
-  EXPECT_THAT(error({"--name", "a b"}, 2), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
+  EXPECT_THAT(error({"--name", "a b"}, 2), HasSubstr("maxsim-shard: --name: \"a b\" must be 1 to"));
   EXPECT_THAT(error({"--queries", folder_.Path("narrow.npy")}),
               HasSubstr("the dimension is 8, but the collection's is 16"));
   EXPECT_THAT(error({"--queries", folder_.Path("none.npy")}), HasSubstr("none.npy"));

@@ -139,7 +139,7 @@ TEST_F(QuantizeTest, WhatCannotBeQuantisedIsRefusedAndNothingPublished) {
   WriteBytes(path, whole);
 
   ASSERT_TRUE(QuantizeCollection(Options()).ok());
-  EXPECT_THAT(Error(Options("target", "again")), HasSubstr("is i8 already"));
+  EXPECT_THAT(Error(Options("target", "again")), HasSubstr("is stored as i8 already"));
 }
 
 TEST_F(QuantizeTest, AnInterruptedOneLeavesTheOldGeneration) {

@@ -72,11 +72,12 @@ TEST(ParseRunTest, ErrorsNameTheFileTheLineAndTheValue) {
   EXPECT_EQ(Error(good + "q Q0 e 1 2 t u"),
             "f.run:3: 7 fields in \"q Q0 e 1 2 t u\"; a run has 6: query Q0 document rank score tag");
   for (const char* rank : {"x", "1.5", "9223372036854775808"}) {
-    EXPECT_EQ(Error(good + "q Q0 e " + rank + " 2 t"), "f.run:3: the rank \"" + std::string(rank) + "\" is no integer");
+    EXPECT_EQ(Error(good + "q Q0 e " + rank + " 2 t"),
+              "f.run:3: the rank \"" + std::string(rank) + "\" is not an integer");
   }
   for (const char* score : {"x", "nan", "inf", "-inf", "3.4028236e38", "-1e39", "1e400", "+-1", "1,5", "0x1p3"}) {
     EXPECT_EQ(Error(good + "q Q0 e 1 " + score + " t"),
-              "f.run:3: the score \"" + std::string(score) + "\" is no finite 32-bit number");
+              "f.run:3: the score \"" + std::string(score) + "\" is not a finite 32-bit number");
   }
   EXPECT_EQ(Error(good + "q2 Q0 d 1 2 t\nq Q0 e 7 7 t\nq Q0 d 9 9 t\n"),
             "f.run:5: query \"q\" has document \"d\" for the second time; the first is line 1");
@@ -112,7 +113,7 @@ TEST(FormatRankingTest, WhatNoReaderSplitsRightIsRefused) {
     EXPECT_NE(error("q", std::string("a") + blank + "b", 1, "t"), "") << static_cast<int>(*blank);
   }
   EXPECT_NE(error("q", std::string("a\0b", 3), 1, "t"), "");
-  EXPECT_EQ(error("q", "", 1, "t"), "document id is empty; a run has no place for that");
+  EXPECT_EQ(error("q", "", 1, "t"), "document id is empty; a run needs it");
   EXPECT_THAT(error("q q", "d", 1, "t"), ::testing::StartsWith("query id \"q q\""));
   EXPECT_THAT(error("q", "d", 1, "t t"), ::testing::StartsWith("tag \"t t\""));
   EXPECT_EQ(error("q", "d", std::nanf(""), "t"), "the score of document \"d\" is not finite");

@@ -159,7 +159,8 @@ TEST_F(StorageComparisonTest, WhatCannotBeComparedIsRefused) {
   };
   EXPECT_THAT(error(first, shorter), HasSubstr("50 documents of 150 tokens x 16 and 49 of 147 x 16"));
   EXPECT_THAT(error(first, wider), HasSubstr("x 24"));
-  EXPECT_THAT(error(quantized, first), HasSubstr("queries cannot be made of an i8 collection's documents"));
+  EXPECT_THAT(error(quantized, first),
+              HasSubstr("an i8 collection's documents cannot serve as queries; give --queries"));
   const std::vector<float> values(8, 1);
   const std::vector<int32_t> lengths = {1};
   const QuerySet narrow = QuerySet::FromFloats(8, lengths, values);

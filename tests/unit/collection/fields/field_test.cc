@@ -50,9 +50,9 @@ TEST(FieldTest, WrongDeclarationsAreNamed) {
   EXPECT_THAT(RefusalOfText("lang:text"), HasSubstr("kind: \"text\", expected keyword, keywords, integer"));
   EXPECT_THAT(RefusalOfText("lang:keyword,"), HasSubstr("nothing follows the last comma"));
   EXPECT_THAT(RefusalOfText(",lang:keyword"), HasSubstr("\"\": NAME:KIND"));
-  EXPECT_THAT(RefusalOfText("1st:keyword"), HasSubstr("\"1st\" is not 1 to 64 of A-Z a-z 0-9 _"));
-  EXPECT_THAT(RefusalOfText("a-b:keyword"), HasSubstr("\"a-b\" is not 1 to 64"));
-  EXPECT_THAT(RefusalOfText(std::string(65, 'a') + ":keyword"), HasSubstr("is not 1 to 64"));
+  EXPECT_THAT(RefusalOfText("1st:keyword"), HasSubstr("\"1st\" must be 1 to 64 characters of A-Z a-z 0-9 _"));
+  EXPECT_THAT(RefusalOfText("a-b:keyword"), HasSubstr("\"a-b\" must be 1 to 64"));
+  EXPECT_THAT(RefusalOfText(std::string(65, 'a') + ":keyword"), HasSubstr("must be 1 to 64"));
   EXPECT_EQ(RefusalOfText(std::string(64, 'a') + ":keyword"), "(accepted)");
   EXPECT_THAT(RefusalOfText("Exists:keyword"), HasSubstr("\"Exists\" is a word of the filter grammar"));
   EXPECT_THAT(RefusalOfText("a:keyword="), HasSubstr("path: 0 bytes; must be 1 to 256"));

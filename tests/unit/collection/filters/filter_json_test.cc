@@ -80,7 +80,7 @@ TEST(FilterJsonTest, ErrorsNamePlaceWhatWasFoundAndWhatIsExpected) {
             "key \"field\" beside and, or or not");
   EXPECT_EQ(JsonError(R"({"field": "a", "field": "b", "exists": true})"), "field: key \"field\" appears twice");
   EXPECT_THAT(JsonError(R"({"must": []})"), HasSubstr("key \"must\", expected and, or, not, or field with"));
-  EXPECT_THAT(JsonError(R"({"field": "a b", "exists": true})"), HasSubstr("\"a b\" is not 1 to 64 of"));
+  EXPECT_THAT(JsonError(R"({"field": "a b", "exists": true})"), HasSubstr("\"a b\" must be 1 to 64 characters of"));
   EXPECT_THAT(JsonError("{\"field\""), HasSubstr("malformed JSON"));
 }
 

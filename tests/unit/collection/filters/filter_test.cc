@@ -36,8 +36,8 @@ TEST(FilterTest, NodesThatAreNotWhatTheirKindSaysAreNamed) {
   EXPECT_EQ(WrongWith({.kind = Filter::Kind::kAnd, .children = {Leaf()}, .field = "a"}),
             "and: has a field or a value of its own");
   EXPECT_EQ(WrongWith(Filter::Exists("")),
-            "field \"\": name: \"\" is not 1 to 64 of A-Z a-z 0-9 _, the first of them no digit");
-  EXPECT_THAT(WrongWith(Filter::Exists("a = 1 or b")), HasSubstr("\"a = 1 or b\" is not 1 to 64 of"));
+            "field \"\": name: \"\" must be 1 to 64 characters of A-Z a-z 0-9 _, the first not a digit");
+  EXPECT_THAT(WrongWith(Filter::Exists("a = 1 or b")), HasSubstr("\"a = 1 or b\" must be 1 to 64 characters of"));
   EXPECT_THAT(WrongWith(Filter::Exists("not")), HasSubstr("\"not\" is a word of the filter grammar"));
   EXPECT_EQ(WrongWith({.kind = Filter::Kind::kExists, .children = {Leaf()}, .field = "a"}),
             "field \"a\": a comparison has filters in it");
@@ -47,7 +47,7 @@ TEST(FilterTest, NodesThatAreNotWhatTheirKindSaysAreNamed) {
             "field \"a\": has 1 values, expected none");
   EXPECT_EQ(WrongWith(Filter::Range("a", std::nullopt, std::nullopt)), "field \"a\": a range has no bound");
   EXPECT_EQ(WrongWith({.kind = Filter::Kind::kExists, .field = "a", .low = FilterBound{true}}),
-            "field \"a\": has a bound, and is no range");
+            "field \"a\": has a bound, but is not a range");
   EXPECT_EQ(WrongWith(Filter::Equals("a", std::nan(""))), "field \"a\": nan is not finite");
   EXPECT_EQ(WrongWith(Filter::Range("a", std::nullopt, FilterBound{INFINITY})), "field \"a\": inf is not finite");
   EXPECT_EQ(WrongWith(Filter::Equals("a", "\xff")), "field \"a\": a value is not UTF-8");

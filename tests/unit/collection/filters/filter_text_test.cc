@@ -84,11 +84,11 @@ TEST(FilterTextTest, ErrorsNamePositionWhatWasFoundAndWhatIsExpected) {
   EXPECT_EQ(ParseError("exists(a"), "position 9: found the end of the filter, expected )");
   EXPECT_EQ(ParseError("\"lang\" = 1"), "position 1: found the string \"lang\", expected a field, exists, not or (");
   EXPECT_EQ(ParseError("a = 1 and"), "position 10: found the end of the filter, expected a field, exists, not or (");
-  EXPECT_EQ(ParseError("a = 01"), "position 5: found 01, which is no number of JSON");
-  EXPECT_EQ(ParseError("a = 1x"), "position 5: found 1x, which is no number of JSON");
-  EXPECT_EQ(ParseError("a = -"), "position 5: found -, which is no number of JSON");
-  EXPECT_EQ(ParseError("a = 1e400"), "position 5: found 1e400, which is no number of JSON");
-  EXPECT_EQ(ParseError("a = \"\\x\""), "position 5: found \"\\x\", which is no string of JSON");
+  EXPECT_EQ(ParseError("a = 01"), "position 5: found 01, which is not a number of JSON");
+  EXPECT_EQ(ParseError("a = 1x"), "position 5: found 1x, which is not a number of JSON");
+  EXPECT_EQ(ParseError("a = -"), "position 5: found -, which is not a number of JSON");
+  EXPECT_EQ(ParseError("a = 1e400"), "position 5: found 1e400, which is not a number of JSON");
+  EXPECT_EQ(ParseError("a = \"\\x\""), "position 5: found \"\\x\", which is not a string of JSON");
   EXPECT_EQ(ParseError("a = \"\xff\""), "the filter is not UTF-8");
   EXPECT_EQ(ParseError(std::string("a = 1\0", 6)),
             "position 6: found \"?\", expected and, or, or the end of the filter");

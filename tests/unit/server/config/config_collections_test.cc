@@ -118,7 +118,7 @@ TEST(ConfigTest, TakesAStreamOfNatsForLiveCollections) {
   EXPECT_EQ(loaded->config.live.nats.replicas, 1);
   EXPECT_EQ(loaded->config.live.nats.stream_prefix, "team_a");
   EXPECT_EQ(loaded->config.live.nats.timeout, absl::Seconds(2));
-  EXPECT_THAT(ErrorOf(LoadWith({"--live.log=nats"})), HasSubstr("live.log is nats, which wants nats.url"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--live.log=nats"})), HasSubstr("live.log is nats, which needs nats.url"));
   EXPECT_THAT(ErrorOf(LoadWith({"--live.log=kafka"})), HasSubstr("\"kafka\" is not one of local, nats"));
   const std::vector<std::string> nats = {"--live.log=nats", "--nats.url=nats://a:4222"};
   const auto with = [&](const std::string& flag) {
@@ -131,7 +131,8 @@ TEST(ConfigTest, TakesAStreamOfNatsForLiveCollections) {
   EXPECT_THAT(with("--nats.timeout=99ms"), HasSubstr("nats.timeout: \"99ms\" is less than the limit 100ms"));
   EXPECT_THAT(with("--nats.timeout=61s"), HasSubstr("is more than the limit 1m"));
   for (const char* const prefix : {"", "a.b", "a b", "a*", "a+b"}) {
-    EXPECT_THAT(with(absl::StrCat("--nats.stream_prefix=", prefix)), HasSubstr("is not 1 to 32 of A-Z a-z 0-9 _ -"));
+    EXPECT_THAT(with(absl::StrCat("--nats.stream_prefix=", prefix)),
+                HasSubstr("must be 1 to 32 characters of A-Z a-z 0-9 _ -"));
   }
   for (const char* const url : {"a:4222", "http://a", "nats://a,", "nats://a, nats://b"}) {
     const std::string message = with(absl::StrCat("--nats.url=", url));

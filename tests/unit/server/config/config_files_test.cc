@@ -32,8 +32,8 @@ TEST(ConfigTest, MalformedFilesAreErrorsWithALine) {
   EXPECT_THAT(YamlError("grpc: [1, 2\n"), HasSubstr("conf.yaml:"));
   EXPECT_THAT(YamlError("grpc: [1, 2\n"), HasSubstr("not YAML"));
   EXPECT_THAT(YamlError("- a\n"), HasSubstr("sections of keys"));
-  EXPECT_THAT(YamlError("grpc: 7\n"), HasSubstr("section grpc wants keys"));
-  EXPECT_THAT(YamlError("grpc:\n  address: [a]\n"), HasSubstr("wants one value"));
+  EXPECT_THAT(YamlError("grpc: 7\n"), HasSubstr("section grpc must hold keys"));
+  EXPECT_THAT(YamlError("grpc:\n  address: [a]\n"), HasSubstr("needs one value"));
   EXPECT_THAT(YamlError("grpc:\n  address: a:1\n  address: b:2\n"),
               HasSubstr("conf.yaml:3: key grpc.address appears twice"));
   Loaded loaded;
@@ -67,7 +67,7 @@ TEST(ConfigTest, AFileThatCannotBeReadIsNamed) {
 TEST(ConfigTest, APipeIntoWhichNobodyWritesIsNotAnEmptyConfiguration) {
   test::TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder / "maxsimd.yaml").c_str(), 0600), 0);
-  EXPECT_THAT(ErrorOf(LoadWith({"--config", folder / "maxsimd.yaml"})), HasSubstr("a pipe into which nobody writes"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--config", folder / "maxsimd.yaml"})), HasSubstr("a pipe that no process writes to"));
 }
 
 TEST(ConfigTest, AFolderInTheFilesPlaceIsNotAnEmptyConfiguration) {

@@ -46,7 +46,7 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
               HasSubstr("limits.default_top_k is 10, more than limits.max_top_k"));
   EXPECT_THAT(ErrorOf(LoadWith({"--tls.cert_file=c.pem"})), HasSubstr("tls.cert_file and tls.key_file"));
   EXPECT_THAT(ErrorOf(LoadWith({"--tls.client_ca_file=c.pem"})), HasSubstr("tls.client_ca_file wants"));
-  EXPECT_THAT(ErrorOf(LoadWith({"--http.tls=all"})), HasSubstr("http.tls wants tls.cert_file and tls.key_file"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--http.tls=all"})), HasSubstr("http.tls needs tls.cert_file and tls.key_file"));
   EXPECT_THAT(ErrorOf(LoadWith({"--engine.max_query_tokens=8"})), HasSubstr("limits.max_query_tokens is"));
   EXPECT_EQ(ErrorOf(LoadWith({"--grpc.address=0.0.0.0:7070", "--http.address=127.0.0.1:7070"})),
             "http.address is 127.0.0.1:7070 and grpc.address is 0.0.0.0:7070; they must have different ports");
@@ -161,7 +161,7 @@ TEST(ConfigTest, AnEncoderIsCheckedAsAWhole) {
   EXPECT_THAT(error({"--encoder.dim", "4"}), HasSubstr("encoder.dim: \"4\" is neither 0 nor 8 to 4096"));
   EXPECT_THAT(error({"--encoder.dim", "5000"}), HasSubstr("encoder.dim: \"5000\" is more than"));
   EXPECT_THAT(error({"--encoder.model", std::string(2000, 'm')}), HasSubstr("2000 bytes is more than the limit 1024"));
-  EXPECT_THAT(error({"--encoder.query_prefix", "q: "}), HasSubstr("another encoder.dialect than maxsim"));
+  EXPECT_THAT(error({"--encoder.query_prefix", "q: "}), HasSubstr("an encoder.dialect other than maxsim"));
   EXPECT_EQ(error({"--encoder.query_prefix", "q: ", "--encoder.dialect", "vllm"}), "");
   EXPECT_THAT(error({"--encoder.query_prompt_name", "query", "--encoder.dialect", "vllm"}),
               HasSubstr("encoder.query_prompt_name: \"query\" is only sent in encoder.dialect tei, but it is vllm"));

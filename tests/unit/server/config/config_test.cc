@@ -63,7 +63,7 @@ TEST(ConfigTest, HelpNamesEveryKeyItsDefaultAndItsVariable) {
 
 TEST(ConfigTest, TheCommandLineIsReadStrictly) {
   EXPECT_THAT(ErrorOf(LoadWith({"serve"})), HasSubstr("unexpected argument \"serve\""));
-  EXPECT_THAT(ErrorOf(LoadWith({"--engine.lanes"})), HasSubstr("--engine.lanes wants a value"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--engine.lanes"})), HasSubstr("--engine.lanes needs a value"));
   EXPECT_THAT(ErrorOf(LoadWith({"--verson"})), HasSubstr("unknown flag --verson (did you mean --version?)"));
   EXPECT_THAT(ErrorOf(LoadWith({"--help=1"})), HasSubstr("--help takes no value"));
   EXPECT_EQ(LoadWith({"--engine.lanes=nonsense", "--help"})->action, Action::kHelp);

@@ -116,7 +116,7 @@ TEST(MessageMemoryTest, ParsingRefusesBeforeItAllocates) {
   v1::RerankRequest request;
   const absl::Status status = ParseMessage(Sliced(Repeat(Field(3, ""), 7 * kMi / 2)), request);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("maxsim.v1.RerankRequest.queries: is there so many times that"));
+  EXPECT_THAT(status.message(), HasSubstr("maxsim.v1.RerankRequest.queries: is repeated so often that"));
   EXPECT_EQ(request.queries_size(), 0);
 }
 

@@ -140,12 +140,12 @@ def _open_packed(
     kind: str, where: str, members: Mapping[str, RowArray], name: str, options: ImportOptions
 ) -> PackedArraySource:
     if options.mask is not None:
-        raise SourceError(f"--mask: {members[name].where} is packed [T, dim] and has no padding; say --lengths")
+        raise SourceError(f"--mask: {members[name].where} is packed [T, dim] and has no padding; give --lengths")
     vectors = members[name]
     dim = check_columns(vectors.where, vectors.shape[1], options.dim)
     lengths_name, counts = _beside(members, options.lengths, LENGTH_NAMES, where)
     if counts is None:
-        raise SourceError(f"{vectors.where}: is packed [{vectors.shape[0]}, {dim}]; say --lengths, an array or a file")
+        raise SourceError(f"{vectors.where}: is packed [{vectors.shape[0]}, {dim}]; give --lengths, an array or a file")
     lengths = lengths_of(counts, vectors.shape[0], vectors.where, lambda: count_ids(members, options, where))
     if vectors.dtype == np.int8:
         vectors = ScaledRows(vectors, members[SCALES_NAME], lengths)
@@ -173,7 +173,7 @@ def _open_padded(
             lengths_name, counts = _beside(members, options.lengths, LENGTH_NAMES, where)
             if counts is None:
                 raise SourceError(
-                    f"{vectors.where}: is padded {list(vectors.shape)}; say --mask or --lengths, an array or a file, "
+                    f"{vectors.where}: is padded {list(vectors.shape)}; give --mask or --lengths, an array or a file, "
                     f"or --lengths {ALL_TOKENS} where nothing is padding"
                 )
             lengths = _padded_lengths(counts, num_documents, num_tokens)
@@ -249,7 +249,7 @@ def _open_ragged(
     if options.mask is not None or options.lengths is not None:
         raise SourceError(f"--mask, --lengths: leave them out; {vectors.where} has rows of different lengths")
     if options.dim is None:
-        raise SourceError(f"{vectors.where}: has rows of tokens * dim values; say --dim")
+        raise SourceError(f"{vectors.where}: has rows of tokens * dim values; give --dim")
     dim = check_columns("--dim", options.dim)
     labels, notes = open_labels(members, [name], vectors.shape[0], options, where)
     notes.insert(0, f"{vectors.where}: {vectors.shape[0]} rows of tokens * {dim} values")

@@ -59,7 +59,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
         names = list(client.list_collections())
     name = options.table if options.table is not None or len(names) != 1 else names[0]
     if name not in names:
-        raise SourceError(f"{path}: say --table, one of {', '.join(names) or 'none'}")
+        raise SourceError(f"{path}: give --table, one of {', '.join(names) or 'none'}")
     where = f"{path}: collection {name}"
     with _errors_of(where):
         fields: List[Dict[str, Any]] = client.describe_collection(name)["fields"]
@@ -135,7 +135,7 @@ def _choose(where: str, names: List[str], name: Optional[str]) -> str:
     if name is None and any("[" in known for known in candidates):
         candidates = [known for known in candidates if "[" in known]
     if len(candidates) != 1:
-        raise SourceError(f"{where}: say --vectors-column, one of {', '.join(names) or 'none'}")
+        raise SourceError(f"{where}: give --vectors-column, one of {', '.join(names) or 'none'}")
     return candidates[0]
 
 
@@ -239,7 +239,7 @@ class _TokenSource:
         self._id = _named(where, names, options.id_column, _DOCUMENT_FIELD, "--id-column")
         if self._id is None:
             raise SourceError(
-                f"{where}: {vectors.name} holds one vector; where entities are tokens, say the field of the "
+                f"{where}: {vectors.name} holds one vector; if entities are tokens, give the field of the "
                 f"document's id with --id-column: {', '.join(names)}"
             )
         self._token = _named(where, names, options.token_column, _TOKEN_FIELD, "--token-column")

@@ -51,7 +51,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
     if "://" in path:
         return _ServerSource(path, options)
     if not os.path.isfile(os.path.join(path, "meta.json")):
-        raise SourceError(f"{path}: has no meta.json: it is no folder of qdrant-client's local mode (nor an address)")
+        raise SourceError(f"{path}: has no meta.json: it is not a folder of qdrant-client's local mode, and not an address")
     return _FolderSource(path, options)
 
 
@@ -60,7 +60,7 @@ def _choose(kind: str, where: str, names: List[str], name: Optional[str], flag: 
         return names[0]
     if name not in names:
         raise SourceError(
-            f"{where}: say {flag}, the name of a {kind}: {', '.join(map(repr, names)) or 'there is none'}"
+            f"{where}: give {flag}, the name of a {kind}: {', '.join(map(repr, names)) or 'there is none'}"
         )
     return name
 

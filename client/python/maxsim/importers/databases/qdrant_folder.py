@@ -109,7 +109,7 @@ def points_file(path: str, collection: str) -> str:
     folder."""
     if collection in ("", ".", "..") or any(character in collection for character in "/\\\0"):
         raise SourceError(
-            f"{path}: meta.json names the collection {describe(collection)}, which is no name of a folder"
+            f"{path}: meta.json names the collection {describe(collection)}, which is not the name of a folder"
         )
     return os.path.join(path, "collection", collection, "storage.sqlite")
 

@@ -92,7 +92,7 @@ class _VespaSource:
     def _find_field(self, where: str, fields: Mapping[str, Any]) -> Optional[str]:
         candidates = [name for name, value in fields.items() if is_vectors(value)]
         if len(candidates) > 1:
-            raise SourceError(f"{where}: say --vectors-column, one of {', '.join(candidates)}")
+            raise SourceError(f"{where}: give --vectors-column, one of {', '.join(candidates)}")
         return candidates[0] if candidates else None
 
     def _id(self, id: str, fields: Mapping[str, Any], where: str) -> Union[str, int]:

@@ -48,7 +48,7 @@ def parse_type(text: object, where: str) -> TensorType:
     cell = (match[1] or "double") if match else ""
     parts = [_DIMENSION.fullmatch(part) for part in match[2].split(",")] if match and match[2] else []
     if match is None or cell not in _HEX_TYPES or not all(parts):
-        raise SourceError(f"{where}: type {str(text)!r:.80} is no tensor type that Vespa has")
+        raise SourceError(f"{where}: type {str(text)!r:.80} is not a tensor type of Vespa")
     dimensions = sorted((part[1], part[2]) for part in parts if part is not None)
     mapped = tuple(name for name, size in dimensions if size is None)
     indexed = tuple((name, int(size) if size else None) for name, size in dimensions if size is not None)
@@ -121,7 +121,7 @@ class TensorReader:
                 keys = [tuple(str(address[name]) for name in names) for address in addresses]
                 return self._blocks(keys, [entry["values"] for entry in content], tensor_type, where)
             except (KeyError, TypeError, AttributeError) as error:
-                raise SourceError(f"{where}: is no tensor: an entry lacks {error}") from None
+                raise SourceError(f"{where}: is not a tensor: an entry lacks {error}") from None
         if isinstance(content, (list, str)):
             if tensor_type is not None and tensor_type.mapped:
                 raise SourceError(f"{where}: has values without labels of {', '.join(tensor_type.mapped)}")
@@ -174,7 +174,7 @@ class TensorReader:
             if columns is None and array.ndim > 1:
                 columns = array.shape[-1]
         if columns is None:
-            raise SourceError(f"{where}: does not say the columns of a token vector: no type, no lists; say --dim")
+            raise SourceError(f"{where}: does not say the columns of a token vector: no type, no lists; give --dim")
         if not _fits(array.shape, (*sizes[:-1], columns)):
             wanted = ", ".join("any" if size is None else str(size) for size in (*sizes[:-1], columns))
             hint = "" if tensor_type is not None or len(sizes) > 1 else "; several token vectors in one need a type"
@@ -197,12 +197,12 @@ class TensorReader:
             cell = _CELL_TYPES.get(width)
             if cell is None or not columns or len(data) != width * columns:
                 raise SourceError(
-                    f"{where}: has {len(digits)} hexadecimal digits and no type; say --dim, "
+                    f"{where}: has {len(digits)} hexadecimal digits and no type; give --dim, "
                     f"so that a token vector has 2, 4, 8 or 16 digits a column"
                 )
         self.cell = cell
         if len(data) % np.dtype(_HEX_TYPES[cell]).itemsize:
-            raise SourceError(f"{where}: has {len(digits)} hexadecimal digits, which are no whole {cell} cells")
+            raise SourceError(f"{where}: has {len(digits)} hexadecimal digits, which are not whole {cell} cells")
         values = np.frombuffer(data, _HEX_TYPES[cell])
         if cell == "bfloat16":
             return widen_bfloat16(values)
@@ -267,6 +267,6 @@ def _cells(
                 raise IndexError
             row[index] = value
         except (ValueError, IndexError, TypeError, OverflowError):
-            raise SourceError(f"{where}: cell {address!r:.80} is no number at 0 to {dim - 1}") from None
+            raise SourceError(f"{where}: cell {address!r:.80} is not a number at 0 to {dim - 1}") from None
     keys = list(rows)
     return np.stack([rows[keys[index]] for index in _order(keys)])

@@ -71,7 +71,7 @@ class PlaidSource(ResidualIndex):
 
     def keep_codes(self) -> Codebook:
         if self._exact is not None:
-            raise SourceError(f"--vectors-column {_EXACT}: takes vectors before coding, which are no residual codes")
+            raise SourceError(f"--vectors-column {_EXACT}: takes vectors before coding, not residual codes")
         return super().keep_codes()
 
     def packed(self) -> Iterator[PackedDocuments]:

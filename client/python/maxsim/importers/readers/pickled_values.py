@@ -131,7 +131,7 @@ def checked_key(value: object) -> object:
     if not isinstance(value, _KEY_TYPES):
         raise SourceError(f"has a key of type {type(value).__name__}")
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise SourceError(f"has a key that is not an integer of 64 bits: {describe(value)}")
+        raise SourceError(f"has a key that is not a 64-bit integer: {describe(value)}")
     return value
 
 

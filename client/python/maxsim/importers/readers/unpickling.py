@@ -72,7 +72,7 @@ class Unpickler:
         try:
             return self._run()
         except (IndexError, struct.error):
-            raise SourceError(f"is no pickle, or {_CUT}, at byte {self.position}") from None
+            raise SourceError(f"is not a pickle, or {_CUT}, at byte {self.position}") from None
         except (TypeError, ValueError, OverflowError, UnicodeError, RecursionError, MemoryError) as error:
             if isinstance(error, SourceError):
                 raise
@@ -94,7 +94,7 @@ class Unpickler:
         class below its arguments on the stack."""
         if opcode not in _OBJECT_OPCODES or self.position == 1:
             return SourceError(
-                f"is no pickle, or one with an opcode that is not read: 0x{opcode:02x} at byte {self.position - 1}"
+                f"is not a pickle, or has an opcode that cannot be read: 0x{opcode:02x} at byte {self.position - 1}"
             )
         name = next((str(value)[:100] for value in reversed(self._stack) if isinstance(value, Global)), "an object")
         return SourceError(
@@ -256,7 +256,7 @@ class Unpickler:
         arguments, model = self.pop(), self.pop()
         is_known = self._is_model is not None and isinstance(model, Global) and self._is_model(model)
         if arguments != () or not is_known:
-            name = str(model)[:100] if isinstance(model, Global) else "what is no class"
+            name = str(model)[:100] if isinstance(model, Global) else "something that is not a class"
             raise SourceError(f"is a pickle that makes an object of {name}, which is refused: it holds more than data")
         self.push(Object())
 

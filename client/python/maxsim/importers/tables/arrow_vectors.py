@@ -106,7 +106,7 @@ class VectorColumn:
         if self._is_flattened and dim is None and known is None:
             raise SourceError(
                 f"{where}: is {arrow_type}, one list a row; "
-                "say --dim where a row holds the tokens * dim values of a document"
+                "give --dim where a row holds the tokens * dim values of a document"
             )
         if known is not None:
             check_columns(where, known, dim)

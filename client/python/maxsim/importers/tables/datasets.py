@@ -50,7 +50,7 @@ def _choose_split(path: str, options: ImportOptions) -> str:
     splits = [str(name) for name in content.get("splits", [])] if isinstance(content, dict) else []
     chosen = options.split if options.split is not None else splits[0] if len(splits) == 1 else None
     if chosen is None or chosen not in splits:
-        raise SourceError(f"{path}: say --split, one of {', '.join(splits) or 'none'}")
+        raise SourceError(f"{path}: give --split, one of {', '.join(splits) or 'none'}")
     return os.path.join(path, chosen)
 
 

@@ -32,7 +32,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
         if name is None and len(names) == 1:
             name = names[0]
         if name not in names:
-            raise SourceError(f"{path}: say --table, one of {', '.join(names) or 'none'}")
+            raise SourceError(f"{path}: give --table, one of {', '.join(names) or 'none'}")
         if is_local:
             check_folder(os.path.join(path, f"{name}{_SUFFIX}"))
         table = database.open_table(name)

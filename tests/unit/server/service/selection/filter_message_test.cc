@@ -61,7 +61,7 @@ TEST(FilterMessageTest, WhatIsNotSetIsNamedWithItsPlace) {
   message.mutable_range()->mutable_high();
   EXPECT_EQ(MessageError(message), "range.high.value is not set");
   message.set_exists("");
-  EXPECT_THAT(MessageError(message), HasSubstr("name: \"\" is not 1 to 64 of"));
+  EXPECT_THAT(MessageError(message), HasSubstr("name: \"\" must be 1 to 64 characters of"));
 }
 
 TEST(FilterMessageTest, DepthAndSizeAreBounded) {
