@@ -171,7 +171,7 @@ absl::Status CheckSameEncoder(const EncoderIdentity& of_collection, const Encode
   }
   if (difference.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(Cat("the collection was encoded by ", DescribeEncoder(of_collection),
-                                           ", and the server's encoder is ", DescribeEncoder(of_server), ": ",
+                                           ", but the server's encoder is ", DescribeEncoder(of_server), ": ",
                                            difference));
 }
 

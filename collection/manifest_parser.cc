@@ -120,7 +120,7 @@ absl::Status ManifestEvents::CheckCodes() {
   if (absl::Status s = Range("codes: rotation_seed", code_rotation_seed_, 0, kMaxRotationSeed); !s.ok()) return s;
   const auto seed = static_cast<uint64_t>(code_rotation_seed_);
   if (manifest_->storage == ScalarType::kI8 && seed != manifest_->rotation_seed) {
-    return Invalid("codes: rotation_seed: ", seed, ", and the i8 vectors are rotated with seed ",
+    return Invalid("codes: rotation_seed: ", seed, ", but the i8 vectors are rotated with seed ",
                    manifest_->rotation_seed);
   }
   manifest_->codes = CodesFormat{static_cast<int>(code_planes_), code_factors_, seed};
@@ -134,7 +134,7 @@ absl::Status ManifestEvents::CheckEncoder() {
     if (is_required && !field.seen) return Invalid("encoder: key \"", field.key, "\" is missing");
   }
   if (encoder_dim_ != manifest_->dim) {
-    return Invalid("encoder: dim: ", encoder_dim_, ", and the collection's dim is ", manifest_->dim);
+    return Invalid("encoder: dim: ", encoder_dim_, ", but the collection's dim is ", manifest_->dim);
   }
   if (absl::Status s = Range("encoder: query_length", query_length_, 0, kMaxEncoderLength); !s.ok()) return s;
   if (absl::Status s = Range("encoder: document_length", document_length_, 0, kMaxEncoderLength); !s.ok()) return s;
@@ -178,7 +178,7 @@ absl::Status ManifestEvents::CheckCentroids() {
   }
   if (!is_named) return Invalid("key \"", kNumCentroidsKey, "\" is missing, which ", Name(storage), " needs");
   if (manifest_->log_sequence.has_value()) {
-    return Invalid("storage: the collection is live, and ", Name(storage), " is for collections that are not");
+    return Invalid("storage: the collection is live, but ", Name(storage), " is for collections that are not");
   }
   if (absl::Status s = Range(kNumCentroidsKey, num_centroids_, 1, kMaxCentroids); !s.ok()) return s;
   if (!TakesResidualDim(storage, dim_)) {
@@ -202,7 +202,7 @@ absl::Status ManifestEvents::CheckDeclaredFields() const {
   if (manifest_->fields.empty()) return Invalid("fields: format_version ", format_version_, " has at least one");
   if (absl::Status status = CheckFields(manifest_->fields); !status.ok()) return Prefix("fields: ", status);
   if (!manifest_->has_payloads) {
-    return Invalid("fields: has_payloads is false, and values of fields are read from payloads");
+    return Invalid("fields: has_payloads is false, but values of fields are read from payloads");
   }
   return absl::OkStatus();
 }
@@ -211,7 +211,7 @@ absl::Status ManifestEvents::CheckFieldFile(const ShardEntry& entry, std::string
   if (manifest_->fields.empty()) {
     return entry.field_file.has_value() ? Invalid(where, "fields: the collection has none") : absl::OkStatus();
   }
-  if (!entry.field_file.has_value()) return Invalid(where, "fields: is missing, and the collection has fields");
+  if (!entry.field_file.has_value()) return Invalid(where, "fields: is missing, but the collection has fields");
   const std::string file = Cat(where, "fields.");
   if (!IsFileName(entry.field_file->file)) {
     return Invalid(file, "file: ", Quote(entry.field_file->file), " is not a plain file name inside the folder");

@@ -43,7 +43,7 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
     return Invalid("tokens: ", tokens.dim(), " columns; must be ", kMinDim, " to ", kMaxDim);
   }
   if (options.encoder.has_value() && options.encoder->dim != tokens.dim()) {
-    return Invalid("encoder: dim: ", options.encoder->dim, ", and the token vectors' dim is ", tokens.dim());
+    return Invalid("encoder: dim: ", options.encoder->dim, ", but the token vectors' dim is ", tokens.dim());
   }
   if (catalog.ids.size() != catalog.num_documents()) {
     return Invalid(catalog.ids.size(), " ids for ", catalog.num_documents(), " documents");
@@ -73,7 +73,8 @@ absl::Status CheckDescriptors(size_t num_folders) {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) return absl::OkStatus();
   return absl::ResourceExhaustedError(Cat(num_folders, " partitions are written side by side, with up to ", needed,
-                                          " files open, and this process may have ", limit.rlim_cur, " (ulimit -n)"));
+                                          " files open, but this process may have only ", limit.rlim_cur,
+                                          " (ulimit -n)"));
 }
 
 // Returns an upper bound of the bytes that the codes of a shard take.

@@ -71,7 +71,7 @@ absl::Status Importer::OpenInputs() {
   const DocumentInput& first = *inputs_.front();
   for (const std::unique_ptr<DocumentInput>& input : inputs_) {
     if (input->dim() != first.dim()) {
-      return Invalid(input->path(), ": ", input->dim(), " columns, and ", first.path(), " has ", first.dim());
+      return Invalid(input->path(), ": ", input->dim(), " columns, but ", first.path(), " has ", first.dim());
     }
     lengths_.insert(lengths_.end(), input->lengths().begin(), input->lengths().end());
   }
@@ -196,7 +196,7 @@ void Importer::TakeWhatInputsAgreeOn() {
     if (named == nullptr) named = input.get();
     if (*encoder == *named->encoder()) continue;
     import_.one_encoder = absl::FailedPreconditionError(
-        Cat(named->path(), " was encoded by ", DescribeEncoder(*named->encoder()), ", and ", input->path(), " by ",
+        Cat(named->path(), " was encoded by ", DescribeEncoder(*named->encoder()), ", but ", input->path(), " by ",
             DescribeEncoder(*encoder), "; --encoder names one for all, where their vectors go together"));
   }
 }

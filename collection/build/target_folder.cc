@@ -52,13 +52,13 @@ absl::Status TargetFolder::CheckShape(const BuildOptions& options, const Catalog
   const std::string there_is = Cat(folder_, ": generation ", published_.generation, " of ", Quote(published_.name));
   if (published_.partition != partition_) {
     return absl::FailedPreconditionError(Cat(there_is, " there has ", DescribeSlots(published_.slots()),
-                                             ", and this build has ", DescribeSlots(partition_.value_or(SlotRange())),
+                                             ", but this build has ", DescribeSlots(partition_.value_or(SlotRange())),
                                              "; choose another folder"));
   }
   if (options.allow_other_shape) return absl::OkStatus();
   const auto differs = [&](const std::string& there, const std::string& here) {
     return absl::FailedPreconditionError(
-        Cat(there_is, " there has ", there, ", and this input has ", here,
+        Cat(there_is, " there has ", there, ", but this input has ", here,
             ", which its clients do not expect; choose another folder, or give --allow-other-shape"));
   };
   if (dim != published_.dim) return differs(Cat("dimension ", published_.dim), Cat(dim));
@@ -89,7 +89,7 @@ absl::Status TargetFolder::Check(const BuildOptions& options, const Catalog& cat
   // The fields must not change, because the payloads in the log were checked against the existing fields.
   if (log_sequence_.has_value() && published_.generation > 0 && options.fields != published_.fields) {
     return absl::FailedPreconditionError(Cat(folder_, ": is a live collection with the fields ",
-                                             DescribeFields(published_.fields), ", which it keeps, and this build has ",
+                                             DescribeFields(published_.fields), ", which it keeps, but this build has ",
                                              DescribeFields(options.fields), "; choose another folder"));
   }
   return absl::OkStatus();

@@ -108,7 +108,7 @@ absl::Status CheckBounds(const FileArray<CodeBound>& bounds, int64_t num_documen
       continue;
     }
     return Invalid("bounds[", idx, "]: (", F16ToF32(bound.slope), ", ", F16ToF32(bound.residual), ", ",
-                   F16ToF32(bound.length), ", ", F16ToF32(bound.norm), ") are not all finite, and 0 or more");
+                   F16ToF32(bound.length), ", ", F16ToF32(bound.norm), ") must all be finite, and 0 or more");
   }
   return absl::OkStatus();
 }

@@ -111,7 +111,7 @@ absl::StatusOr<std::shared_ptr<ShardCodes>> ShardCodes::Open(const Folder& folde
                                                              bool check_checksum, const StopSignal* stop) {
   if (!IsPlaneCount(planes)) return Invalid("planes: ", planes, ", expected 1, 2 or 4");
   if (!manifest.codes.has_value() || manifest.codes->planes < planes) {
-    return Invalid("planes: ", planes, ", and the collection ", Quote(manifest.name), " has codes of ",
+    return Invalid("planes: ", planes, ", but the collection ", Quote(manifest.name), " has codes of ",
                    manifest.codes.has_value() ? manifest.codes->planes : 0);
   }
   auto state = std::make_unique<State>(

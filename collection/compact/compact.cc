@@ -89,12 +89,12 @@ absl::Status Compaction::Check() const {
             "maxsim-shard build --log-sequence says it"));
   }
   if (through_ > log_.last_sequence()) {
-    return Invalid(folder_, ": sequence ", through_, " is to be compacted, and the log ends with ",
+    return Invalid(folder_, ": sequence ", through_, " is to be compacted, but the log ends with ",
                    log_.last_sequence());
   }
   if (*before_.log_sequence > log_.last_sequence()) {
     return absl::DataLossError(Cat(folder_, ": the shards hold the writes up to sequence ", *before_.log_sequence,
-                                   ", and the log ends with ", log_.last_sequence(), ": it has lost some"));
+                                   ", but the log ends with ", log_.last_sequence(), ": it has lost some"));
   }
   if (options_.max_shard_bytes < kMinMaxShardBytes) {
     return Invalid("max-shard-bytes: ", options_.max_shard_bytes, "; must be at least ", kMinMaxShardBytes);

@@ -36,13 +36,13 @@ absl::StatusOr<std::vector<int64_t>> ReadOffsets(const std::string& lengths_path
   std::vector<int64_t> offsets = {0};
   for (const int64_t length : *lengths) {
     if (length < 1 || length > num_tokens - offsets.back()) {
-      return Invalid(lengths_path, ": query ", offsets.size() - 1, " has length ", length, ", and ",
+      return Invalid(lengths_path, ": query ", offsets.size() - 1, " has length ", length, ", but only ",
                      num_tokens - offsets.back(), " tokens of ", tokens_path, " are left");
     }
     offsets.push_back(offsets.back() + length);
   }
   if (offsets.back() != num_tokens) {
-    return Invalid(lengths_path, ": the lengths add up to ", offsets.back(), ", and ", tokens_path, " has ", num_tokens,
+    return Invalid(lengths_path, ": the lengths add up to ", offsets.back(), ", but ", tokens_path, " has ", num_tokens,
                    " tokens");
   }
   return offsets;

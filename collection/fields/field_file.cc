@@ -128,7 +128,7 @@ class ColumnParser {
       if (absl::Status status = Stopped(idx); !status.ok()) return status;
       const uint32_t term = column_.terms[idx];
       if (term > column_.num_terms)
-        return Wrong(kFieldValues, idx, term, ", and there are ", column_.num_terms, " terms");
+        return Wrong(kFieldValues, idx, term, ", but there are ", column_.num_terms, " terms");
       column_.num_present += term != 0;
     }
     return absl::OkStatus();
@@ -153,7 +153,7 @@ class ColumnParser {
       for (int64_t idx = begin; idx < end; ++idx) {
         const uint32_t term = column_.terms[idx];
         if (term >= column_.num_terms)
-          return Wrong(kFieldValues, idx, term, ", and there are ", column_.num_terms, " terms");
+          return Wrong(kFieldValues, idx, term, ", but there are ", column_.num_terms, " terms");
         if (idx > begin && term <= column_.terms[idx - 1])
           return Wrong(kFieldValues, idx, "terms of a document do not ascend");
       }
@@ -192,7 +192,7 @@ class ColumnParser {
       if (absl::Status status = Stopped(idx); !status.ok()) return status;
       const int64_t value = column_.integers[idx];
       if (value != 0 && !Bit(column_.present, idx))
-        return Wrong(kFieldValues, idx, value, ", and the document has no value");
+        return Wrong(kFieldValues, idx, value, ", but the document has no value");
       if (is_time && (value < kMinTimeMicros || value > kMaxTimeMicros)) {
         return Wrong(kFieldValues, idx, value, " is not in ", kMinTimeMicros, " .. ", kMaxTimeMicros);
       }
@@ -210,7 +210,7 @@ class ColumnParser {
       if (!std::isfinite(value)) return Wrong(kFieldValues, idx, value, " is not finite");
       const bool is_zero = value == 0 && !std::signbit(value);
       if (!is_zero && !Bit(column_.present, idx))
-        return Wrong(kFieldValues, idx, value, ", and the document has no value");
+        return Wrong(kFieldValues, idx, value, ", but the document has no value");
       if (value == 0 && !is_zero) return Wrong(kFieldValues, idx, "-0, expected 0");
     }
     return absl::OkStatus();
@@ -222,7 +222,7 @@ class ColumnParser {
     column_.bits = *bits;
     for (int64_t idx = 0; idx < BitBytes(column_.num_documents); ++idx) {
       if ((column_.bits[idx] & ~column_.present[idx]) == 0) continue;
-      return Wrong(kFieldValues, idx, "a document is true, and has no value");
+      return Wrong(kFieldValues, idx, "a document is true, but has no value");
     }
     return absl::OkStatus();
   }

@@ -39,7 +39,7 @@ std::optional<std::string> Difference(const std::vector<Field>& fields, const st
     const FieldValue stored = columns[idx].value(document);
     if (stored == expected[idx]) continue;
     const FieldKind kind = fields[idx].kind;
-    return Cat("field ", Quote(fields[idx].name), ": ", Describe(kind, stored), " is stored, and the payload has ",
+    return Cat("field ", Quote(fields[idx].name), ": ", Describe(kind, stored), " is stored, but the payload has ",
                Describe(kind, expected[idx]));
   }
   return std::nullopt;

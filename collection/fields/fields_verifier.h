@@ -15,7 +15,7 @@ namespace maxsim::collection {
 // A document with a wrong stored value of a field, and the first such field.
 struct WrongField {
   int64_t document = 0;
-  std::string what;  // "field \"year\": 2019 is stored, and the payload has 2020"
+  std::string what;  // "field \"year\": 2019 is stored, but the payload has 2020"
 };
 
 struct WrongFields {

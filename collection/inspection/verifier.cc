@@ -132,7 +132,7 @@ void Verifier::CheckSlots(const Shard& shard) {
     const int32_t slot =
         shard.id_type() == IdType::kInt64 ? SlotOf(shard.int_id(document)) : SlotOf(shard.string_id(document));
     if (manifest_.partition->contains(slot)) continue;
-    Problem(Cat(Where(shard, document), "is of slot ", slot, ", and the partition has ",
+    Problem(Cat(Where(shard, document), "is of slot ", slot, ", but the partition has ",
                 DescribeSlots(*manifest_.partition)));
   }
 }

@@ -32,7 +32,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   if (!contents.ok()) return contents.status();
   if (contents->format != Describe(format)) {
     return absl::FailedPreconditionError(
-        Cat("the log of ", folder, " is one of ", contents->format, ", and the collection has ", Describe(format)));
+        Cat("the log of ", folder, " is one of ", contents->format, ", but the collection has ", Describe(format)));
   }
   const WrittenFiles before = mark->files();
   if (!reserve.has_value()) reserve.emplace(JoinPath(LogFolder(folder), kReserveName));
@@ -68,7 +68,8 @@ absl::StatusOr<const LogDatabase*> CollectionLog::State::Database() const {
 }
 
 absl::Status CollectionLog::State::Truncate(uint64_t through, int64_t generation) {
-  if (through > last) return Invalid(Where(), "sequence ", through, " is truncated, and the last is ", last.load());
+  if (through > last)
+    return Invalid(Where(), "sequence ", through, " cannot be truncated; the last one is ", last.load());
   rocksdb::WriteBatch batch;
   const bool drops = through > first;
   rocksdb::Status status;
@@ -154,7 +155,7 @@ absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::st
                                                                    uint64_t remembered_bytes) {
   if (IsResidual(format.storage)) {
     return absl::FailedPreconditionError(
-        Cat(folder, ": is stored as ", Name(format.storage), ", and a live collection stores f16, bf16, f32 or i8"));
+        Cat(folder, ": is stored as ", Name(format.storage), ", but a live collection stores f16, bf16, f32 or i8"));
   }
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CollectionLog>> {
     if (!HasLog(folder)) {

@@ -108,7 +108,7 @@ absl::Status CheckManifestFile(const std::string& database_path, const WrittenFi
   const bool is_noted = manifest->number == written.manifest_number && written.manifest_number != 0;
   if (is_noted && num_bytes < written.manifest_bytes) {
     return absl::DataLossError(
-        Cat(manifest->path, ": has ", num_bytes, " bytes, and at least ", written.manifest_bytes, " were written"));
+        Cat(manifest->path, ": has ", num_bytes, " bytes, but at least ", written.manifest_bytes, " were written"));
   }
   if (is_noted && XXH3_64bits(manifest->bytes.data(), written.manifest_bytes) != written.manifest_hash) {
     return absl::DataLossError(
@@ -135,7 +135,7 @@ absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles&
     if (!chain.ok()) return Lost(chain.status());
     if (chain->intact_bytes < written.wal_bytes) {
       return absl::DataLossError(Cat(path, ": only the first ", chain->intact_bytes,
-                                     " bytes can be read, and at least ", written.wal_bytes, " were written"));
+                                     " bytes can be read, but at least ", written.wal_bytes, " were written"));
     }
   }
   if (found || written.wal_bytes == 0 || written.wal_number < min_needed) return absl::OkStatus();

@@ -73,7 +73,7 @@ absl::Status CheckLogIsThere(const std::string& folder, const Manifest& manifest
   const uint64_t held = *manifest.log_sequence;
   if (held > 0) {
     return absl::FailedPreconditionError(Cat(folder, ": holds the writes of a log up to sequence ", held,
-                                             ", and the folder ", kLogFolderName, " is missing: restore a snapshot"));
+                                             ", but the folder ", kLogFolderName, " is missing: restore a snapshot"));
   }
   return absl::FailedPreconditionError(
       Cat(folder, ": is a live collection that was never compacted, and the folder ", kLogFolderName,

@@ -77,7 +77,7 @@ absl::Status CheckShardsAreComplete(const std::string& folder, const Manifest& m
   const uint64_t held = manifest.log_sequence.value_or(0);
   if (summary->last_sequence > held) {
     return absl::FailedPreconditionError(Cat(folder, ": its log has writes up to sequence ", summary->last_sequence,
-                                             ", and its shards hold those up to ", held, kRemedy));
+                                             ", but its shards hold those up to ", held, kRemedy));
   }
   if (const int64_t count = summary->num_tombstones(); count > 0) {
     return absl::FailedPreconditionError(
@@ -93,7 +93,7 @@ absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& fo
   if (!summary.ok()) return summary.status();
   if (summary->format != Describe(format)) {
     return absl::FailedPreconditionError(Cat(folder, ": is a live collection of ", summary->format,
-                                             ", which it keeps, and the build has ", Describe(format),
+                                             ", which it keeps, but the build has ", Describe(format),
                                              "; build it into another folder"));
   }
   const uint64_t first = summary->first_sequence;
@@ -105,11 +105,11 @@ absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& fo
   }
   if (*asked > last) {
     return absl::FailedPreconditionError(
-        Cat(folder, ": --log-sequence ", *asked, ", and the last write of its log has sequence ", last));
+        Cat(folder, ": --log-sequence ", *asked, ", but the last write of its log has sequence ", last));
   }
   if (*asked < first) {
     return absl::FailedPreconditionError(Cat(folder, ": --log-sequence ", *asked,
-                                             ", and its log holds only the writes ", "after sequence ", first,
+                                             ", but its log holds only the writes ", "after sequence ", first,
                                              ": those between would be lost"));
   }
   return asked;
@@ -125,16 +125,16 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
   };
   const LogFormat format = LogFormat::Of(manifest);
   if (summary->format != Describe(format)) {
-    problem(Cat("is one of ", summary->format, ", and the collection has ", Describe(format)));
+    problem(Cat("is one of ", summary->format, ", but the collection has ", Describe(format)));
     return report;
   }
   if (!manifest.log_sequence.has_value() && report.last_sequence > 0) {
-    problem("has writes, and the manifest names no log_sequence");
+    problem("has writes, but the manifest names no log_sequence");
   } else if (manifest.log_sequence.value_or(0) > report.last_sequence) {
-    problem(Cat("ends with sequence ", report.last_sequence, ", and the shards hold the writes up to ",
+    problem(Cat("ends with sequence ", report.last_sequence, ", but the shards hold the writes up to ",
                 *manifest.log_sequence));
   } else if (manifest.log_sequence.value_or(0) < report.first_sequence) {
-    problem(Cat("has dropped the writes up to ", report.first_sequence, ", and the shards hold those up to ",
+    problem(Cat("has dropped the writes up to ", report.first_sequence, ", but the shards hold those up to ",
                 manifest.log_sequence.value_or(0)));
   }
   return Guarded([&]() -> absl::StatusOr<LogReport> {

@@ -35,7 +35,8 @@ std::string FormatValue(const Manifest& manifest, const ShardEntry& entry, const
 absl::Status CheckOrdinals(const ShardEntry& entry, const std::vector<uint32_t>& ordinals) {
   for (size_t idx = 0; idx < ordinals.size(); ++idx) {
     if (ordinals[idx] >= entry.num_documents) {
-      return Invalid(entry.file, ": a tombstone of document ", ordinals[idx], ", and it has ", entry.num_documents);
+      return Invalid(entry.file, ": a tombstone of document ", ordinals[idx], ", but the shard has only ",
+                     entry.num_documents);
     }
     if (idx > 0 && ordinals[idx] <= ordinals[idx - 1]) {
       return Invalid(entry.file, ": the tombstone of document ", ordinals[idx], " follows that of ", ordinals[idx - 1]);
@@ -70,7 +71,7 @@ absl::Status ParseValue(const Manifest& manifest, const ShardEntry& entry, std::
 absl::Status AddTombstones(const LogDatabase& database, const Manifest& manifest, const Tombstones& tombstones,
                            rocksdb::WriteBatch* batch) {
   if (tombstones.size() != manifest.shards.size()) {
-    return Invalid("tombstones of ", tombstones.size(), " shards, and the generation has ", manifest.shards.size());
+    return Invalid("tombstones of ", tombstones.size(), " shards, but the generation has ", manifest.shards.size());
   }
   rocksdb::ColumnFamilyHandle* const family = database.family(LogFamily::kTombstones);
   rocksdb::Status status = batch->DeleteRange(family, KeyOf(manifest.generation, 0), EndOfKeys());

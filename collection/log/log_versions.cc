@@ -92,10 +92,10 @@ std::string VersionCheck::ProblemOf(const std::optional<StoredVersion>& stored, 
          (!all_readable_ || deleted_at < ForgottenBelow(contents.deleted_bytes, contents.remembered_bytes)));
     return may_be_missing
                ? ""
-               : Cat("has no version, and the write with sequence ", last.sequence, " gave it ", last.version);
+               : Cat("has no version, but the write with sequence ", last.sequence, " gave it ", last.version);
   }
   if (stored->version != last.version) {
-    return Cat("has version ", stored->version, ", and the write with sequence ", last.sequence, " gave it ",
+    return Cat("has version ", stored->version, ", but the write with sequence ", last.sequence, " gave it ",
                last.version);
   }
   // In a log of an earlier format no version has a count. Here this means the same as a count of 0.
@@ -117,7 +117,7 @@ void VersionCheck::Run(const LogDatabase& database, const LogContents& contents,
       problem(Cat(ForStrCat(std::string(version.status().message()))));
     } else if (version->deleted_at.value_or(0) > contents.deleted_bytes) {
       problem(Cat("id ", NameOf(AsView(iterator->key()), id_type_), " was deleted at ", *version->deleted_at,
-                  " deleted bytes, and the log counts ", contents.deleted_bytes));
+                  " deleted bytes, but the log counts ", contents.deleted_bytes));
     }
   }
   if (absl::Status status = FromRocksDb(iterator->status(), "versions: "); !status.ok()) {

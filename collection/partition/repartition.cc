@@ -105,7 +105,7 @@ absl::Status CheckAlike(const StoredCollection& one, const StoredCollection& oth
   const Manifest& a = one.manifest;
   const Manifest& b = other.manifest;
   const auto differ = [&](std::string_view what, const std::string& of_one, const std::string& of_other) {
-    return absl::FailedPreconditionError(Cat(what, ": ", one.folder, " has ", of_one, ", and ", other.folder, " has ",
+    return absl::FailedPreconditionError(Cat(what, ": ", one.folder, " has ", of_one, ", but ", other.folder, " has ",
                                              of_other, "; partitions of one collection agree"));
   };
   const auto encoder = [](const Manifest& manifest) {
@@ -160,7 +160,7 @@ absl::StatusOr<std::vector<Manifest>> SplitCollection(const std::string& folder,
   if (absl::Status status = OpenSource(folder, sources); !status.ok()) return status;
   const SlotRange slots = sources.collections.front().manifest.slots();
   if (count < 2 || count > slots.size()) {
-    return Invalid("into: ", count, " partitions, and ", folder, ", which has ", DescribeSlots(slots),
+    return Invalid("into: ", count, " partitions; ", folder, ", which has ", DescribeSlots(slots),
                    ", can be cut into 2 .. ", slots.size());
   }
   return Write(sources, PartitionFolders(options.output, slots, count), options, observer);
@@ -168,12 +168,12 @@ absl::StatusOr<std::vector<Manifest>> SplitCollection(const std::string& folder,
 
 absl::StatusOr<Manifest> MergeCollections(const std::vector<std::string>& folders, const RepartitionOptions& options,
                                           const BuildObserver& observer) {
-  if (folders.size() < 2) return Invalid("a merge takes two folders or more, and ", folders.size(), " is given");
+  if (folders.size() < 2) return Invalid(folders.size(), " folders are given; a merge takes two or more");
   Sources sources;
   for (const std::string& folder : folders) {
     if (absl::Status status = OpenSource(folder, sources); !status.ok()) return status;
     if (!sources.collections.back().manifest.partition.has_value()) {
-      return Invalid(folder, ": is a whole collection, and partitions are merged");
+      return Invalid(folder, ": is a whole collection; only partitions can be merged");
     }
   }
   std::stable_sort(sources.collections.begin(), sources.collections.end(),

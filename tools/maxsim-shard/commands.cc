@@ -70,7 +70,7 @@ ScalarType ChooseStorage(const std::string& asked, const absl::StatusOr<collecti
 
 absl::Status CheckSeed(const BuildArguments& arguments, ScalarType storage) {
   if (arguments.seed == 0 || storage == ScalarType::kI8 || arguments.codes > 0) return absl::OkStatus();
-  return Invalid("--seed ", arguments.seed, ": only i8 and codes are rotated, and the storage is ", Name(storage));
+  return Invalid("--seed ", arguments.seed, ": only i8 and codes are rotated, but the storage is ", Name(storage));
 }
 
 // Returns the codes that the build makes. `there` is the manifest of the previous generation, if the folder has one.

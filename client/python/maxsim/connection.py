@@ -151,7 +151,7 @@ def _tls_credentials(
             cert_file = _environment("MAXSIM_CLIENT_CERT_FILE")
             key_file = _environment("MAXSIM_CLIENT_KEY_FILE")
     elif ca_file or cert_file or key_file:
-        raise ValueError("tls is False, and ca_file, cert_file or key_file are for TLS")
+        raise ValueError("tls is False, but ca_file, cert_file or key_file are for TLS")
     if bool(cert_file) != bool(key_file):
         raise ValueError("cert_file and key_file are given together")
     if not (tls or ca_file or cert_file):

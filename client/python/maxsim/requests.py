@@ -142,7 +142,7 @@ def _group_size(group_size: int, group_by: str | None) -> int:
     if group_by is not None:
         return size
     if size != 1:
-        raise ValueError(f"group_size is {size}, and group_by is None; only groups have a size")
+        raise ValueError(f"group_size is {size}, but group_by is None; only groups have a size")
     return 0
 
 

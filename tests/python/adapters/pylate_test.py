@@ -172,7 +172,7 @@ class IndexTest(PyLateTest):
         index.add_documents(self.ids[half:], [torch.from_numpy(one) for one in self.documents[half:]], batch_size=2)
         self.assertFalse((WORLD.folder / "halves" / "collection.json").exists())
         self.check(retrieve.ColBERT(index=index).retrieve(self.queries, k=1000), TIE_F16)
-        with self.assertRaisesRegex(NotImplementedError, "'halves' is published, and maxsimd cannot add to it"):
+        with self.assertRaisesRegex(NotImplementedError, "'halves' is published, but maxsimd cannot add to it"):
             index.add_documents("new", self.documents[:1])
 
     def test_a_subset_restricts_the_search(self):

@@ -140,7 +140,7 @@ class RequestTest(unittest.TestCase):
         for arguments, wanted in (
             ({"group_by": 3}, "group_by is 3; must be the name of a field, or None"),
             ({"group_by": "book", "group_size": 0}, "group_size is 0; must be an integer from 1"),
-            ({"group_size": 2}, "group_size is 2, and group_by is None; only groups have a size"),
+            ({"group_size": 2}, "group_size is 2, but group_by is None; only groups have a size"),
         ):
             with self.assertRaisesRegex(ValueError, wanted):
                 self.client.rerank("c", QUERY, **arguments)

@@ -66,7 +66,7 @@ class PackedTest(TemporaryFolderTest):
                 ),
                 ((["c", "d"], vectors, [5, 1]), r"lengths: 1 \.\. 5, 6 in all"),
                 ((["c", ""], vectors, [2, 3]), '^document 3: id "": empty'),
-                ((["c", 4], vectors, [2, 3]), "document 3, id 4: it is a string, and others are integers"),
+                ((["c", 4], vectors, [2, 3]), "document 3, id 4: it is a string, but others are integers"),
                 (([3, 4], vectors, [2, 3]), "the id is an integer, unlike those before it"),
                 ((["c", "d"], vectors, [2, 3], [None, {"x": float("nan")}]), 'document 3, id "d": payload'),
             ):

@@ -99,8 +99,8 @@ class ResidualTest(TemporaryFolderTest):
                 with self.assertRaisesRegex(CollectionError, message):
                     writer.add_packed(["b"], wrong, [2])
         for arguments, message in (
-            ({"dim": 32}, "codebook: has 16 columns, and dim is 32"),
-            ({"dim": DIM, "storage": "f16"}, "storage: f16, and the codebook's is residual4"),
+            ({"dim": 32}, "codebook: has 16 columns, but dim is 32"),
+            ({"dim": DIM, "storage": "f16"}, "storage: f16, but the codebook's is residual4"),
             ({"dim": DIM, "codes": 1}, "residual codes have no other codes beside them"),
         ):
             with self.assertRaisesRegex(CollectionError, message):

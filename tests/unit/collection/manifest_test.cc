@@ -69,7 +69,7 @@ TEST(ManifestTest, AnEncoderThatDoesNotFitIsRefused) {
   EXPECT_THAT(error(nlohmann::json::array()), HasSubstr("encoder: an object expected"));
   EXPECT_THAT(error({{"dim", 128}}), HasSubstr("encoder: key \"model\" is missing"));
   EXPECT_THAT(error({{"model", "m"}}), HasSubstr("encoder: key \"dim\" is missing"));
-  EXPECT_THAT(error({{"model", "m"}, {"dim", 64}}), HasSubstr("encoder: dim: 64, and the collection's dim is 128"));
+  EXPECT_THAT(error({{"model", "m"}, {"dim", 64}}), HasSubstr("encoder: dim: 64, but the collection's dim is 128"));
   EXPECT_THAT(error({{"model", 1}, {"dim", 128}}), HasSubstr("encoder: model: a string expected"));
   EXPECT_THAT(error({{"model", "m"}, {"dim", 128}, {"query_length", 70000}}), HasSubstr("query_length: 70000"));
   EXPECT_THAT(error({{"model", std::string(2000, 'm')}, {"dim", 128}}), HasSubstr("2000 bytes, the limit is 1024"));

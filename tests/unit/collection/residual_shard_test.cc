@@ -130,7 +130,7 @@ TEST(ResidualShardTest, AManifestThatCannotBeOneIsRefused) {
   EXPECT_THAT(refusal(changed), HasSubstr("num_centroids: 0 is not in 1 .."));
   changed = good;
   changed.log_sequence = 5;
-  EXPECT_THAT(refusal(changed), HasSubstr("the collection is live, and residual4 is for collections that are not"));
+  EXPECT_THAT(refusal(changed), HasSubstr("the collection is live, but residual4 is for collections that are not"));
   changed = good;
   changed.dim = 1032;
   EXPECT_THAT(refusal(changed), HasSubstr("columns of residual4 must fill whole bytes and be at most 1024"));

@@ -115,7 +115,7 @@ TEST_F(LiveCommandsTest, VerifyFindsThatTheLogHasDroppedWhatTheShardsLack) {
   ASSERT_TRUE(OpenLog()->Truncate(4, 0).ok());
   const Outcome verified = RunShard({"verify", live()});
   EXPECT_EQ(verified.code, 1);
-  EXPECT_THAT(verified.err, HasSubstr("has dropped the writes up to 4, and the shards hold those up to 0"));
+  EXPECT_THAT(verified.err, HasSubstr("has dropped the writes up to 4, but the shards hold those up to 0"));
   EXPECT_THAT(verified.out, HasSubstr("log  no writes after 4  1 PROBLEM"));
 }
 
@@ -159,7 +159,7 @@ TEST_F(LiveCommandsTest, BuildingBesideALogNeedsItsSequence) {
   EXPECT_EQ(built.code, 1);
   EXPECT_THAT(built.err, AllOf(HasSubstr("up to sequence 4"), HasSubstr("--log-sequence")));
   arguments.insert(arguments.end(), {"--log-sequence", "5"});
-  EXPECT_THAT(RunShard(arguments).err, HasSubstr("--log-sequence 5, and the last write of its log has sequence 4"));
+  EXPECT_THAT(RunShard(arguments).err, HasSubstr("--log-sequence 5, but the last write of its log has sequence 4"));
   arguments.back() = "3";
   built = RunShard(arguments);
   EXPECT_EQ(built.code, 0) << built.err;

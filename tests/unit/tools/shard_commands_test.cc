@@ -79,7 +79,7 @@ TEST_F(CliTest, TheEncoderIsNamedInTheManifest) {
   arguments.insert(arguments.end(), {"--encoder", folder_.Path("encoder.json")});
   EXPECT_THAT(RunShard(arguments).err, HasSubstr("--encoder: "));
   collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":16})");
-  EXPECT_THAT(RunShard(arguments).err, HasSubstr("encoder: dim: 16, and the token vectors' dim is 8"));
+  EXPECT_THAT(RunShard(arguments).err, HasSubstr("encoder: dim: 16, but the token vectors' dim is 8"));
   collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":8,"modle":1})");
   EXPECT_THAT(RunShard(arguments).err, HasSubstr("unknown key \"modle\""));
   collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":8,"fingerprint":"f"})");
@@ -117,7 +117,7 @@ TEST_F(CliTest, CollectionsAreStoredAgainAndMerged) {
       "--storage", "f16"};
   build = RunShard(merge);
   EXPECT_EQ(build.code, 1);
-  EXPECT_THAT(build.err, AllOf(HasSubstr("was encoded by m, and "), HasSubstr("--encoder names one for all")));
+  EXPECT_THAT(build.err, AllOf(HasSubstr("was encoded by m, but "), HasSubstr("--encoder names one for all")));
   std::vector<std::string> named = merge;
   named.insert(named.end(), {"--encoder", folder_.Path("encoder.json")});
   build = RunShard(named);
@@ -259,7 +259,7 @@ TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
   EXPECT_THAT(with("--tokens", folder_.Path("tokens.npz")),
               AllOf(HasSubstr("tokens.npz: not a .npy file"), HasSubstr("; give an archive as --input\n")));
   EXPECT_THAT(with("--output", folder_.Path("tokens.npy")), HasSubstr("tokens.npy"));
-  EXPECT_THAT(with("--seed", "5"), HasSubstr("--seed 5: only i8 and codes are rotated, and the storage is f16"))
+  EXPECT_THAT(with("--seed", "5"), HasSubstr("--seed 5: only i8 and codes are rotated, but the storage is f16"))
       << "the input's";
   EXPECT_EQ(RunShard({"inspect", folder_.Path("nowhere")}).code, 1);
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("out/collection.json")));

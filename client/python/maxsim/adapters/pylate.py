@@ -290,7 +290,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
             return self._writer
         if self._published:
             raise NotImplementedError(
-                f"the collection {self._collection!r} is published, and maxsimd cannot add to it: give all documents "
+                f"the collection {self._collection!r} is published, but maxsimd cannot add to it: give all documents "
                 "before the first search, or write it again with override=True"
             )
         if self._folder is None:

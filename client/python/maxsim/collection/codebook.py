@@ -67,9 +67,9 @@ class Codebook:
     def check_options(self, dim: int, storage: Optional[str], codes: Optional[int]) -> None:
         """Raises CollectionError if a collection with these options cannot have this codebook."""
         if self.dim != dim:
-            raise CollectionError(f"has {self.dim} columns, and dim is {dim}", field="codebook")
+            raise CollectionError(f"has {self.dim} columns, but dim is {dim}", field="codebook")
         if storage not in (None, self.storage):
-            raise CollectionError(f"{storage}, and the codebook's is {self.storage}", field="storage")
+            raise CollectionError(f"{storage}, but the codebook's is {self.storage}", field="storage")
         if codes:
             raise CollectionError(f"{codes}: residual codes have no other codes beside them", field="codes")
 

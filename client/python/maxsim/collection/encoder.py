@@ -44,7 +44,7 @@ def encoder_identity(encoder: Union[Mapping[str, Any], str, os.PathLike[str]], d
     if identity["dim"] == 0:
         raise CollectionError(f"dim: 0 is not in 1 .. {MAX_DIM}", field="encoder")
     if identity["dim"] != dim:
-        raise CollectionError(f"dim: {identity['dim']}, and the token vectors' dim is {dim}", field="encoder")
+        raise CollectionError(f"dim: {identity['dim']}, but the token vectors' dim is {dim}", field="encoder")
     return identity
 
 

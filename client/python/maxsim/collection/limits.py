@@ -68,7 +68,7 @@ def check_rotation_seed(seed: int, storage: Optional[str], codes: Optional[int])
     """Raises CollectionError if there is a seed but nothing to rotate. `storage` is None if it is not known yet."""
     if seed != 0 and storage not in (None, "i8") and not codes:
         raise CollectionError(
-            f"{seed}: only i8 and codes are rotated, and the storage is {storage}", field="rotation_seed"
+            f"{seed}: only i8 and codes are rotated, but the storage is {storage}", field="rotation_seed"
         )
 
 

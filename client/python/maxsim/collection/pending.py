@@ -86,7 +86,7 @@ def encode_labels(
                 texts[index] = encode_payload(payloads[index])
                 fields.read(payloads[index])
             if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
-                raise CollectionError("it is a string, and others are integers, or the other way round")
+                raise CollectionError("it is a string, but others are integers, or the other way round")
         except CollectionError as error:
             where = f"document {first_document + index}" + (f", id {quote_id(id)}" if is_id else "")
             raise CollectionError(f"{where}: {error}") from None

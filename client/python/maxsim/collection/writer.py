@@ -296,7 +296,7 @@ class CollectionWriter:
         if self._storing is not None and self._storing.failure is not None:
             raise CollectionError(f"the writer cannot go on after an error: {self._storing.failure}")
         if self._process != os.getpid():
-            raise CollectionError(f"the writer belongs to process {self._process}, and this is {os.getpid()}")
+            raise CollectionError(f"the writer belongs to process {self._process}, but this is {os.getpid()}")
 
     def _begin(self, key: Union[bytes, int], data_type: str) -> PendingDocuments:
         """Sets what depends on the first document: storage, layout and type of ids."""

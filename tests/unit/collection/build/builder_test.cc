@@ -296,9 +296,9 @@ TEST(BuilderTest, WhatClientsRelyOnStaysUnlessSaidOtherwise) {
   struct {
     const SmallCollection& other;
     const char* expected;
-  } const cases[] = {{wider, "has dimension 8, and this input has 16"},
-                     {with_strings, "has ids of type int64, and this input has string"},
-                     {without_payloads, "has payloads, and this input has none"}};
+  } const cases[] = {{wider, "has dimension 8, but this input has 16"},
+                     {with_strings, "has ids of type int64, but this input has string"},
+                     {without_payloads, "has payloads, but this input has none"}};
   for (const auto& [other, expected] : cases) {
     TemporaryFolder folder;
     ASSERT_TRUE(BuildSmall(there, {.folder = folder.path(), .name = "x"}).ok());

@@ -181,14 +181,14 @@ TEST_F(JoinedImportTest, TheEncoderIsKeptWhereAllInputsNameIt) {
   options.inputs = {first, Source("third", Second(), {.encoder = other})};
   import = OpenImport(options);
   EXPECT_FALSE(import->encoder.has_value());
-  EXPECT_THAT(std::string(import->one_encoder.message()), HasSubstr("first was encoded by one, and "));
+  EXPECT_THAT(std::string(import->one_encoder.message()), HasSubstr("first was encoded by one, but "));
 }
 
 TEST_F(JoinedImportTest, WhatDoesNotGoTogetherIsNamed) {
   const std::string first = Source("first", First());
   SmallCollection wide = Second();
   wide.dim = 16;
-  EXPECT_THAT(Error({first, Source("wide", wide)}), HasSubstr("wide: 16 columns, and "));
+  EXPECT_THAT(Error({first, Source("wide", wide)}), HasSubstr("wide: 16 columns, but "));
   EXPECT_THAT(Error({first, first}), HasSubstr("document 0: id \"alpha\" is already the id of document 0"));
   SmallCollection numbered = Second();
   numbered.id_type = IdType::kInt64;

@@ -109,7 +109,7 @@ TEST_F(QuantizeTest, AnotherShapeFollowsAnOlderGenerationOnlyWhenAskedFor) {
   const std::vector<std::string> arguments = {"quantize", folder_.Path("source"), folder_.Path("target"), "--quiet"};
   const shard_tool::Outcome refused = shard_tool::RunShard(arguments);
   EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("has dimension 16, and this input has 24"),
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("has dimension 16, but this input has 24"),
                                  HasSubstr("choose another folder, or give --allow-other-shape")));
   EXPECT_EQ(ReadManifest(folder_.Path("target"))->dim, 16);
   std::vector<std::string> asked = arguments;
@@ -220,7 +220,7 @@ TEST_F(QuantizeTest, ABuildKeepsI8ForTheNextGeneration) {
   arguments.insert(arguments.end(), {"--storage", "f16", "--seed", "4"});
   build = shard_tool::RunShard(arguments);
   EXPECT_EQ(build.code, 2);
-  EXPECT_THAT(build.err, HasSubstr("--seed 4: only i8 and codes are rotated, and the storage is f16"));
+  EXPECT_THAT(build.err, HasSubstr("--seed 4: only i8 and codes are rotated, but the storage is f16"));
   EXPECT_EQ(ReadManifest(folder_.Path("out"))->generation, 2);
 }
 

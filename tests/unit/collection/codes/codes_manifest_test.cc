@@ -93,7 +93,7 @@ TEST(CodesManifestTest, EachWrongValueIsNamed) {
          json["storage"] = "i8";
          json["rotation"] = {{"kind", "hadamard"}, {"seed", 18}};
        },
-       "codes: rotation_seed: 17, and the i8 vectors are rotated with seed 18"},
+       "codes: rotation_seed: 17, but the i8 vectors are rotated with seed 18"},
       {[](auto& json) { json["shards"][1].erase("codes"); }, "shards[1].codes: 0 files, expected 3"},
       {[](auto& json) { json["shards"][1]["codes"].erase(2); }, "shards[1].codes: 2 files, expected 3"},
       {[](auto& json) { json["codes"]["planes"] = 1; }, "shards[0].codes: 3 files, expected 1"},

@@ -139,7 +139,7 @@ TEST(FieldFileTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(RefusalOfFile(MakeFile(*ParseFields("lang:keyword"), {"", "", ""})),
               HasSubstr("__metadata__.fields: \"lang:keyword\", expected \"lang:keyword,tags:keywords"));
   EXPECT_THAT(RefusalOfFile(Patched("lang.values", 0, Number(uint32_t{3}))),
-              HasSubstr("lang.values[0]: 3, and there are 2 terms"));
+              HasSubstr("lang.values[0]: 3, but there are 2 terms"));
   EXPECT_THAT(RefusalOfFile(Patched("lang.term_bytes", 0, "z")),
               HasSubstr("lang.term_bytes[1]: terms do not ascend: \"en\""));
   EXPECT_THAT(RefusalOfFile(Patched("lang.term_bytes", 2, "de")),
@@ -153,17 +153,17 @@ TEST(FieldFileTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(RefusalOfFile(Patched("lang.term_offsets", 16, Number(int64_t{3}))),
               HasSubstr("lang.term_offsets[2]: 3, expected 4"));
   EXPECT_THAT(RefusalOfFile(Patched("tags.values", 4, Number(uint32_t{2}))),
-              HasSubstr("tags.values[1]: 2, and there are 2 terms"));
+              HasSubstr("tags.values[1]: 2, but there are 2 terms"));
   EXPECT_THAT(RefusalOfFile(Patched("tags.values", 0, Number(uint32_t{1}))),
               HasSubstr("tags.values[1]: terms of a document do not ascend"));
   EXPECT_THAT(RefusalOfFile(Patched("tags.offsets", 8, Number(int64_t{4}))),
               HasSubstr("tags.offsets[1]: 4 is not in 0 .. 3"));
   EXPECT_THAT(RefusalOfFile(Patched("year.values", 8, Number(int64_t{7}))),
-              HasSubstr("year.values[1]: 7, and the document has no value"));
+              HasSubstr("year.values[1]: 7, but the document has no value"));
   EXPECT_THAT(RefusalOfFile(Patched("year.present", 0, "\x0d")),
               HasSubstr("year.present[0]: has bits of more than 3 documents"));
   EXPECT_THAT(RefusalOfFile(Patched("price.values", 8, Number(0.25))),
-              HasSubstr("price.values[1]: 0.25, and the document has no value"));
+              HasSubstr("price.values[1]: 0.25, but the document has no value"));
   EXPECT_THAT(RefusalOfFile(Patched("price.values", 8, Number(-0.0))), HasSubstr("price.values[1]: -0"));
   EXPECT_THAT(RefusalOfFile(Patched("price.values", 16, Number(-0.0))), HasSubstr("price.values[2]: -0, expected 0"));
   EXPECT_THAT(RefusalOfFile(Patched("price.values", 0, Number(std::numeric_limits<double>::infinity()))),
@@ -171,7 +171,7 @@ TEST(FieldFileTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(RefusalOfFile(Patched("price.values", 0, Number(std::numeric_limits<double>::quiet_NaN()))),
               HasSubstr("is not finite"));
   EXPECT_THAT(RefusalOfFile(Patched("sold.values", 0, "\x02")),
-              HasSubstr("sold.values[0]: a document is true, and has no value"));
+              HasSubstr("sold.values[0]: a document is true, but has no value"));
   EXPECT_THAT(RefusalOfFile(Patched("at.values", 0, Number(INT64_MAX))),
               HasSubstr("at.values[0]: 9223372036854775807 is not in"));
 }

@@ -104,10 +104,10 @@ TEST_F(FieldsBuildTest, AGenerationMayNotLoseAFieldThatRequestsNameUnlessAsked) 
   const auto built = BuildSmall(collection_, Options());
   ASSERT_TRUE(absl::IsFailedPrecondition(built.status()));
   EXPECT_THAT(std::string(built.status().message()),
-              HasSubstr("has the field tags of kind keywords, and this input has none of that name"));
+              HasSubstr("has the field tags of kind keywords, but this input has none of that name"));
   fields_.push_back({"tags", FieldKind::kKeywords, "tags"});
   EXPECT_THAT(std::string(BuildSmall(collection_, Options()).status().message()),
-              HasSubstr("has the field year of kind integer, and this input has one of kind number"));
+              HasSubstr("has the field year of kind integer, but this input has one of kind number"));
   BuildOptions options = Options();
   options.allow_other_shape = true;
   EXPECT_TRUE(BuildSmall(collection_, options).ok());
@@ -171,7 +171,7 @@ TEST_F(FieldsBuildTest, PartitionsWithDifferentFieldsAreNotMerged) {
   const Outcome run = RunShard({"merge", other.Path("partition-0-of-2"), other.Path("partition-1-of-2"), "--output",
                                 other.Path("merged"), "--quiet"});
   EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.err, HasSubstr("has none, and "));
+  EXPECT_THAT(run.err, HasSubstr("has none, but "));
   EXPECT_THAT(run.err, HasSubstr("has lang:keyword=meta.lang,tags:keywords,year:integer"));
 }
 
@@ -198,9 +198,9 @@ TEST_F(FieldsBuildTest, VerifyFindsValuesThatAreNotThoseOfThePayloads) {
   EXPECT_EQ(report->num_problems, 4);
   EXPECT_THAT(report->problems,
               ::testing::Contains(HasSubstr(
-                  "document 0, id \"alpha\": field \"lang\": no value is stored, and the payload has \"en\"")));
+                  "document 0, id \"alpha\": field \"lang\": no value is stored, but the payload has \"en\"")));
   EXPECT_THAT(report->problems,
-              ::testing::Contains(HasSubstr("id \"gamma-\xc3\xa9\": field \"lang\": \"en\" is stored, and the payload "
+              ::testing::Contains(HasSubstr("id \"gamma-\xc3\xa9\": field \"lang\": \"en\" is stored, but the payload "
                                             "has no value")));
 }
 
@@ -284,7 +284,7 @@ TEST_F(FieldsBuildTest, ALiveCollectionKeepsItsFields) {
   ASSERT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("is a live collection with the fields lang:keyword=meta.lang,tags:keywords,year:integer, which "
-                        "it keeps, and this build has "));
+                        "it keeps, but this build has "));
 }
 
 }  // namespace

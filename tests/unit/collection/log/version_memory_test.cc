@@ -150,11 +150,11 @@ TEST_F(VersionMemoryTest, IsVerified) {
     });
     EXPECT_EQ(Verify().num_problems, 0);
   };
-  expect_problem("id39", std::nullopt, "has no version, and the write with sequence 41 gave it 5");
-  expect_problem("document", std::nullopt, "has no version, and the write with sequence 1 gave it 3");
+  expect_problem("id39", std::nullopt, "has no version, but the write with sequence 41 gave it 5");
+  expect_problem("document", std::nullopt, "has no version, but the write with sequence 1 gave it 3");
   expect_problem("id39", StoredVersion{6, std::nullopt}, "has version 6");
   expect_problem("id39", StoredVersion{5, 7}, "was deleted at 7 deleted bytes");
-  expect_problem("id39", StoredVersion{5, 1'000'000}, "was deleted at 1000000 deleted bytes, and the log counts");
+  expect_problem("id39", StoredVersion{5, 1'000'000}, "was deleted at 1000000 deleted bytes, but the log counts");
 }
 
 // All servers that follow a stream must forget the same versions, even if they run different builds. So the limit

@@ -122,7 +122,7 @@ TEST_F(LiveRepartitionTest, ALogWithWritesIsRefusedAndSaysWhatToDo) {
   EXPECT_TRUE(absl::IsFailedPrecondition(split)) << split;
   EXPECT_THAT(
       std::string(split.message()),
-      HasSubstr("its log has writes up to sequence 3, and its shards hold those up to 2; maxsim-shard compact"));
+      HasSubstr("its log has writes up to sequence 3, but its shards hold those up to 2; maxsim-shard compact"));
   const absl::Status merge = MergeCollections({Half(0), Half(1)}, {.output = folder_.Path("out")}).status();
   EXPECT_THAT(std::string(merge.message()), HasSubstr("maxsim-shard compact"));
   {

@@ -185,13 +185,13 @@ TEST_F(PartitionFoldersTest, AFolderOfOtherSlotsIsRefusedAndLeftAlone) {
   const auto parts = BuildParts(documents_, Options(), 3);
   EXPECT_TRUE(absl::IsFailedPrecondition(parts.status())) << parts.status();
   EXPECT_THAT(std::string(parts.status().message()),
-              HasSubstr("there has slots 2048 .. 4095, and this build has slots 1365 .. 2729"));
+              HasSubstr("there has slots 2048 .. 4095, but this build has slots 1365 .. 2729"));
   EXPECT_EQ(ReadBytes(JoinPath(Part(1, 3), kManifestFileName)), before);
   // A whole collection cannot replace a partition, and a partition cannot replace a whole collection.
   BuildOptions whole = Options();
   whole.folder = Part(0, 2);
   EXPECT_THAT(std::string(BuildSmall(documents_, whole).status().message()),
-              HasSubstr("there has slots 0 .. 2047, and this build has all slots"));
+              HasSubstr("there has slots 0 .. 2047, but this build has all slots"));
 }
 
 TEST_F(PartitionFoldersTest, RangesThatOverlapAndDocumentsOfNoRangeAreRefused) {
@@ -276,7 +276,7 @@ TEST_F(PartitionDamageTest, OrdinalsThatDoNotAscendFromShardToShardAreFound) {
 TEST_F(PartitionDamageTest, DocumentsOfOtherSlotsAreFound) {
   manifest_.partition->end = 1000;
   ASSERT_TRUE(PublishManifest(manifest_, Part(0, 2)).ok());
-  EXPECT_THAT(Problems(), HasSubstr(", and the partition has slots 0 .. 999"));
+  EXPECT_THAT(Problems(), HasSubstr(", but the partition has slots 0 .. 999"));
 }
 
 TEST_F(PartitionDamageTest, ShardsOfAPartitionAreNotThoseOfAWholeCollection) {

@@ -46,7 +46,7 @@ TEST_F(LostLogTest, IsMissedByALoadWithoutLive) {
   LoseLog();
   const absl::Status status = TryOpen(path_, /*live=*/false);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("up to sequence 20, and the folder log is missing"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("up to sequence 20, but the folder log is missing"));
   EXPECT_FALSE(collection::HasLog(path_));
 }
 
