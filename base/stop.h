@@ -46,11 +46,11 @@ class StopSignal {
       case absl::StatusCode::kOk:
         return absl::OkStatus();
       case absl::StatusCode::kDeadlineExceeded:
-        return absl::DeadlineExceededError("stopped, because the call's deadline has passed");
+        return absl::DeadlineExceededError("stopped because the call's deadline has passed");
       case absl::StatusCode::kUnavailable:
-        return absl::UnavailableError("stopped, because the server shuts down");
+        return absl::UnavailableError("stopped because the server is shutting down");
       default:
-        return absl::CancelledError("stopped, because the client gave up");
+        return absl::CancelledError("stopped because the client cancelled the call");
     }
   }
 

@@ -374,7 +374,7 @@ void Dispatcher::AnswerScored(Batch* batch) const {
       result->queue_time = queue_time;
       if (const absl::Status alive = CheckAlive(*queued.job, batch->end); !alive.ok()) {
         result =
-            absl::Status(alive.code(), absl::IsCancelled(alive) ? "the request was cancelled while it was scored"
+            absl::Status(alive.code(), absl::IsCancelled(alive) ? "the client cancelled the call while it was scored"
                                                                 : "the deadline passed while the request was scored");
       }
     }

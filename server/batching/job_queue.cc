@@ -45,7 +45,7 @@ uint64_t PriceOf(const engine::Job& job) {
 absl::Status CheckAlive(const engine::Job& job, absl::Time now) {
   if (job.deadline <= now) return absl::DeadlineExceededError("the deadline passed before the request was scored");
   if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
-    return absl::CancelledError("the request was cancelled");
+    return absl::CancelledError("the client cancelled the call");
   }
   return absl::OkStatus();
 }

@@ -42,7 +42,7 @@ class HttpEncoder::Impl::Handle final : public Cancellation {
     Request request = request_.lock();
     if (impl == nullptr || request == nullptr) return;
     boost::asio::post(impl->loop_, [self = impl.get(), request = std::move(request)] {
-      self->End(request, absl::CancelledError("the request is cancelled"));
+      self->End(request, absl::CancelledError("the client cancelled the call"));
     });
   }
 

@@ -168,7 +168,7 @@ void BatchQueries::DropCancelledAndExpired() {
     } else if (job.deadline <= now) {  // The deadline is looked at first: gRPC cancels a call that expires.
       Fail(idx, absl::DeadlineExceededError("the deadline passed while the request was scored"));
     } else if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
-      Fail(idx, absl::CancelledError("the request was cancelled while it was scored"));
+      Fail(idx, absl::CancelledError("the client cancelled the call while it was scored"));
     }
   }
 }

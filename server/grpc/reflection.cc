@@ -68,13 +68,13 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
       MutexLock lock(&mutex_);
       writing_ = false;
     }
-    if (!ok) return Conclude({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+    if (!ok) return Conclude({grpc::StatusCode::CANCELLED, "the client cancelled the call"});
     Proceed(Operation::kRead);
   }
 
   void OnCancel() override {
     const std::shared_ptr<ReflectionStream> keep = self_;
-    Conclude({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+    Conclude({grpc::StatusCode::CANCELLED, "the client cancelled the call"});
   }
 
   void OnDone() override {

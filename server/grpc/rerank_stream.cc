@@ -178,7 +178,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   absl::Status WhyEnded() const {
     if (absl::Status ended = account_.ended(); !ended.ok()) return ended;
     if (MonotonicNow() >= deadline_) return absl::DeadlineExceededError("the answer came after the deadline");
-    return absl::CancelledError("the client cancelled the stream");
+    return absl::CancelledError("the client cancelled the call");
   }
 
   // Writes the records of answers. `is_sent` says whether the client got these answers. Runs on threads of gRPC and
@@ -325,7 +325,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     if (end == End::kOk) Finish(grpc::Status::OK);
     if (end == End::kRefused) Finish(client::ToGrpcStatus(refused));
     if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
-    if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+    if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the client cancelled the call"});
   }
 
   // Returns whether, and how, the stream ends now. It must not end while another thread is starting an operation,

@@ -319,7 +319,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       Finish(client::ToGrpcStatus(service::ForClient(failure)));
     }
     if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
-    if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+    if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the client cancelled the call"});
   }
 
   // Returns whether, and how, the stream ends now. It must not end while another thread is starting an operation,

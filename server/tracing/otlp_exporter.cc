@@ -144,7 +144,7 @@ absl::Status OtlpExporter::Send(const Request& request, uint64_t num_spans, uint
     // Publish the attempt while holding the lock, so that a later Shutdown can cancel it.
     const MutexLock lock(&mutex_);
     time = std::min(options_.timeout, stop_deadline_ - MonotonicNow());
-    if (time <= absl::ZeroDuration()) return absl::DeadlineExceededError("the server ends");
+    if (time <= absl::ZeroDuration()) return absl::DeadlineExceededError("the server is shutting down");
     attempt_ = &context;
   }
   // Remove the attempt before its context is destroyed, even if Export throws because memory runs out. Otherwise

@@ -181,7 +181,7 @@ TEST_F(LoadShutdownTest, AStopEndsTheLoadThatRunsAndTheCallsThatWaitForTheirs) {
   release_.set_value();
   const grpc::Status stopped = running.get();
   EXPECT_EQ(stopped.error_code(), grpc::UNAVAILABLE);
-  EXPECT_THAT(stopped.error_message(), HasSubstr("stopped, because the server shuts down"));
+  EXPECT_THAT(stopped.error_message(), HasSubstr("stopped because the server is shutting down"));
   EXPECT_EQ(server_->Wait(), 0);
   EXPECT_EQ(backend_->num_loads(), loads_before_ + 1) << "shards after the first were loaded";
 }

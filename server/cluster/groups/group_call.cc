@@ -190,7 +190,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     }
     const absl::Time now = MonotonicNow();
     if (options_.cancelled != nullptr && *options_.cancelled) {
-      return Finish(absl::CancelledError("the client went away"), 0, now);
+      return Finish(absl::CancelledError("the client cancelled the call"), 0, now);
     }
     if (options_.may_repeat) AskAnotherIfDue(now);
     if (const absl::Status status = ErrorWhereNobodyAnswers(now); !status.ok()) return Finish(status, 0, now);

@@ -24,7 +24,7 @@ absl::Status CheckServing(ServingState state) {
 }
 
 absl::Status CheckAwaited(const CallContext& context, std::string_view when) {
-  if (context.cancelled != nullptr && *context.cancelled) return absl::CancelledError("the call was cancelled");
+  if (context.cancelled != nullptr && *context.cancelled) return absl::CancelledError("the client cancelled the call");
   if (MonotonicNow() < context.deadline) return absl::OkStatus();
   return absl::DeadlineExceededError(Cat("the deadline passed ", when));
 }
