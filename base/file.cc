@@ -125,7 +125,7 @@ absl::Status InputFile::ReadAt(int64_t offset, void* out, size_t count) const {
       return ErrnoStatus(errno, "cannot read", path_);
     }
     if (done == 0) {
-      return absl::DataLossError(Cat(path_, ": ends at byte ", offset, ", ", count, " more were expected"));
+      return absl::DataLossError(Cat(path_, ": ends at byte ", offset, ", but ", count, " more were expected"));
     }
     next += done;
     offset += done;

@@ -56,7 +56,7 @@ int Walk(int root_fd, std::string_view relative, int flags) {
 
 absl::Status LeadsOut(std::string_view path, std::string_view root) {
   return absl::PermissionDeniedError(
-      Cat(path, ": is a symbolic link, or was replaced by one, that leads to no file beneath ", root));
+      Cat(path, ": is, or was replaced by, a symbolic link that leads to no file beneath ", root));
 }
 
 }  // namespace

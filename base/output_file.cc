@@ -107,7 +107,7 @@ absl::Status OutputFile::TakeAhead(int64_t count) {
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return ErrnoStatus(errno, "cannot read", temporary_path_);
     if (done == 0)
-      return absl::DataLossError(Cat(temporary_path_, ": ends at byte ", num_bytes_, ", which was written"));
+      return absl::DataLossError(Cat(temporary_path_, ": was cut off at byte ", num_bytes_, " while it was written"));
     checksum_.Update(buffer_.data(), static_cast<size_t>(done));
     num_bytes_ += done;
     count -= done;
@@ -183,7 +183,8 @@ absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {
     // case another process could create and lock a new file, so the loop tries again.
     if (lock.HasName()) return lock;
   }
-  return absl::UnavailableError(Cat(path, ": removed as soon as it is there, ", kLockAttempts, " times"));
+  return absl::UnavailableError(
+      Cat(path, ": another program removed it ", kLockAttempts, " times, each time as soon as it was created"));
 }
 
 FolderLock::FolderLock(FolderLock&& other) noexcept

@@ -88,10 +88,11 @@ absl::Status ManifestEvents::Finish() {
 
 absl::Status ManifestEvents::CheckPartition() {
   if (format_version_ == kPartitionFormatVersion && !partition_section_.seen) {
-    return Invalid("key \"", kPartitionKey, "\" is missing, which format_version ", format_version_, " has");
+    return Invalid("key \"", kPartitionKey, "\" is missing, which format_version ", format_version_, " requires");
   }
   if (format_version_ == kManifestFormatVersion && partition_section_.seen) {
-    return Invalid("partition: format_version ", format_version_, " has none; ", kPartitionFormatVersion, " has");
+    return Invalid("partition: format_version ", format_version_, " has no partition; format_version ",
+                   kPartitionFormatVersion, " has one");
   }
   if (!partition_section_.seen) return absl::OkStatus();
   if (absl::Status s = Range("partition: first_slot", first_slot_, 0, kNumSlots - 1); !s.ok()) return s;
@@ -107,8 +108,10 @@ absl::Status ManifestEvents::CheckCodes() {
   const bool has_codes =
       format_version_ == kFieldsFormatVersion ? codes_section_.seen : format_version_ == kCodesFormatVersion;
   if (codes_section_.seen != has_codes) {
-    return has_codes ? Invalid("key \"", kCodesKey, "\" is missing, which format_version ", format_version_, " has")
-                     : Invalid("codes: format_version ", format_version_, " has none; ", kCodesFormatVersion, " has");
+    return has_codes
+               ? Invalid("key \"", kCodesKey, "\" is missing, which format_version ", format_version_, " requires")
+               : Invalid("codes: format_version ", format_version_, " has no codes; format_version ",
+                         kCodesFormatVersion, " has");
   }
   if (!has_codes) return absl::OkStatus();
   if (code_planes_ < 1 || code_planes_ > kMaxPlanes || !IsPlaneCount(static_cast<int>(code_planes_))) {
@@ -195,11 +198,13 @@ absl::Status ManifestEvents::CheckDeclaredFields() const {
   const bool has_fields = format_version_ == kFieldsFormatVersion;
   if (declarations_seen_ != has_fields) {
     return has_fields
-               ? Invalid("key \"", kFieldsKey, "\" is missing, which format_version ", format_version_, " has")
-               : Invalid("fields: format_version ", format_version_, " has none; ", kFieldsFormatVersion, " has");
+               ? Invalid("key \"", kFieldsKey, "\" is missing, which format_version ", format_version_, " requires")
+               : Invalid("fields: format_version ", format_version_, " has no fields; format_version ",
+                         kFieldsFormatVersion, " has");
   }
   if (!has_fields) return absl::OkStatus();
-  if (manifest_->fields.empty()) return Invalid("fields: format_version ", format_version_, " has at least one");
+  if (manifest_->fields.empty())
+    return Invalid("fields: is empty; format_version ", format_version_, " must have at least one");
   if (absl::Status status = CheckFields(manifest_->fields); !status.ok()) return Prefix("fields: ", status);
   if (!manifest_->has_payloads) {
     return Invalid("fields: has_payloads is false, but values of fields are read from payloads");

@@ -214,7 +214,7 @@ absl::StatusOr<std::vector<std::byte>> Shard::ReadDocument(int64_t ordinal) cons
   if (!file.ok()) return file.status();
   if (!state_->released.has_value() || IdentityOf(*file) != state_->released) {
     return absl::FailedPreconditionError(
-        Cat(path(), ": is not the file any more that the collection was loaded from; reload the collection"));
+        Cat(path(), ": is no longer the file that the collection was loaded from; reload the collection"));
   }
   absl::Status status = file->ReadAt(state_->tokens_begin + static_cast<int64_t>(begin), rows.data(), rows.size());
   if (status.ok()) status = file->CheckUnchanged();

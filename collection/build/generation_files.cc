@@ -87,8 +87,8 @@ absl::Status CheckSpace(const std::string& folder, int64_t needed) {
   const absl::StatusOr<int64_t> free = FreeDiskBytes(folder);
   if (!free.ok()) return free.status();
   if (needed <= *free) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      Cat(folder, ": the collection takes ", FormatBytes(needed), ", the disk has ", FormatBytes(*free), " free"));
+  return absl::ResourceExhaustedError(Cat(folder, ": the collection needs ", FormatBytes(needed),
+                                          ", but the disk has only ", FormatBytes(*free), " free"));
 }
 
 UnpublishedFiles::~UnpublishedFiles() {

@@ -197,7 +197,7 @@ void Importer::TakeWhatInputsAgreeOn() {
     if (*encoder == *named->encoder()) continue;
     import_.one_encoder = absl::FailedPreconditionError(
         Cat(named->path(), " was encoded by ", DescribeEncoder(*named->encoder()), ", but ", input->path(), " by ",
-            DescribeEncoder(*encoder), "; --encoder names one for all, where their vectors go together"));
+            DescribeEncoder(*encoder), "; if their vectors go together, name one encoder for all with --encoder"));
   }
 }
 

@@ -86,7 +86,7 @@ absl::Status Compaction::Check() const {
     return absl::FailedPreconditionError(
         Cat(folder_,
             ": the manifest names no log_sequence, so it is not known which writes its shards hold; "
-            "maxsim-shard build --log-sequence says it"));
+            "name the last one with maxsim-shard build --log-sequence"));
   }
   if (through_ > log_.last_sequence()) {
     return Invalid(folder_, ": sequence ", through_, " is to be compacted, but the log ends with ",

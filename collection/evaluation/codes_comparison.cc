@@ -54,7 +54,7 @@ class CodesComparer {
 absl::Status CodesComparer::Check() {
   const collection::Manifest& manifest = exact_.manifest();
   if (!manifest.codes.has_value()) {
-    return absl::FailedPreconditionError(Cat(folder_, ": has no codes; maxsim-shard encode makes them"));
+    return absl::FailedPreconditionError(Cat(folder_, ": has no codes; make them with maxsim-shard encode"));
   }
   if (options_.queries->dim() != manifest.dim) {
     return Invalid("the queries' dimension is ", options_.queries->dim(), ", the collection's ", manifest.dim);

@@ -67,7 +67,7 @@ absl::Status HeaderScanner::ScanShape() {
     int64_t value = 0;
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
       if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[at_] - '0', &value)) {
-        return Invalid("malformed .npy header: an extent of the shape passes 2^63 - 1");
+        return Invalid("malformed .npy header: a dimension of the shape is beyond 2^63 - 1");
       }
     }
     if (at_ == first) return Malformed("a number");
@@ -153,7 +153,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes, int64_t total_b
     return Invalid("not a .npy file: it does not begin with \\x93NUMPY");
   }
   const int version = static_cast<unsigned char>(bytes[6]);
-  if (version < 1 || version > 3) return Invalid(".npy version ", version, ", versions 1 to 3 are known");
+  if (version < 1 || version > 3) return Invalid(".npy version ", version, "; must be 1 to 3");
   const size_t length_bytes = version == 1 ? 2 : 4;
   const size_t text_begin = 8 + length_bytes;
   if (bytes.size() < text_begin) return Invalid("not a .npy file: it ends inside its header");
@@ -182,7 +182,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes, int64_t total_b
   }
   overflow |= __builtin_mul_overflow(header.num_elements, static_cast<int64_t>(SizeOf(*type)), &expected);
   overflow |= __builtin_add_overflow(expected, header.data_begin, &expected);
-  if (overflow) return Invalid("shape ", FormatShape(header.shape), ": its bytes pass 2^63");
+  if (overflow) return Invalid("shape ", FormatShape(header.shape), ": it has more than 2^63 bytes");
   if (scanner.fortran_order && header.shape.size() > 1) {
     return Invalid("the array is in Fortran (column-major) order; save numpy.ascontiguousarray(array)");
   }
@@ -211,7 +211,7 @@ absl::StatusOr<std::vector<int64_t>> NpyFile::Integers() const {
   std::vector<int64_t> values(static_cast<size_t>(num_elements()));
   for (size_t idx = 0; idx < values.size(); ++idx) {
     const std::optional<int64_t> value = LoadInteger(type(), data(), idx);
-    if (!value.has_value()) return Invalid(path_, ": element ", idx, " passes 2^63 - 1");
+    if (!value.has_value()) return Invalid(path_, ": element ", idx, " is beyond 2^63 - 1");
     values[idx] = *value;
   }
   return values;

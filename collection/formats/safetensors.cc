@@ -160,7 +160,7 @@ absl::Status PlaceTensors(SafetensorsHeader& header, int64_t file_size) {
     const std::optional<int> bits = SafetensorsBits(tensor.dtype);
     if (!bits.has_value()) return Invalid(where, "unknown dtype ", Quote(tensor.dtype));
     if (tensor.begin > tensor.end || tensor.end > data_bytes) {
-      return Invalid(where, "data_offsets [", tensor.begin, ", ", tensor.end, "] leave the data section of ",
+      return Invalid(where, "data_offsets [", tensor.begin, ", ", tensor.end, "] are outside of the data section of ",
                      data_bytes, " bytes");
     }
     if (tensor.begin != expected) {
@@ -171,15 +171,15 @@ absl::Status PlaceTensors(SafetensorsHeader& header, int64_t file_size) {
     }
     const std::optional<int64_t> wanted = ShapeBytes(tensor, *bits);
     if (!wanted.has_value() || *wanted != tensor.num_bytes()) {
-      return Invalid(where, "its shape asks for ", wanted.has_value() ? Cat(*wanted) : "2^60 or an uneven number of",
-                     " bytes, its data_offsets hold ", tensor.num_bytes());
+      return Invalid(where, "its shape needs ", wanted.has_value() ? Cat(*wanted) : "2^60 or an uneven number of",
+                     " bytes, but its data_offsets hold ", tensor.num_bytes());
     }
     expected = tensor.end;
     tensor.begin += header.data_begin;
     tensor.end += header.data_begin;
   }
   if (expected != data_bytes) {
-    return Invalid("the tensors end at byte ", expected, " of the data section, the file at ", data_bytes);
+    return Invalid("the tensors end at byte ", expected, " of the data section, but the file ends at ", data_bytes);
   }
   return absl::OkStatus();
 }
@@ -217,8 +217,8 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
   }
   if (length > kMaxSafetensorsHeaderBytes) {
     // If the file is of another kind, these eight bytes can be anything. So the message does not show the number.
-    return Invalid("not a safetensors file: its header is longer than the file may say, the limit is ",
-                   kMaxSafetensorsHeaderBytes);
+    return Invalid("not a safetensors file: its header is longer than the limit of ", kMaxSafetensorsHeaderBytes,
+                   " bytes");
   }
   const int64_t end = static_cast<int64_t>(kLengthBytes + length);
   if (end > file_size) {

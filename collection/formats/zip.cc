@@ -129,18 +129,18 @@ absl::StatusOr<ZipMember> ParseEntry(std::string_view bytes, std::string_view* r
   if (!extra.ok()) return Prefix(where, extra);
   rest->remove_prefix(entry_bytes);
 
-  if ((flags & kEncryptedFlag) != 0) return Invalid(where, "encrypted");
+  if ((flags & kEncryptedFlag) != 0) return Invalid(where, "is encrypted");
   if (method != 0 && method != 8)
-    return Invalid(where, "compression method ", method, ", stored and deflate are known");
+    return Invalid(where, "compression method ", method, "; must be stored (0) or deflate (8)");
   if (!Inside(bytes, local, kLocalBytes) || LoadAt<uint32_t>(bytes, local) != kLocalSignature) {
     return Invalid(where, "no local header at byte ", local);
   }
   const uint64_t begin =
       local + kLocalBytes + LoadAt<uint16_t>(bytes, local + 26) + LoadAt<uint16_t>(bytes, local + 28);
   if (!Inside(bytes, begin, compressed)) {
-    return Invalid(where, compressed, " bytes at ", begin, " pass the end of the file");
+    return Invalid(where, compressed, " bytes at ", begin, " are beyond the end of the file");
   }
-  if (size > static_cast<uint64_t>(INT64_MAX)) return Invalid(where, "size ", size);
+  if (size > static_cast<uint64_t>(INT64_MAX)) return Invalid(where, "size ", size, " is beyond 2^63 - 1");
   if (method == 0 && size != compressed)
     return Invalid(where, "stored, but in ", compressed, " bytes instead of ", size);
   if (method == 8 && size > kDeflateSlackBytes && (size - kDeflateSlackBytes) / kMaxDeflateRatio > compressed) {

@@ -101,7 +101,8 @@ absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& fo
   if (!asked.has_value()) {
     if (last == 0) return std::optional<uint64_t>(0);
     return absl::FailedPreconditionError(Cat(folder, ": is a live collection whose log has had writes up to sequence ",
-                                             last, "; --log-sequence says which of them this input holds, 0 for none"));
+                                             last,
+                                             "; say with --log-sequence which of them this input holds (0 for none)"));
   }
   if (*asked > last) {
     return absl::FailedPreconditionError(

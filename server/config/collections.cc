@@ -46,8 +46,8 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
     } else {
       return absl::InvalidArgumentError(absl::StrCat("collection ", collection.name, ": \",", std::string(word),
                                                      "\" is neither a residency (auto, gpu, host, disk) nor replicate "
-                                                     "or live, once each; a path that ends like that has "
-                                                     "its place in the configuration file"));
+                                                     "or live, once each; if the path ends like that, set "
+                                                     "it in the configuration file"));
     }
     path.remove_suffix(word.size() + 1);
   }

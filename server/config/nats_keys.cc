@@ -40,7 +40,7 @@ absl::Status CheckUrl(std::string_view text) {
       continue;
     }
     // The error does not quote the text, because it may hold a password.
-    return absl::InvalidArgumentError("is not a list of nats://HOST:PORT or tls://HOST:PORT with commas between");
+    return absl::InvalidArgumentError("is not a list of nats://HOST:PORT or tls://HOST:PORT with commas between them");
   }
   return absl::OkStatus();
 }

@@ -77,7 +77,7 @@ absl::Status UseOwn(const TlsPem& pem, const TlsFiles& files, SSL_CTX* context) 
   ERR_clear_error();
   if (key == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tls.key_file: ", files.key_file, " holds no private key in PEM that needs no pass phrase"));
+        absl::StrCat("tls.key_file: ", files.key_file, " holds no private key in PEM without a pass phrase"));
   }
   bool takes_chain = SSL_CTX_use_certificate(context, chain->front().get()) == 1;
   for (size_t i = 1; takes_chain && i < chain->size(); ++i) {
@@ -85,7 +85,7 @@ absl::Status UseOwn(const TlsPem& pem, const TlsFiles& files, SSL_CTX* context) 
   }
   if (!takes_chain) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tls.cert_file: OpenSSL does not take the certificate in ", files.cert_file, ": ", TakeReason()));
+        absl::StrCat("tls.cert_file: OpenSSL rejects the certificate in ", files.cert_file, ": ", TakeReason()));
   }
   if (SSL_CTX_use_PrivateKey(context, key.get()) == 1 && SSL_CTX_check_private_key(context) == 1) {
     return absl::OkStatus();
@@ -101,7 +101,7 @@ absl::Status AskClients(const TlsPem& pem, const TlsFiles& files, SSL_CTX* conte
   for (const Certificate& authority : *authorities) {
     if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1 ||
         SSL_CTX_add_client_CA(context, authority.get()) != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("tls.client_ca_file: OpenSSL does not take a certificate in ",
+      return absl::InvalidArgumentError(absl::StrCat("tls.client_ca_file: OpenSSL rejects a certificate in ",
                                                      files.client_ca_file, ": ", TakeReason()));
     }
   }

@@ -22,7 +22,7 @@ absl::StatusOr<collection::CompactResult> CompactAll(const CompactArguments& arg
   absl::StatusOr<std::unique_ptr<collection::CollectionLog>> log = collection::CollectionLog::Open(
       arguments.folder, collection::LogFormat::Of(*manifest), collection::CollectionLog::Mode::kMustExist);
   if (absl::IsNotFound(log.status())) {
-    return absl::FailedPreconditionError(Cat(arguments.folder, ": has no log: its shards are all of it"));
+    return absl::FailedPreconditionError(Cat(arguments.folder, ": has no log, so there is nothing to compact"));
   }
   if (absl::IsFailedPrecondition(log.status())) {
     return Prefix("a collection is compacted while no server has it loaded: ", log.status());

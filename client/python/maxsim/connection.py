@@ -153,7 +153,7 @@ def _tls_credentials(
     elif ca_file or cert_file or key_file:
         raise ValueError("tls is False, but ca_file, cert_file or key_file are for TLS")
     if bool(cert_file) != bool(key_file):
-        raise ValueError("cert_file and key_file are given together")
+        raise ValueError("cert_file and key_file must be given together")
     if not (tls or ca_file or cert_file):
         return None
     return grpc.ssl_channel_credentials(_read(ca_file), _read(key_file), _read(cert_file))

@@ -36,7 +36,7 @@ class Retry:
         if self.initial_backoff > self.max_backoff:
             raise ValueError(
                 f"initial_backoff is {self.initial_backoff}, max_backoff {self.max_backoff}; "
-                "the first is not more than the second"
+                "the first must not be more than the second"
             )
         if arguments.real_number(self.multiplier, "multiplier", "a number of 1 or more") < 1:
             raise ValueError(f"multiplier is {self.multiplier}; must be a number of 1 or more")

@@ -159,7 +159,7 @@ def _kind_of(given: Dict[str, Optional[str]], query: Mapping[str, str]) -> str:
             raise _bad(f"{name} must be query or document, is {shown(value)}", 422)
     if len(set(kinds.values())) > 1:
         said = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-        raise _bad(f"the kind is said twice, and differently: {said}", 422)
+        raise _bad(f"the kind is given twice, with different values: {said}", 422)
     return next(iter(kinds.values()), DOCUMENT)
 
 

@@ -172,7 +172,8 @@ absl::Status ForEachInteger(ArrayInput& array, int64_t max_count,
                    ", an integer array of one dimension expected");
   }
   const int64_t count = array.shape[0];
-  if (count > max_count) return Invalid(array.origin, ": ", count, " entries, at most ", max_count, " make sense here");
+  if (count > max_count)
+    return Invalid(array.origin, ": ", count, " entries, at most ", max_count, " are possible here");
   constexpr int64_t kBlockElements = 65536;
   std::vector<char> block(static_cast<size_t>(std::min(kBlockElements, count)) * SizeOf(array.type));
   for (int64_t begin = 0; begin < count; begin += kBlockElements) {

@@ -19,7 +19,8 @@ class LinePayloads : public PayloadSource {
   absl::StatusOr<std::string_view> Next() override {
     absl::StatusOr<std::optional<std::string_view>> line = reader_.Next();
     if (!line.ok()) return line.status();
-    if (!line->has_value()) return absl::FailedPreconditionError(Cat(reader_.Where(), "ended: it changed meanwhile"));
+    if (!line->has_value())
+      return absl::FailedPreconditionError(Cat(reader_.Where(), "ended early: it changed meanwhile"));
     absl::StatusOr<DocumentLine> document = ParseDocumentLine(**line);
     if (!document.ok()) return Prefix(reader_.Where(), document.status());
     payload_ = std::move(document->payload);

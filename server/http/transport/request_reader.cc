@@ -145,7 +145,7 @@ RequestReader::Progress RequestReader::RefuseFor(const Error& error) {
   if (error == beast::http::error::body_limit) {
     return Refuse(413, absl::StrCat("the body is larger than the limit ", max_body_bytes_));
   }
-  return Refuse(400, absl::StrCat("not a request that this server reads: ", error.message()));
+  return Refuse(400, absl::StrCat("the request cannot be read: ", error.message()));
 }
 
 RequestReader::Progress RequestReader::TakeHeader() {
@@ -180,7 +180,7 @@ absl::Status RequestReader::TakeTarget() {
     if (!absl::StartsWithIgnoreCase(target, scheme)) continue;
     const size_t host_end = std::min(target.find_first_of("/?", scheme.size()), target.size());
     const std::string host = target.substr(scheme.size(), host_end - scheme.size());
-    if (host.empty() || !IsHost(host)) return absl::InvalidArgumentError("the target's host is not one");
+    if (host.empty() || !IsHost(host)) return absl::InvalidArgumentError("the target's host is not valid");
     request_.host = host;
     target.erase(0, host_end);
     if (target.empty() || target[0] != '/') target.insert(0, "/");

@@ -55,11 +55,11 @@ absl::StatusOr<Info> FindStream(jsCtx* jet_stream, const StreamNames& names) {
   if (status != NATS_OK) return Away(names, status);
   Info info(found);
   if (info->Config == nullptr) {
-    return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " does not tell its configuration"));
+    return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " does not show its configuration"));
   }
   // A server may report the year 1 while it still sets the stream up.
   if (info->Created <= 0) {
-    return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " does not tell when it was made"));
+    return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " does not show when it was made"));
   }
   return info;
 }
@@ -71,7 +71,7 @@ absl::StatusOr<Info> FindOrCreateStream(jsCtx* jet_stream, const StreamNames& na
   found = FindStream(jet_stream, names);
   if (!absl::IsNotFound(found.status())) return found;
   if (!requested.ok()) return requested;
-  return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " was made, and is not there yet"));
+  return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " was made, but is not there yet"));
 }
 
 absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, absl::Duration timeout) {
@@ -80,7 +80,7 @@ absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, a
     return absl::FailedPreconditionError(Cat(names.server, ": stream ", names.name, what...));
   };
   if (config.SubjectsLen != 1 || config.Subjects[0] != names.subjects) {
-    return wrong(" has other subjects than ", names.subjects, ": it is not a collection's");
+    return wrong(" has other subjects than ", names.subjects, ": it does not belong to a collection");
   }
   // With other settings the stream could have gaps, or could store a message twice if it is sent twice.
   if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {

@@ -274,8 +274,8 @@ absl::Status StreamedCollection::Overdue(const PendingCall& call) const {
   std::string reason = std::string(lost_.message());
   if (lost_.ok()) {
     reason = applied_sequence_ < catch_up_sequence_
-                 ? Cat("collection ", name_, " has applied the stream's messages up to ", applied_sequence_, " of ",
-                       catch_up_sequence_, " yet")
+                 ? Cat("collection ", name_, " has only applied the stream's messages up to ", applied_sequence_,
+                       " of ", catch_up_sequence_)
                  : Cat(stream_->server(), " is slow");
   }
   return absl::UnavailableError(Cat("nothing of the call was written", within, ": ", reason));

@@ -119,14 +119,14 @@ absl::StatusOr<Caller> Authenticator::Identify(std::string_view authorization, S
   if (found->scope >= IndexOf(*wanted)) return Caller(found->tenant);
   return absl::PermissionDeniedError(absl::StrCat(
       "the bearer token may ", found->scope == IndexOf(Scope::kSearch) ? "search" : "search and write documents",
-      "; this call is for those of ", files_[IndexOf(*wanted)].key));
+      "; this call needs a token of ", files_[IndexOf(*wanted)].key));
 }
 
 absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
   const absl::StatusOr<Caller> caller = Identify(authorization, scope);
   if (!caller.ok()) return caller.status();
   if (caller->tenant() == nullptr) return absl::OkStatus();
-  return absl::PermissionDeniedError("the bearer token is of a tenant, and this call is not for tenants");
+  return absl::PermissionDeniedError("the bearer token is of a tenant, but this call is not for tenants");
 }
 
 }  // namespace maxsim::service

@@ -17,7 +17,7 @@ absl::Status WorkerStopped() { return absl::UnavailableError("the server is drai
 
 absl::Status TooManyTasks() {
   return absl::ResourceExhaustedError(
-      absl::StrCat("more than ", Worker::kMaxWaiting, " changes of collections wait for their turn"));
+      absl::StrCat("more than ", Worker::kMaxWaiting, " changes of collections are waiting"));
 }
 
 }  // namespace

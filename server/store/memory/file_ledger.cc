@@ -52,7 +52,7 @@ absl::Status CheckFits(int64_t wanted, int64_t pending, const std::optional<Limi
   if (!now.has_value() || wanted == 0) return absl::OkStatus();
   const int64_t available = std::max<int64_t>(now->limit - now->used - pending - now->kept, 0);
   if (wanted <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(Cat(purpose, " needs ", wanted, " ", unit, " and ", available,
+  return absl::ResourceExhaustedError(Cat(purpose, " needs ", wanted, " ", unit, " but only ", available,
                                           " can be taken: limit ", now->limit, ", in use ", now->used,
                                           ", reserved by other loads ", pending, ", kept free ", now->kept, "; ",
                                           remedy, " raises the limit, and larger shards need fewer"));

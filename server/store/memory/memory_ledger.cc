@@ -59,7 +59,7 @@ absl::Status CheckFits(uint64_t bytes, uint64_t scan_bytes, const MemoryLedger::
   return absl::ResourceExhaustedError(
       Cat(purpose, " needs ", FormatBytesExactly(bytes), " of ", memory,
           scan_bytes == 0 ? std::string() : Cat(" (of that for scans of codes ", FormatBytesExactly(scan_bytes), ")"),
-          " and ", FormatBytesExactly(now.available_bytes), " can be taken: budget ",
+          " but only ", FormatBytesExactly(now.available_bytes), " can be taken: budget ",
           now.budget_bytes == 0 ? std::string("none") : FormatBytesExactly(now.budget_bytes), ", held by collections ",
           FormatBytesExactly(now.held_bytes), ", of that still loading ", FormatBytesExactly(now.pending_bytes),
           now.scan_bytes == 0 ? std::string() : Cat(", for scans of codes ", FormatBytesExactly(now.scan_bytes)),

@@ -91,8 +91,8 @@ class ResolveTest(unittest.TestCase):
         for arguments, message in (
             ({"token": "a", "token_file": a_file}, "token or token_file, not both"),
             ({"tls": False, "ca_file": a_file}, "tls is False"),
-            ({"cert_file": a_file}, "cert_file and key_file are given together"),
-            ({"key_file": a_file}, "cert_file and key_file are given together"),
+            ({"cert_file": a_file}, "cert_file and key_file must be given together"),
+            ({"key_file": a_file}, "cert_file and key_file must be given together"),
             ({"credentials": object(), "tls": True}, "credentials, or tls and its files"),
         ):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):

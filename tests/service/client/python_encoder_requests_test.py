@@ -201,7 +201,7 @@ class RequestTest(unittest.TestCase):
             ("/encode", {"texts": ["a"], "max_tokens": 3.5}, 400, "max_tokens must be an integer, is 3.5"),
             ("/encode", {"texts": ["a"], "max_tokens": True}, 400, "max_tokens must be an integer, is true"),
             ("/encode", {"texts": ["a"], "colour": 1}, 400, 'unknown member "colour"'),
-            ("/encode?kind=document", {"texts": ["a"], "kind": "query"}, 422, "the kind is said twice"),
+            ("/encode?kind=document", {"texts": ["a"], "kind": "query"}, 422, "the kind is given twice"),
             ("/pooling", {"input": ["a"], "task": "embed"}, 422, 'task must be token_embed, is "embed"'),
             ("/pooling", {"input": [[1, 2]]}, 400, "input[0] must be a string, is [1, 2]"),
             ("/pooling", {"input": ["a"], "model": "other"}, 404, 'model "other" is not served here, "fake" is'),

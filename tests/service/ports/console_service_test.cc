@@ -212,7 +212,7 @@ TEST_F(ConsoleServiceTest, DocumentsOfAGpuAreExplainedFromTheFilesThatWereLoaded
   std::filesystem::rename(copy, server.folder());
   answer = Explain(server.http_port(), ExplainBody(query, "doc-123"));
   EXPECT_EQ(answer.status, 400);
-  EXPECT_THAT(answer.body, testing::AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("is not the file any more")));
+  EXPECT_THAT(answer.body, testing::AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("is no longer the file")));
 }
 
 TEST_F(ConsoleServiceTest, ExplanationsRefuseWhatTheyCannotExplain) {

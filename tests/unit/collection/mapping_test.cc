@@ -182,7 +182,7 @@ TEST_P(MappedShardTest, AfterTheirReleaseTokensAreReadFromTheFileThatWasLoadedAl
   std::filesystem::rename(folder_.Path("copy"), path_);
   absl::Status status = shard->ReadDocument(1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr("is not the file any more")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path_), HasSubstr("is no longer the file")));
   std::filesystem::remove(path_);
   status = shard->ReadDocument(1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;

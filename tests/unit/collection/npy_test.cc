@@ -57,7 +57,7 @@ TEST(NpyTest, HostileHeadersAreRefusedWithAReason) {
       {NpyBytes("<f4", "(1,)", "12345"), "makes"},
       {NpyBytes("<f4", "(4611686018427387904, 4)", ""), "pass 2^63"},
       {NpyBytes("<f4", "(2305843009213693952,)", ""), "pass 2^63"},
-      {NpyBytes("<f4", "(99999999999999999999,)", ""), "passes 2^63"},
+      {NpyBytes("<f4", "(99999999999999999999,)", ""), "beyond 2^63"},
       {NpyBytes("<f4", "(-1,)", ""), "a number expected"},
       {NpyBytes("<f4", "(1", ""), "expected"},
       {NpyBytes("<f4", "5", ""), "a tuple expected"},

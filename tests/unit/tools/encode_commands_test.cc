@@ -106,7 +106,7 @@ TEST_F(EncodeCommandsTest, EvaluateSaysWhatSearchesByCodesFind) {
   ASSERT_EQ(RunShard({"encode", docs, "--codes", "0"}).code, 0);
   const Outcome none = RunShard({"evaluate", docs, "--queries", queries});
   EXPECT_EQ(none.code, 1);
-  EXPECT_THAT(none.err, HasSubstr("has no codes; maxsim-shard encode makes them"));
+  EXPECT_THAT(none.err, HasSubstr("has no codes; make them with maxsim-shard encode"));
 }
 
 TEST_F(EncodeCommandsTest, WhatIsWrongIsSaid) {

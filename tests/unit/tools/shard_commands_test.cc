@@ -117,7 +117,8 @@ TEST_F(CliTest, CollectionsAreStoredAgainAndMerged) {
       "--storage", "f16"};
   build = RunShard(merge);
   EXPECT_EQ(build.code, 1);
-  EXPECT_THAT(build.err, AllOf(HasSubstr("was encoded by m, but "), HasSubstr("--encoder names one for all")));
+  EXPECT_THAT(build.err,
+              AllOf(HasSubstr("was encoded by m, but "), HasSubstr("name one encoder for all with --encoder")));
   std::vector<std::string> named = merge;
   named.insert(named.end(), {"--encoder", folder_.Path("encoder.json")});
   build = RunShard(named);

@@ -122,9 +122,10 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
                                                  ReachReason(status.message())));
     // gRPC itself returns this code if the server does not have the service.
     case absl::StatusCode::kUnimplemented:
-      return absl::UnimplementedError(absl::StrCat(
-          "the server at ", options.server, " has no such call; where admin.enabled is false it has none of Admin's",
-          status.message().empty() ? "" : absl::StrCat(": ", status.message())));
+      return absl::UnimplementedError(
+          absl::StrCat("the server at ", options.server,
+                       " has no such call; if admin.enabled is false, it has none of the calls of Admin",
+                       status.message().empty() ? "" : absl::StrCat(": ", status.message())));
     case absl::StatusCode::kUnauthenticated:
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));

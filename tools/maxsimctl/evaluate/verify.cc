@@ -141,7 +141,7 @@ class Verification {
 absl::Status Verdict(const ScoreComparison& c) {
   if (!(c.error_by_magnitude <= kErrorLimit)) {
     return absl::DataLossError(Cat("the largest error, ", command_line::Scientific(c.error_by_magnitude),
-                                   " of the magnitude, passes ", command_line::Scientific(kErrorLimit)));
+                                   " of the magnitude, exceeds ", command_line::Scientific(kErrorLimit)));
   }
   if (c.num_shared < c.num_expected) {
     const int64_t lost = c.num_expected - c.num_shared;

@@ -34,7 +34,7 @@ class _Connected:
         missing_policy: MissingPolicy = "fail",
     ) -> None:
         if model is not None and encoder is not None:
-            raise ValueError("model and encoder are two ways to say what encodes: give one")
+            raise ValueError("model and encoder both say what encodes: give only one of them")
         self.target = target
         self.collection = collection
         self.model = model

@@ -301,7 +301,7 @@ def merge(parts: list[tuple[list[int], Ranking]], candidates: Candidates, top_k:
 def check_ids(collection: str, id_key: str | None, own_ids: bool) -> None:
     """Raises ValueError if the caller names two ways to find ids, or one without a collection."""
     if id_key is not None and own_ids:
-        raise ValueError("id_key and own_ids are two ways to find a document's id: give one")
+        raise ValueError("id_key and own_ids both say how to find a document's id: give only one of them")
     if (id_key is not None or own_ids) and not collection:
         raise ValueError("collection is missing: the documents' ids are those of a collection")
 

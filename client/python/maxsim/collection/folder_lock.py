@@ -53,7 +53,7 @@ class FolderLock:
             if _has_name(fd, self._path):
                 return fd
             os.close(fd)
-        raise CollectionError(f"{self._path}: removed as soon as it is there, {_LOCK_ATTEMPTS} times")
+        raise CollectionError(f"{self._path}: another program removed it {_LOCK_ATTEMPTS} times, each time as soon as it was created")
 
     def release(self) -> None:
         """Releases the lock, and removes its file."""

@@ -75,9 +75,9 @@ TEST(CodesManifestTest, WithoutCodesNothingIsSaidOfThem) {
 TEST(CodesManifestTest, EachWrongValueIsNamed) {
   using Change = std::function<void(nlohmann::json&)>;
   const std::pair<Change, std::string> cases[] = {
-      {[](auto& json) { json["format_version"] = 1; }, "codes: format_version 1 has none; 3 has"},
+      {[](auto& json) { json["format_version"] = 1; }, "codes: format_version 1 has no codes; format_version 3 has"},
       {[](auto& json) { json["format_version"] = 5; }, "format_version: 5; this version reads 1 to 4"},
-      {[](auto& json) { json.erase("codes"); }, "key \"codes\" is missing, which format_version 3 has"},
+      {[](auto& json) { json.erase("codes"); }, "key \"codes\" is missing, which format_version 3 requires"},
       {[](auto& json) { json["codes"] = 4; }, "codes: an object expected, not an integer"},
       {[](auto& json) {
          json["codes"] = {1, 2};

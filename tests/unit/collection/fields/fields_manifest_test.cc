@@ -65,11 +65,11 @@ TEST(FieldsManifestTest, WhatIsWrongIsNamed) {
     std::string message;
   };
   const std::vector<Case> cases = {
-      {[](auto& json) { json["format_version"] = 1; }, "fields: format_version 1 has none; 4 has"},
+      {[](auto& json) { json["format_version"] = 1; }, "fields: format_version 1 has no fields; format_version 4 has"},
       {[](auto& json) { json["format_version"] = 5; }, "format_version: 5; this version reads 1 to 4"},
-      {[](auto& json) { json.erase("fields"); }, "key \"fields\" is missing, which format_version 4 has"},
+      {[](auto& json) { json.erase("fields"); }, "key \"fields\" is missing, which format_version 4 requires"},
       {[](auto& json) { json["fields"] = nlohmann::ordered_json::array(); },
-       "fields: format_version 4 has at least one"},
+       "fields: is empty; format_version 4 must have at least one"},
       {[](auto& json) { json["fields"] = 1; }, "fields: an array expected, not an integer"},
       {[](auto& json) {
          json["fields"] = {{"name", "x"}};

@@ -132,9 +132,9 @@ TEST_F(TokenScopesTest, WithAllFilesEachTokenMayDoWhatItsFileIsForAndLess) {
   EXPECT_EQ(MayDo(all, ""), "???");
   EXPECT_EQ(MayDo(all, "stranger"), "???");
   const std::string denied(all.Check("Bearer searcher", Scope::kWrite).message());
-  EXPECT_EQ(denied, "the bearer token may search; this call is for those of auth.write_tokens_file");
+  EXPECT_EQ(denied, "the bearer token may search; this call needs a token of auth.write_tokens_file");
   EXPECT_EQ(all.Check("Bearer writer", Scope::kAdmin).message(),
-            "the bearer token may search and write documents; this call is for those of auth.admin_tokens_file");
+            "the bearer token may search and write documents; this call needs a token of auth.admin_tokens_file");
 }
 
 TEST_F(TokenScopesTest, WithoutAFileForWritingWhoMayAdministerMayWrite) {

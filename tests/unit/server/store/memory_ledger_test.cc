@@ -37,7 +37,8 @@ TEST(MemoryLedgerTest, WithoutABudgetWhatIsFreeLessTheReserveCanBeTaken) {
   EXPECT_TRUE(ledger.Reserve(900, "a").ok());
   const absl::Status status = ledger.Reserve(901, "collection a").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("collection a needs 901 bytes of cpu memory and 900 bytes can be taken"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("collection a needs 901 bytes of cpu memory but only 900 bytes can be taken"));
 }
 
 TEST(MemoryLedgerTest, ABudgetBoundsAllReservationsTogether) {
@@ -109,7 +110,7 @@ TEST(MemoryLedgerTest, MemoryForScansIsHeldOnce) {
       ledger.ledger.Reserve({.device_bytes = {100}, .scan_bytes = {701}}, "collection c").status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.message(), HasSubstr("collection c needs 501 bytes of cpu memory (of that for scans of codes "
-                                           "401 bytes) and 500 bytes can be taken"));
+                                           "401 bytes) but only 500 bytes can be taken"));
   EXPECT_THAT(refused.message(), HasSubstr(", for scans of codes 300 bytes"));
   EXPECT_EQ(ledger.available(), 500u) << "a refusal takes nothing";
   EXPECT_TRUE(ledger.ledger.Reserve({.device_bytes = {100}, .scan_bytes = {700}}, "c").ok());
@@ -195,9 +196,10 @@ TEST_F(ManyMemoriesTest, AllOrNothingIsTaken) {
   MemoryLedger ledger(&devices_, {0, 100}, {500, 0}, nullptr);
   const absl::Status one = ledger.Reserve({{900, 900, 901}, 500}, "it").status();
   EXPECT_EQ(one.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(one.message(), HasSubstr("it needs 901 bytes of cuda memory of device 7 and 900 bytes can be taken"));
+  EXPECT_THAT(one.message(),
+              HasSubstr("it needs 901 bytes of cuda memory of device 7 but only 900 bytes can be taken"));
   const absl::Status host = ledger.Reserve({{900, 900, 900}, 501}, "it").status();
-  EXPECT_THAT(host.message(), HasSubstr("it needs 501 bytes of pinned host memory and 500 bytes can be taken"));
+  EXPECT_THAT(host.message(), HasSubstr("it needs 501 bytes of pinned host memory but only 500 bytes can be taken"));
   for (const auto& device : ledger.Available().devices) EXPECT_EQ(device.held_bytes, 0u);
   auto all = ledger.Reserve({{900, 900, 900}, 500}, "it");
   ASSERT_TRUE(all.ok()) << all.status();

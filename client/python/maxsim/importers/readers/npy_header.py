@@ -31,5 +31,5 @@ def read_npy_header(file: IO[bytes], where: str) -> NpyHeader:
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError) as error:
         raise SourceError(f"{where}: is not a .npy array: {error}") from None
     if len(shape) > 32 or not all(isinstance(size, int) and 0 <= size < 2**63 for size in shape):
-        raise SourceError(f"{where}: is not a .npy array: its shape has sizes that none has")
+        raise SourceError(f"{where}: is not a .npy array: its shape has sizes that no array has")
     return NpyHeader(shape, is_fortran, dtype)

@@ -190,7 +190,7 @@ def _load_zip(path: str, data: memoryview) -> object:
     prefix = pickles[0][: -len("data.pkl")]
     order = members.get(prefix + "byteorder")
     if order is not None and bytes(_member(data, order)[:16]) != b"little":
-        raise SourceError("is written in another byte order than little-endian")
+        raise SourceError("is not in little-endian byte order")
 
     def persistent_load(identity: object) -> object:
         kind, key, num_elements = _storage_identity(identity)
@@ -227,7 +227,7 @@ def _load_legacy(data: memoryview) -> object:
     if heads[:2] != [_LEGACY_MAGIC, _LEGACY_PROTOCOL] or not isinstance(heads[2], dict):
         raise SourceError("is not a file written by torch.save")
     if heads[2].get("little_endian") is not True:
-        raise SourceError("is written in another byte order than little-endian")
+        raise SourceError("is not in little-endian byte order")
     begins: Dict[str, int] = {}
     sizes: Dict[str, Tuple[str, int]] = {}
 
