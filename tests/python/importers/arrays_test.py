@@ -58,8 +58,8 @@ class NpyTest(ArraysTest):
         self.assert_source("npy", path, self.ids, self.documents, self.payloads, ids=str(lines))
         self.assert_imports("npy", path, self.ids, self.documents, self.payloads, ids=str(lines))
         for name, text, message in (
-            ("few", "a\nb\n", r"few: has 2 lines, there are 50 documents"),
-            ("many", "".join(f"{n}\n" for n in range(51)), r"many: has more lines, there are 50 documents"),
+            ("few", "a\nb\n", r"few: has 2 lines, but there are 50 documents"),
+            ("many", "".join(f"{n}\n" for n in range(51)), r"many: has more lines, but there are 50 documents"),
             ("bad", '{"id": 1}\n{"x": 2}\n', r'bad:2: must be an object with "id"'),
             ("json", '{"id": 1}\n{"id"\n', r"json:2: not JSON"),
             ("empty", "a\n\nc\n", r"empty:2: an empty line between documents$"),
@@ -95,8 +95,8 @@ class NpyTest(ArraysTest):
                 {"tokens": self.tokens, "lengths": short},
                 rf"lengths\.npy: 50 lengths sum to {total + 1}, .* has {total} rows",
             ),
-            ({"tokens": self.tokens, "lengths": -self.lengths}, r"lengths\.npy: row 0 is -\d+, a length is 0 or more"),
-            ({"tokens": self.tokens, "lengths": self.lengths / 2}, r"lengths must be integers \[N\], they are float64"),
+            ({"tokens": self.tokens, "lengths": -self.lengths}, r"lengths\.npy: row 0 is -\d+; must be 0 or more"),
+            ({"tokens": self.tokens, "lengths": self.lengths / 2}, r"must be integers \[N\], but they are float64"),
             ({"tokens": np.asfortranarray(self.tokens)}, r"tokens\.npy: is in Fortran order"),
             ({"tokens": self.tokens.astype(np.int32), "lengths": self.lengths}, r"tokens\.npy: is int32 \[\d+, 16\]"),
             ({"tokens": np.array([{}], object)}, r"tokens\.npy: is an array of Python objects"),
@@ -106,9 +106,9 @@ class NpyTest(ArraysTest):
         (self.folder / "lengths.npy").unlink()
         path = self.save(tokens=self.tokens)
         self.assert_refused("npy", path, r"tokens\.npy: is packed \[\d+, 16\]; give --lengths")
-        self.assert_refused("npy", path, r"tokens\.npy: 16 columns, --dim says 8", dim=8)
+        self.assert_refused("npy", path, r"tokens\.npy: 16 columns, but --dim says 8", dim=8)
         path.write_bytes(path.read_bytes()[:-100])
-        self.assert_refused("npy", path, r"tokens\.npy: has \d+ bytes of data, \d+ belong to float32")
+        self.assert_refused("npy", path, r"tokens\.npy: has \d+ bytes of data, but \d+ belong to float32")
         path.write_bytes(b"nothing")
         self.assert_refused("npy", path, r"tokens\.npy: is not a \.npy array")
 
@@ -163,12 +163,12 @@ class NpzTest(ArraysTest):
         self.assert_source("npz", path, self.ids, self.documents)
         self.assert_refused("npz", path, "--ids: .* whose name is the id", ids=str(path))
         np.savez(path, a=np.zeros((2, DIM), np.float32), b=np.zeros((2, DIM + 1), np.float32))
-        self.assert_refused("npz", path, r"b\.npy: 17 columns, those before it have 16")
+        self.assert_refused("npz", path, r"b\.npy: 17 columns, but those before it have 16")
 
     def test_what_is_no_archive_of_vectors_is_refused(self):
         path = self.folder / "a.npz"
         np.savez(path, tokens=self.tokens, lengths=self.lengths, ids=self.ids[:-1])
-        self.assert_refused("npz", path, r"ids\.npy: has shape \[49\], there are 50 documents")
+        self.assert_refused("npz", path, r"ids\.npy: has shape \[49\], but there are 50 documents")
         self.assert_refused("npz", path, r"has no 'x'; it has tokens, lengths, ids", vectors_column="x")
         np.savez(path, x=self.lengths, y=self.tokens)
         self.assert_refused("npz", path, "name the vectors with --vectors-column; there are x, y")
@@ -263,8 +263,8 @@ class PaddedTest(ArraysTest):
         path = self.folder / "a.npz"
         for arrays, message in (
             ({"mask": self.mask[:, :-1]}, r"mask\.npy: a mask of .* is \[50, 45\], it is bool \[50, 44\]"),
-            ({"lengths": self.lengths[1:]}, r"lengths\.npy: lengths must be integers \[50\], they are int64 \[49\]"),
-            ({"lengths": self.lengths + 40}, r"lengths\.npy: row \d+ is \d+, the array has 45 tokens a document"),
+            ({"lengths": self.lengths[1:]}, r"lengths must be integers \[50\], but they are int64 \[49\]"),
+            ({"lengths": self.lengths + 40}, r"lengths\.npy: row \d+ is \d+, but the array has 45 tokens per document"),
             ({"more": self.array, "mask": self.mask}, r"has 2 arrays \[N, L, dim\]; name one of"),
         ):
             np.savez(path, vectors=self.array, **arrays)

@@ -54,7 +54,7 @@ class FileLabelsTest(ImportTest):
         lines.write_text('{"id": 7}\n{"title": "x"}\n{"id": 6}\n')
         self.assert_refused("pt", path, 'docs.jsonl:2: must be an object with "id"', **options)
         lines.write_text("a\nb\n")
-        self.assert_refused("pt", path, "docs.jsonl: has 2 lines, there are 3 documents", **options)
+        self.assert_refused("pt", path, "docs.jsonl: has 2 lines, but there are 3 documents", **options)
 
 
 class ArrayIdsTest(ImportTest):

@@ -43,7 +43,7 @@ class HostileFilesTest(ImportTest):
     def test_a_pipe_or_a_device_is_refused_and_not_waited_for(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
-        message = "is a pipe or a device, must be a regular file"
+        message = "is a pipe or a device; must be a regular file"
         for kind in ("npy", "npz", "hdf5", "parquet", "arrow", "vespa", "pt"):
             with self.subTest(kind):
                 self.assert_refused(kind, pipe, message)
@@ -59,7 +59,7 @@ class HostileFilesTest(ImportTest):
         self.assert_refused("colbert", index, "metadata.json: " + message)
 
     def test_a_pipe_in_a_folder_that_a_library_reads_is_refused_and_not_waited_for(self):
-        message = "is a pipe or a device, must be a regular file"
+        message = "is a pipe or a device; must be a regular file"
         store = self.folder / "s.zarr"
         (store / "tokens").mkdir(parents=True)
         os.mkfifo(store / "tokens" / "0.0")

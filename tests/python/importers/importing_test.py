@@ -90,8 +90,8 @@ class ImportingTest(ImportTest):
     def test_documents_that_cannot_be_stored_are_named(self):
         one = np.ones((1, 16), np.float32)
         self.assert_documents_refused([], "there is no document to import")
-        self.assert_documents_refused([("a", one), (1, one)], "document 1: id 1 is int64, those before it are string")
-        self.assert_documents_refused([(True, one)], "document 0: its id is True, must be a string or an integer")
+        self.assert_documents_refused([("a", one), (1, one)], "1: id 1 is int64, but those before it are string")
+        self.assert_documents_refused([(True, one)], "document 0: its id is True; must be a string or an integer")
         self.assert_documents_refused([(None, one)], "document 0: its id is None")
         self.assert_documents_refused([(1.5, one)], "document 0: its id is 1.5")
         self.assert_documents_refused([(2**63, one)], "id 9223372036854775808 must fit in 64 bits")
@@ -100,8 +100,8 @@ class ImportingTest(ImportTest):
         )
         self.assert_documents_refused([("", one)], '^document 0: id "": empty; must have 1 to 512 bytes$')
         self.assert_documents_refused([("x" * 513, one)], '^document 0: id "x+...": 513 bytes, the limit is 512$')
-        self.assert_documents_refused([("a", one[:, :8])], r"shape \[1, 8\], must be \[tokens, 16\]")
-        self.assert_documents_refused([("a", one[0])], r"shape \[16\], must be")
+        self.assert_documents_refused([("a", one[:, :8])], r"shape \[1, 8\]; must be \[tokens, 16\]")
+        self.assert_documents_refused([("a", one[0])], r"shape \[16\]; must be")
         for value, message in (
             (np.nan, "is not finite"),
             (np.inf, "is not finite"),
@@ -112,7 +112,7 @@ class ImportingTest(ImportTest):
             self.assert_documents_refused([("a", vectors)], message, storage="f32")
         self.assert_documents_refused([("a", np.full((2, 16), 1e5, np.float32))], "too large for f16")
         self.assert_documents_refused([("a", np.ones((65537, 16), np.float16))], "65537 .*65536")
-        self.assert_documents_refused([("a", one[:, :7])], "7 columns, must have 8 to 4096", dim=7)
+        self.assert_documents_refused([("a", one[:, :7])], "7 columns; must have 8 to 4096", dim=7)
         self.assert_documents_refused([("a", one, {"x": b"bytes"})], "field 'x': JSON has no bytes")
 
     def test_documents_without_tokens_are_left_out_where_that_is_asked_for(self):

@@ -89,7 +89,7 @@ class MilvusTest(StoresTest):
         self.assert_refused("milvus", self.folder / "none.db", "no such file or folder")
 
     def test_a_pipe_is_refused_and_not_waited_for(self):
-        message = "is a pipe or a device, must be a regular file"
+        message = "is a pipe or a device; must be a regular file"
         os.mkfifo(self.path)
         self.assert_refused("milvus", self.path, f"milvus.db: {message}")
         self.path.unlink()

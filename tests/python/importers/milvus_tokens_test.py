@@ -15,7 +15,7 @@ class DeletedEntitiesTest(unittest.TestCase):
         )
         vectors = VectorField("v", DIM, "f32")
         entities = TokenEntities("docs", lambda filter, names, at_once: iter([next(pages)]), "d", None, vectors, [])
-        with self.assertRaisesRegex(SourceError, 'docs: document "b": has 0 tokens, had 1 before'):
+        with self.assertRaisesRegex(SourceError, 'docs: document "b": has 0 tokens, but had 1 before'):
             list(entities.documents())
 
 

@@ -113,7 +113,7 @@ class NextPlaidTest(IndexTest):
         self.assert_index("plaid", self.path, ids, self.wanted, payloads=both, **options)
         self.assert_refused("plaid", self.path, "--ids, --id-column: give only one", ids=str(lines), id_column="file")
         lines.write_text('{"id": 1}\n')
-        self.assert_refused("plaid", self.path, "docs.jsonl: has 1 lines, there are 7 documents", ids=str(lines))
+        self.assert_refused("plaid", self.path, "docs.jsonl: has 1 lines, but there are 7 documents", ids=str(lines))
 
     def test_a_document_without_tokens_is_an_error_unless_it_is_skipped(self):
         self.make(2)
@@ -136,11 +136,11 @@ class NextPlaidTest(IndexTest):
             np.save(self.path / "1.codes.npy", codes)
             self.assert_refused("plaid", self.path, f"a token has centroid {value} of 12")
         np.save(self.path / "1.codes.npy", codes[:-1])
-        self.assert_refused("plaid", self.path, "chunk 1 has 44 tokens, its doclens say 45")
+        self.assert_refused("plaid", self.path, "chunk 1 has 44 tokens, but its doclens say 45")
         (self.path / "metadata.json").write_text('{"num_chunks": 3, "nbits": 3}')
-        self.assert_refused("plaid", self.path, "nbits is 3, must be 1, 2, 4 or 8")
+        self.assert_refused("plaid", self.path, "nbits is 3; must be 1, 2, 4 or 8")
         (self.path / "metadata.json").write_text('{"num_chunks": 3}')
-        self.assert_refused("plaid", self.path, "metadata.json: 'nbits' is None, must be a number")
+        self.assert_refused("plaid", self.path, "metadata.json: 'nbits' is None; must be a number")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class PaddedTorchTest(ImportTest):
 
     def test_what_is_no_padded_array_is_refused(self):
         torch.save([torch.zeros(3, 4)], self.path)
-        self.assert_refused("padded", self.path, "holds a list, must hold a tensor or a dictionary of tensors")
+        self.assert_refused("padded", self.path, "holds a list; must hold a tensor or a dictionary of tensors")
         torch.save({"x": torch.zeros(3, 4)}, self.path)
         self.assert_refused("padded", self.path, r"has 0 arrays \[N, L, dim\]")
 

@@ -25,7 +25,7 @@ class PicklesTest(ImportTest):
 
     def test_an_id_that_is_null_is_an_error_and_no_number(self):
         columns = {"v": self.documents, "ids": ["a", None, "c"]}
-        message = "docs.pkl: document 1: its id is None, must be a string or an integer"
+        message = "docs.pkl: document 1: its id is None; must be a string or an integer"
         self.assert_refused("pt", self.save(columns), message, vectors_column="v", id_column="ids")
         keys = {7: self.documents[0], None: self.documents[1]}
         self.assert_refused("pt", self.save(keys), message)

@@ -91,7 +91,7 @@ class FastPlaidBackendTest(PylateTest):
         listed.write_text("".join(f"line {i}\n" for i in range(20)))
         self.assert_index("plaid", self.path, [f"line {i}" for i in range(20)], wanted, ids=str(listed))
         listed.write_text("one\n")
-        self.assert_refused("plaid", self.path, "ids.txt: has 1 lines, there are 20 documents", ids=str(listed))
+        self.assert_refused("plaid", self.path, "ids.txt: has 1 lines, but there are 20 documents", ids=str(listed))
         (self.path / "plaid_ids_to_documents_ids.pkl").write_bytes(pickle.dumps({0: "a"}))
         self.assert_refused("plaid", self.path, "has 1 ids for 20 documents, none for document 1")
         (self.path / "plaid_ids_to_documents_ids.pkl").write_bytes(pickle.dumps(print))

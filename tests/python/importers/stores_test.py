@@ -247,7 +247,7 @@ class LanceDbTest(StoresTest):
         self.make("docs", pa.float32(), string_ids(COUNT))
         path = self.folder / "lance"
         os.mkfifo(path / "docs.lance" / "data" / "pipe.lance")
-        message = "pipe.lance: is a pipe or a device, must be a regular file"
+        message = "pipe.lance: is a pipe or a device; must be a regular file"
         self.assert_refused("lancedb", path, message)
         self.assert_refused("lancedb", path / "docs.lance", message)
 

@@ -60,13 +60,13 @@ class TableIdsTest(ImportTest):
     def test_a_column_named_like_an_id_is_never_passed_over(self):
         vectors = column(VECTORS, self.documents[:3])
         for ids, message in (
-            (pa.array([1.0, None, 3.0]), "column 'id': is double, ids are integers or strings: .*--id-column; pandas"),
-            (pa.array([decimal.Decimal("1.5")] * 3), r"is decimal128\(2, 1\), ids are"),
-            (pa.array([[1], [2], [3]]), "is list<.*>, ids are"),
-            (pa.array([True, False, True]), "is bool, ids are"),
-            (pa.array([None, None, None]), "is null, ids are"),
+            (pa.array([1.0, None, 3.0]), "column 'id': is double; must be integers or strings: .*--id-column; pandas"),
+            (pa.array([decimal.Decimal("1.5")] * 3), r"is decimal128\(2, 1\); must be"),
+            (pa.array([[1], [2], [3]]), "is list<.*>; must be"),
+            (pa.array([True, False, True]), "is bool; must be"),
+            (pa.array([None, None, None]), "is null; must be"),
             (pa.array([b"a", b"\xff", b"c"]), r"row 1 is not UTF-8: b'\\xff'"),
-            (pa.array(["a", None, "b"]).dictionary_encode(), "row 1 is null, each document needs an id"),
+            (pa.array(["a", None, "b"]).dictionary_encode(), "row 1 is null, but each document needs an id"),
             (pa.array([decimal.Decimal(2**63)] * 3), "id 9223372036854775808 must fit in 64 bits"),
         ):
             table = pa.table({"id": ids, "pid": pa.array([4, 5, 6]), "vectors": vectors})

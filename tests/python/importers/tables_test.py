@@ -332,7 +332,7 @@ class DatasetsTest(ImportTest):
         state = json.loads((path / "state.json").read_text())
         state["_data_files"][0]["filename"] = "../x.arrow"
         (path / "state.json").write_text(json.dumps(state))
-        self.assert_refused("datasets", path, "names a file outside its folder")
+        self.assert_refused("datasets", path, "names a file outside of its folder")
 
 
 class ServedTest(ImportTest):

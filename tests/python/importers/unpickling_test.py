@@ -264,7 +264,7 @@ class TorchFileTest(ReadingTest):
         torch.save(torch.arange(6, dtype=torch.int32), path)
         self.assertEqual(load_tensor(path, 1, ("i32",)).array().tolist(), [0, 1, 2, 3, 4, 5])
         self.assert_pickle_refused(
-            path, r"holds a tensor \[6\] of i32, must hold a tensor of 2", lambda p: load_tensor(p, 2)
+            path, r"holds a tensor \[6\] of i32; must hold a tensor of 2", lambda p: load_tensor(p, 2)
         )
         torch.save([1], path)
         self.assert_pickle_refused(path, "holds list", lambda p: load_tensor(p, 1))

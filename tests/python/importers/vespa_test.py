@@ -186,7 +186,7 @@ class VespaTest(ImportTest):
             path = self.write("visit", cells("0", column))
             self.assert_refused("vespa", path, "is not a number at 0 to 15")
         path = self.write("visit", cells("0", dim=2 * 10**12))
-        self.assert_refused("vespa", path, "2000000000000 columns, a token vector has 1 to 4096")
+        self.assert_refused("vespa", path, "2000000000000 columns; must be 1 to 4096")
         self.assert_refused("vespa", self.write("visit", cells("0", dim="9" * 5000)), "not a tensor type|no document has")
 
     def test_labels_of_many_digits_are_ordered_as_numbers(self):
@@ -214,9 +214,9 @@ class VespaTest(ImportTest):
         self.assert_source("vespa", path, whole, self.documents, id_column="documentid", **options)
         views = [payload["views"] for payload in self.payloads]
         self.assert_source("vespa", path, views, self.documents, id_column="views", **options)
-        self.assert_refused("vespa", path, r"document 30, .* has values \[1, 2\], must be rows of 16 columns")
+        self.assert_refused("vespa", path, r"document 30, .* has values \[1, 2\]; must be rows of 16 columns")
         self.assert_refused(
-            "vespa", path, r"field 'tags' is \['a', 'b'\], must be a string or", id_column="tags", table="page"
+            "vespa", path, r"field 'tags' is \['a', 'b'\]; must be a string or", id_column="tags", table="page"
         )
 
     def test_documents_without_the_field_have_no_tokens(self):
@@ -249,7 +249,7 @@ class VespaTest(ImportTest):
         dense = f"tensor<float>(t[3],x[{DIM}])"
         address = {"address": {"t": "0"}, "values": n[:DIM]}
         for tensor, message, options in (
-            ({"type": kind, "blocks": {"0": n}}, r"has values \[32\], must be rows of 16 columns: \[16\]", {}),
+            ({"type": kind, "blocks": {"0": n}}, r"has values \[32\]; must be rows of 16 columns: \[16\]", {}),
             ({"type": kind, "blocks": {"0": n[:8]}}, r"has values \[8\], .*: \[16\]", {}),
             ({"type": kind, "blocks": {"0": [n[:DIM], n[DIM:]]}}, r"has values \[2, 16\], .*: \[16\]", {}),
             ({"type": kind, "blocks": {"0": hexadecimal(np.array(n), "float")}}, r"has values \[32\]", {}),
@@ -258,9 +258,9 @@ class VespaTest(ImportTest):
             ({"type": dense, "values": n}, r"has values \[32\], .*: \[3, 16\]", {}),
             ({"type": kind, "values": n}, "has values without labels of t", {}),
             ({"type": kind, "blocks": [address, address]}, "has two blocks of the label '0'", {}),
-            ({"type": f"tensor(a{{}},b{{}},x[{DIM}])", "blocks": {"0": n}}, "its type has 2", {}),
+            ({"type": f"tensor(a{{}},b{{}},x[{DIM}])", "blocks": {"0": n}}, "but its type has 2", {}),
             ({"blocks": {"0": n[:DIM], "1": n}}, r"has values \[32\], .*; several token vectors in one need", {}),
-            ({"blocks": {"0": n}}, r"has values \[32\], must be rows of 16 columns", {"dim": DIM}),
+            ({"blocks": {"0": n}}, r"has values \[32\]; must be rows of 16 columns", {"dim": DIM}),
             ({"0": [n[:DIM]], "1": [n[:DIM], n[DIM:]]}, r"has values \[2, 16\], .*: \[1, 16\]", {}),
             (
                 {"type": dense, "cells": [{"address": {"t": "3", "x": "0"}, "value": 1.0}]},
@@ -279,13 +279,13 @@ class VespaTest(ImportTest):
         kind = f"tensor<float>(token{{}},v[{DIM}])"
         cases = (
             ({"0": [1.0, "x"]}, "holds .* must be numbers in lists of one length"),
-            ({"0": [1.0] * 8}, "has token vectors of 8 columns, must have 16|must be rows of 16 columns"),
+            ({"0": [1.0] * 8}, "has token vectors of 8 columns; must have 16|must be rows of 16 columns"),
             ({"type": kind, "blocks": {"0": "00FF"}}, "has values .* must be rows of 16 columns|no whole float cells"),
             ({"type": kind, "blocks": {"0": "zz"}}, "must be hexadecimal digits"),
             ({"type": "matrix(x)", "blocks": good}, "is not a tensor type of Vespa"),
             ({"type": kind, "blocks": good, "cells": []}, "has blocks and cells of blocks, values and cells"),
             ([{"address": {"token": "0"}}], "is not a tensor: an entry lacks 'values'"),
-            (5, "holds 5, no tensor of token vectors"),
+            (5, "holds 5, not a tensor of token vectors"),
         )
         path = self.folder / "dump.json"
         first = json.dumps({"id": "id:a:b::0", "fields": {"colbert": good}})
@@ -300,7 +300,7 @@ class VespaTest(ImportTest):
             ('{"remove": "id:a:b::1"}', "document 1: holds the operation 'remove'"),
             ('{"id": "x", "fields": {}}', 'document 1, "x": "x" is not id:NAMESPACE:TYPE:KEYS:NAME'),
             ('{"id": "id:a:b::1"}', 'document 1: must have "put" or "id" and "fields"; it has id'),
-            ("5", "document 1: is 5, must be an object"),
+            ("5", "document 1: is 5; must be an object"),
             ('{"id": ', r"no JSON at character \d+"),
             ('{"id": "id:a:b::1", "fields": {"x": 1, "x": 2}}', r'JSON at character \d+: key "x" appears twice'),
         ):

@@ -73,11 +73,11 @@ class ColumnLabels:
         for column in (*payloads.values(), *(() if ids is None else (ids,))):
             if len(column.shape) == 0 or column.shape[0] != num_documents:
                 raise SourceError(
-                    f"{column.where}: has shape {list(column.shape)}, there are {num_documents} documents"
+                    f"{column.where}: has shape {list(column.shape)}, but there are {num_documents} documents"
                 )
         if ids is not None and (len(ids.shape) != 1 or ids.dtype.kind not in "iuSUOT"):
             raise SourceError(
-                f"{ids.where}: ids must be integers or strings [N], they are {ids.dtype} {list(ids.shape)}"
+                f"{ids.where}: ids must be integers or strings [N], but they are {ids.dtype} {list(ids.shape)}"
             )
 
     def __iter__(self) -> Iterator[Label]:
@@ -124,7 +124,7 @@ class FileLabels:
                 yield self._label(line, f"{self._path}:{number}")
         if count != self._num_documents:
             more = "more" if count > self._num_documents else f"{count}"
-            raise SourceError(f"{self._path}: has {more} lines, there are {self._num_documents} documents")
+            raise SourceError(f"{self._path}: has {more} lines, but there are {self._num_documents} documents")
 
     def _label(self, line: bytes, where: str) -> Label:
         try:
@@ -167,7 +167,7 @@ def open_file_labels(options: ImportOptions, num_documents: int) -> Optional[Fil
         raise OptionError("--ids, --id-column: give only one of them")
     count = _count_lines(options.ids)
     if count != num_documents:
-        raise SourceError(f"{options.ids}: has {count} lines, there are {num_documents} documents")
+        raise SourceError(f"{options.ids}: has {count} lines, but there are {num_documents} documents")
     return FileLabels(options.ids, num_documents)
 
 

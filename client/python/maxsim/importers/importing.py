@@ -130,12 +130,14 @@ class _Counter:
         if isinstance(id, np.generic):
             id = id.item()
         if isinstance(id, bool) or not isinstance(id, (str, int)):
-            raise SourceError(f"document {index}: its id is {_short(id)}, must be a string or an integer")
+            raise SourceError(f"document {index}: its id is {_short(id)}; must be a string or an integer")
         if isinstance(id, int) and not -(2**63) <= id < 2**63:
             raise SourceError(f"document {index}: id {id} must fit in 64 bits")
         id_type = "string" if isinstance(id, str) else "int64"
         if self.id_type not in ("", id_type):
-            raise SourceError(f"document {index}: id {quote_id(id)} is {id_type}, those before it are {self.id_type}")
+            raise SourceError(
+                f"document {index}: id {quote_id(id)} is {id_type}, but those before it are {self.id_type}"
+            )
         self.id_type = id_type
         return id
 
@@ -206,7 +208,7 @@ def import_collection(
         raise SourceError("output: the folder of the collection must be given")
     source = open_source(kind, os.fspath(path), options)
     if not MIN_DIM <= source.dim <= MAX_DIM:
-        raise SourceError(f"token vectors have {source.dim} columns, must have {MIN_DIM} to {MAX_DIM}")
+        raise SourceError(f"token vectors have {source.dim} columns; must have {MIN_DIM} to {MAX_DIM}")
     codebook = _keep_codes(source) if storage == "residual" else None
     counter = _Counter(source, source.dim if codebook is None else codebook.row_bytes, skip_empty)
     if dry_run or output is None:

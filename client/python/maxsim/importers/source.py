@@ -175,7 +175,7 @@ def note_left(names: Sequence[str], noun: str = "column") -> List[str]:
 def checked_line(id: str, where: str) -> str:
     """Returns `id`, a line of a file. SourceError, which begins with `where`, if it is not a valid id."""
     if not id:
-        raise SourceError(f"{where}: an empty line, each line is an id")
+        raise SourceError(f"{where}: an empty line, but each line must be an id")
     try:
         encode_id(id)
     except CollectionError as error:

@@ -73,7 +73,7 @@ class FileRows:
             if not count:
                 wanted = math.prod(self.shape) * self.dtype.itemsize
                 raise SourceError(
-                    f"{self.where}: ends after {at + filled} bytes of its data, {wanted} belong to its shape"
+                    f"{self.where}: ends after {at + filled} bytes of its data, but {wanted} belong to its shape"
                 )
             filled += count
 
@@ -110,7 +110,8 @@ def _read_header(file: IO[bytes], where: str) -> NpyHeader:
 def _check_size(where: str, header: NpyHeader, num_bytes: int) -> None:
     if num_bytes < header.num_bytes:
         raise SourceError(
-            f"{where}: has {num_bytes} bytes of data, {header.num_bytes} belong to {header.dtype} {list(header.shape)}"
+            f"{where}: has {num_bytes} bytes of data, but {header.num_bytes} belong to {header.dtype} "
+            f"{list(header.shape)}"
         )
 
 

@@ -197,13 +197,16 @@ def _open_padded(
 def _padded_lengths(counts: RowArray, num_documents: int, num_tokens: int) -> np.ndarray:
     if counts.shape != (num_documents,) or counts.dtype.kind not in "iu":
         raise SourceError(
-            f"{counts.where}: lengths must be integers [{num_documents}], they are {counts.dtype} {list(counts.shape)}"
+            f"{counts.where}: lengths must be integers [{num_documents}], but they are {counts.dtype} "
+            f"{list(counts.shape)}"
         )
     lengths = counts.read()
     wrong = np.flatnonzero((lengths < 0) | (lengths > num_tokens))
     if len(wrong):
         row = int(wrong[0])
-        raise SourceError(f"{counts.where}: row {row} is {lengths[row]}, the array has {num_tokens} tokens a document")
+        raise SourceError(
+            f"{counts.where}: row {row} is {lengths[row]}, but the array has {num_tokens} tokens per document"
+        )
     return lengths
 
 
@@ -261,7 +264,7 @@ def _open_ragged(
                 array = np.asarray(values)
                 if not is_float(array.dtype) or array.ndim != 1 or array.size % dim:
                     raise SourceError(
-                        f"{vectors.where}: row {row} is {array.dtype} {list(array.shape)}, must be floating-point "
+                        f"{vectors.where}: row {row} is {array.dtype} {list(array.shape)}; must be floating-point "
                         f"values, a multiple of {dim} of them"
                     )
                 row += 1
@@ -292,7 +295,7 @@ def _open_separate(kind: str, where: str, members: Mapping[str, RowArray], optio
     dim = check_columns(members[names[0]].where, members[names[0]].shape[1], options.dim)
     for member in members.values():
         if member.shape[1] != dim:
-            raise SourceError(f"{member.where}: {member.shape[1]} columns, those before it have {dim}")
+            raise SourceError(f"{member.where}: {member.shape[1]} columns, but those before it have {dim}")
 
     def documents() -> Iterator[np.ndarray]:
         return (as_vectors(members[name].read()) for name in names)

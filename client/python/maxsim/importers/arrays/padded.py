@@ -29,7 +29,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
         )
     name = options.vectors_column or three[0]
     if name in members and len(members[name].shape) != 3:
-        raise SourceError(f"{members[name].where}: has shape {list(members[name].shape)}, padded is [N, L, dim]")
+        raise SourceError(f"{members[name].where}: has shape {list(members[name].shape)}; must be [N, L, dim]")
     # If the file has exactly one array of three dimensions, it holds the vectors, whatever its name.
     if name in members and options.vectors_column is None:
         members = {VECTOR_NAMES[0]: members[name], **{key: value for key, value in members.items() if key != name}}
@@ -78,7 +78,7 @@ def _open_torch(path: str) -> Mapping[str, RowArray]:
     if isinstance(value, Tensor):
         value = {VECTOR_NAMES[0]: value}
     if not isinstance(value, dict):
-        raise SourceError(f"{path}: holds a {type(value).__name__}, must hold a tensor or a dictionary of tensors")
+        raise SourceError(f"{path}: holds a {type(value).__name__}; must hold a tensor or a dictionary of tensors")
     return {
         str(name): _TorchRows(f"{path}: {name}", tensor)
         for name, tensor in value.items()

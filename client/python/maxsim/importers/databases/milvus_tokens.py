@@ -44,7 +44,7 @@ class VectorField:
         if vector.shape == (self.dim,) and vector.dtype.kind == "f":
             return vector.astype(np.float32)
         raise SourceError(
-            f"{where}: field {self.name!r} holds {value!r:.80}, must be a vector of {self.dim} {self.data_type}"
+            f"{where}: field {self.name!r} holds {value!r:.80}; must be a vector of {self.dim} {self.data_type}"
         )
 
 
@@ -90,7 +90,7 @@ class TokenEntities:
     def _id_of(self, entity: Entity) -> Id:
         id = entity.get(self._id)
         if isinstance(id, bool) or not isinstance(id, (int, str)):
-            raise SourceError(f"{self._where}: field {self._id!r} is {id!r:.80}, must be a string or an integer")
+            raise SourceError(f"{self._where}: field {self._id!r} is {id!r:.80}; must be a string or an integer")
         return id
 
     def _entities(self, expression: str) -> Iterator[Entity]:
@@ -132,7 +132,7 @@ class TokenEntities:
         where = f"{self._where}: document {quote_id(id)}"
         if len(tokens) != self._counts.get(id):
             raise SourceError(
-                f"{where}: has {len(tokens)} tokens, had {self._counts.get(id)} before: is something writing to it?"
+                f"{where}: has {len(tokens)} tokens, but had {self._counts.get(id)} before: is something writing to it?"
             )
         token = self._token
         if token is not None:

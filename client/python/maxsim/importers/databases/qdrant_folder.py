@@ -98,7 +98,7 @@ def _checked_rows(rows: object, where: str) -> List[List[float]]:
     if not isinstance(rows, list) or not all(
         isinstance(row, list) and {float, int}.issuperset(map(type, row)) for row in rows
     ):
-        raise SourceError(f"{where}: its vector is {describe(rows)}, must be a list of lists of numbers")
+        raise SourceError(f"{where}: its vector is {describe(rows)}; must be a list of lists of numbers")
     if len(rows) > MAX_DOCUMENT_TOKENS:
         raise SourceError(f"{where}: has {len(rows)} token vectors, the limit is {MAX_DOCUMENT_TOKENS}")
     return rows

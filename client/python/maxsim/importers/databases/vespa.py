@@ -103,7 +103,7 @@ class _VespaSource:
             return id
         value = fields.get(name)
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise SourceError(f"{where}: field {name!r} is {value!r:.80}, must be a string or an integer")
+            raise SourceError(f"{where}: field {name!r} is {value!r:.80}; must be a string or an integer")
         return value
 
     def _describe_ids(self) -> str:
@@ -121,7 +121,7 @@ class _VespaSource:
 
 def _open_document(entry: object, where: str) -> Tuple[str, Dict[str, Any]]:
     if not isinstance(entry, dict):
-        raise SourceError(f"{where}: is {entry!r:.60}, must be an object")
+        raise SourceError(f"{where}: is {entry!r:.60}; must be an object")
     for operation in ("update", "remove"):
         if operation in entry:
             raise SourceError(

@@ -105,7 +105,7 @@ class TensorReader:
         if self.dim is None and len(vectors):
             self.dim = vectors.shape[1]
         if len(vectors) and vectors.shape[1] != self.dim:
-            raise SourceError(f"{where}: has token vectors of {vectors.shape[1]} columns, must have {self.dim}")
+            raise SourceError(f"{where}: has token vectors of {vectors.shape[1]} columns; must have {self.dim}")
         return vectors
 
     def _content(self, content: Any, form: str, tensor_type: Optional[TensorType], where: str) -> np.ndarray:
@@ -127,7 +127,7 @@ class TensorReader:
                 raise SourceError(f"{where}: has values without labels of {', '.join(tensor_type.mapped)}")
             sizes = (None, self._columns(None)) if tensor_type is None else self._sizes(tensor_type)
             return self._values(content, tensor_type, where, sizes)
-        raise SourceError(f"{where}: holds {content!r:.60}, no tensor of token vectors")
+        raise SourceError(f"{where}: holds {content!r:.60}, not a tensor of token vectors")
 
     def _columns(self, tensor_type: Optional[TensorType]) -> Optional[int]:
         """Returns the number of cells of a token vector, if the type or the user gives it."""
@@ -145,7 +145,7 @@ class TensorReader:
         if not blocks:
             return np.empty((0, 0), np.float32)
         if tensor_type is not None and len(keys[0]) != len(tensor_type.mapped):
-            raise SourceError(f"{where}: has labels of 1 dimension, its type has {len(tensor_type.mapped)}")
+            raise SourceError(f"{where}: has labels of 1 dimension, but its type has {len(tensor_type.mapped)}")
         if len(set(keys)) < len(keys):
             label = collections.Counter(keys).most_common(1)[0][0]
             raise SourceError(f"{where}: has two blocks of the label {', '.join(label)!r:.80}")
@@ -170,7 +170,7 @@ class TensorReader:
             try:
                 array = np.array(values, dtype=np.float32)
             except (TypeError, ValueError):
-                raise SourceError(f"{where}: holds {values!r:.60}, must be numbers in lists of one length") from None
+                raise SourceError(f"{where}: holds {values!r:.60}; must be numbers in lists of one length") from None
             if columns is None and array.ndim > 1:
                 columns = array.shape[-1]
         if columns is None:
@@ -179,7 +179,7 @@ class TensorReader:
             wanted = ", ".join("any" if size is None else str(size) for size in (*sizes[:-1], columns))
             hint = "" if tensor_type is not None or len(sizes) > 1 else "; several token vectors in one need a type"
             raise SourceError(
-                f"{where}: has values {list(array.shape)}, must be rows of {columns} columns: [{wanted}]{hint}"
+                f"{where}: has values {list(array.shape)}; must be rows of {columns} columns: [{wanted}]{hint}"
             )
         return array.reshape(-1, columns)
 
@@ -189,7 +189,7 @@ class TensorReader:
         try:
             data = bytes.fromhex(digits)
         except ValueError:
-            raise SourceError(f"{where}: holds {digits!r:.60}, must be hexadecimal digits") from None
+            raise SourceError(f"{where}: holds {digits!r:.60}; must be hexadecimal digits") from None
         cell = tensor_type.cell if tensor_type is not None else "int8" if self._unpack_bits else None
         if cell is None:
             # Without a type, the number of digits per token vector gives the width of a cell.
@@ -213,7 +213,7 @@ class TensorReader:
             return vectors
         cells = vectors.astype(np.int8)
         if not np.array_equal(cells, vectors):
-            raise SourceError(f"{where}: --unpack-bits needs int8 cells, there is {vectors[cells != vectors][0]}")
+            raise SourceError(f"{where}: --unpack-bits needs int8 cells, but there is {vectors[cells != vectors][0]}")
         return np.unpackbits(cells.view(np.uint8), axis=1).astype(np.float32)
 
 

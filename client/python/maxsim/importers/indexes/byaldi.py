@@ -65,7 +65,9 @@ class ByaldiSource:
                 yield SourceDocument(document_id, vectors, self._payload(document, page))
                 number += 1
         if number != len(self._pages):
-            raise SourceError(f"{self._folder}: has {number} pages, embed_id_to_doc_id.json.gz has {len(self._pages)}")
+            raise SourceError(
+                f"{self._folder}: has {number} pages, but embed_id_to_doc_id.json.gz has {len(self._pages)}"
+            )
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -73,7 +75,7 @@ class ByaldiSource:
     def _tensors(self, file: str) -> List[object]:
         value = load_torch(file)
         if not isinstance(value, list):
-            raise SourceError(f"{file}: holds a {type(value).__name__}, must hold a list of tensors")
+            raise SourceError(f"{file}: holds a {type(value).__name__}; must hold a list of tensors")
         return value
 
     def _read_pages(self) -> List[Tuple[DocumentId, int]]:

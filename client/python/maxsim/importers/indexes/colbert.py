@@ -105,7 +105,7 @@ class ColbertSource(ResidualIndex):
             residuals = load_tensor(self._path(f"{chunk}.residuals.pt"), 2, ("u8",)).array()
             if len(codes) != sum(lengths):
                 raise SourceError(
-                    f"{self._path(f'{chunk}.codes.pt')}: has {len(codes)} tokens, "
+                    f"{self._path(f'{chunk}.codes.pt')}: has {len(codes)} tokens, but "
                     f"doclens.{chunk}.json says {sum(lengths)}"
                 )
             yield from self._codec.decode_documents(lengths, codes, residuals)
@@ -121,7 +121,7 @@ class ColbertSource(ResidualIndex):
         for passage, document in read_object(path).items():
             if not passage.isdecimal() or isinstance(document, bool) or not isinstance(document, (str, int)):
                 raise SourceError(
-                    f"{path}: must map numbers of passages to ids, maps {quote(passage, 40)} to "
+                    f"{path}: must map numbers of passages to ids, but maps {quote(passage, 40)} to "
                     f"{quote(str(document), 40)}"
                 )
             documents[int(passage)] = document

@@ -69,7 +69,7 @@ def read_count(values: Mapping[str, object], key: str, path: str) -> int:
     """Returns the value of `key`, which must be a count."""
     value = values.get(key)
     if type(value) is not int or value < 0:
-        raise SourceError(f"{path}: {key!r} is {describe(value, 40)}, must be a number")
+        raise SourceError(f"{path}: {key!r} is {describe(value, 40)}; must be a number")
     return value
 
 
@@ -195,6 +195,6 @@ def _read_json_texts(path: str) -> Iterator[str]:
                 text += more
                 continue
             if not isinstance(value, str):
-                raise SourceError(f"{path}: must be a JSON array of texts, has {type(value).__name__}")
+                raise SourceError(f"{path}: must be a JSON array of texts, but has {type(value).__name__}")
             yield value
             text = text[end:]

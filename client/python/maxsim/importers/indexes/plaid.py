@@ -125,7 +125,7 @@ class PlaidSource(ResidualIndex):
             rows = map_array(path)[begins[chunk] : begins[chunk + 1]]
         if rows.ndim == 0 or len(rows) != num_rows:
             raise SourceError(
-                f"{path}: chunk {chunk} has {len(rows) if rows.ndim else 0} tokens, its doclens say {num_rows}: "
+                f"{path}: chunk {chunk} has {len(rows) if rows.ndim else 0} tokens, but its doclens say {num_rows}: "
                 "an update was interrupted; fast-plaid mends it when it opens the index"
             )
         return rows

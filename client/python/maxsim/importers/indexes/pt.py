@@ -82,7 +82,7 @@ class PtSource:
                     document_id = number
                 if isinstance(document_id, bool) or not isinstance(document_id, (str, int, np.integer)):
                     raise SourceError(
-                        f"{file}: document {number}: its id is {describe(document_id)}, must be a string or an integer"
+                        f"{file}: document {number}: its id is {describe(document_id)}; must be a string or an integer"
                     )
                 document_id = document_id if isinstance(document_id, str) else int(document_id)
                 vectors = document_vectors(value, f"{file}: document {quote_id(document_id)}")
@@ -120,7 +120,7 @@ class PtSource:
         if isinstance(value, (list, tuple)):
             return [(_NUMBERED, tensor, None) for tensor in value]
         found = "a tensor, which --from padded reads" if is_tensor(value) else f"a {type(value).__name__}"
-        raise SourceError(f"{file}: holds {found}, must hold a list of tensors or a dictionary from ids to tensors")
+        raise SourceError(f"{file}: holds {found}; must hold a list of tensors or a dictionary from ids to tensors")
 
     def _from_columns(self, columns: Dict[object, object], file: str) -> Sequence[_Document]:
         """Returns the documents of a dictionary of parallel lists."""

@@ -26,11 +26,11 @@ class ResidualCodec:
 
     def __init__(self, centroids: np.ndarray, bucket_weights: np.ndarray, nbits: int, where: str) -> None:
         if nbits not in (1, 2, 4, 8):
-            raise SourceError(f"{where}: nbits is {nbits}, must be 1, 2, 4 or 8")
+            raise SourceError(f"{where}: nbits is {nbits}; must be 1, 2, 4 or 8")
         if centroids.ndim != 2 or centroids.dtype.kind != "f" or 0 in centroids.shape:
-            raise SourceError(f"{where}: centroids have shape {list(centroids.shape)}, must be [centroids, dim]")
+            raise SourceError(f"{where}: centroids have shape {list(centroids.shape)}; must be [centroids, dim]")
         if bucket_weights.shape != (2**nbits,) or bucket_weights.dtype.kind != "f":
-            raise SourceError(f"{where}: bucket weights have shape {list(bucket_weights.shape)}, must be [{2**nbits}]")
+            raise SourceError(f"{where}: bucket weights have shape {list(bucket_weights.shape)}; must be [{2**nbits}]")
         if centroids.shape[1] * nbits % 8:
             raise SourceError(f"{where}: {centroids.shape[1]} columns of {nbits} bits do not fill bytes")
         self._centroids = np.ascontiguousarray(centroids, dtype=np.float32)

@@ -20,7 +20,7 @@ def _open_descriptor(path: str, flags: int) -> int:
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    raise SourceError(f"{path}: is a pipe or a device, must be a regular file")
+    raise SourceError(f"{path}: is a pipe or a device; must be a regular file")
 
 
 def open_regular(path: str, mode: str = "rb", **options: Any) -> IO[Any]:
@@ -44,7 +44,7 @@ def check_folder(path: str) -> None:
                 if entry.is_dir():
                     waiting.append(entry.path)
                 elif not entry.is_file() and os.path.exists(entry.path):
-                    raise SourceError(f"{entry.path}: is a pipe or a device, must be a regular file")
+                    raise SourceError(f"{entry.path}: is a pipe or a device; must be a regular file")
 
 
 def check_regular(path: str) -> None:

@@ -25,7 +25,7 @@ def load_object_array(path: str) -> Sequence[object]:
     with open_regular(path, "rb") as file:
         shape, _, dtype = read_npy_header(file, path)
         if not dtype.hasobject or len(shape) != 1:
-            raise SourceError(f"{path}: holds {dtype} of shape {list(shape)}, must be a list of arrays")
+            raise SourceError(f"{path}: holds {dtype} of shape {list(shape)}; must be a list of arrays")
         data = file.read()
     loaded = load_pickle(data, path)
     if not isinstance(loaded, np.ndarray) or loaded.shape != shape:

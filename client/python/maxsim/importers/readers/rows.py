@@ -107,7 +107,9 @@ def lengths_of(
     If the values can be either, such as [0, num_rows], the array's name decides, and otherwise the number of ids
     (count_ids returns it, or None if there are no ids). SourceError if the values are neither, or nothing decides."""
     if len(counts.shape) != 1 or counts.dtype.kind not in "iu":
-        raise SourceError(f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}")
+        raise SourceError(
+            f"{counts.where}: lengths must be integers [N], but they are {counts.dtype} {list(counts.shape)}"
+        )
     values = counts.read()
     if values.dtype.kind == "u" and len(values) and int(values.max()) > np.iinfo(np.int64).max:
         raise SourceError(f"{counts.where}: {int(values.max())} is beyond 2^63 - 1")
@@ -115,10 +117,10 @@ def lengths_of(
     negative = np.flatnonzero(values < 0)
     if len(negative):
         row = int(negative[0])
-        raise SourceError(f"{counts.where}: row {row} is {values[row]}, a length is 0 or more")
+        raise SourceError(f"{counts.where}: row {row} is {values[row]}; must be 0 or more")
     if len(values) and int(values.max()) > num_rows:
         row = int(values.argmax())
-        raise SourceError(f"{counts.where}: row {row} is {values[row]}, {rows_where} has {num_rows} rows")
+        raise SourceError(f"{counts.where}: row {row} is {values[row]}, but {rows_where} has {num_rows} rows")
     # A sum in int64 could overflow, and by chance give num_rows.
     total = int(values.sum()) if len(values) * num_rows < 2**63 else sum(values.tolist())
     may_be_offsets = bool(len(values) and values[0] == 0 and values[-1] == num_rows and np.all(np.diff(values) >= 0))
@@ -161,7 +163,7 @@ class ScaledRows:
         counts = (elements.shape[0], len(lengths), 1)
         if not is_float(scales.dtype) or scales.shape[1:] not in ((), (1,)) or len(self._values) not in counts:
             raise SourceError(
-                f"{scales.where}: is {scales.dtype} {list(scales.shape)}, must be floating-point: "
+                f"{scales.where}: is {scales.dtype} {list(scales.shape)}; must be floating-point: "
                 f"[{counts[0]}] for tokens, [{counts[1]}] for documents or [1]"
             )
 
@@ -187,7 +189,7 @@ class ScaledRows:
 def check_columns(where: str, dim: int, wanted: Optional[int] = None) -> int:
     """Returns `dim` if it is in 1 .. MAX_DIM and equals `wanted`, the user's number of columns, if there is one."""
     if not 1 <= dim <= MAX_DIM:
-        raise SourceError(f"{where}: {dim} columns, a token vector has 1 to {MAX_DIM}")
+        raise SourceError(f"{where}: {dim} columns; must be 1 to {MAX_DIM}")
     if wanted is not None and wanted != dim:
-        raise SourceError(f"{where}: {dim} columns, --dim says {wanted}")
+        raise SourceError(f"{where}: {dim} columns, but --dim says {wanted}")
     return dim

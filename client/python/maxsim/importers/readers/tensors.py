@@ -20,13 +20,13 @@ def document_shape(value: object, where: str) -> Tuple[int, int]:
     """Returns the number of tokens and columns of a document: a tensor [tokens, dim] or [1, tokens, dim] of
     floating-point numbers."""
     if not isinstance(value, (Tensor, np.ndarray)):
-        raise SourceError(f"{where}: is a {type(value).__name__}, must be a tensor [tokens, dim]")
+        raise SourceError(f"{where}: is a {type(value).__name__}; must be a tensor [tokens, dim]")
     shape = tuple(value.shape)
     if len(shape) == 3 and shape[0] == 1:
         shape = shape[1:]
     kind = value.dtype if isinstance(value, Tensor) else value.dtype.kind
     if len(shape) != 2 or kind not in ("f16", "bf16", "f32", "f64", "f"):
-        raise SourceError(f"{where}: is a tensor {list(value.shape)} of {value.dtype}, must be [tokens, dim] of floats")
+        raise SourceError(f"{where}: is a tensor {list(value.shape)} of {value.dtype}; must be [tokens, dim] of floats")
     return int(shape[0]), int(shape[1])
 
 

@@ -201,7 +201,7 @@ def _load_zip(path: str, data: memoryview) -> object:
         dtype = _NUMPY_TYPES[kind]
         if num_elements * dtype.itemsize > len(member):
             raise SourceError(
-                f"its storage {key[:40]!r} has {len(member)} bytes, must have {num_elements * dtype.itemsize}"
+                f"its storage {key[:40]!r} has {len(member)} bytes; must have {num_elements * dtype.itemsize}"
             )
         return _Storage(kind, num_elements, lambda: np.frombuffer(member, dtype, num_elements))
 
@@ -284,5 +284,5 @@ def load_tensor(path: Union[str, "os.PathLike[str]"], dimensions: int, dtypes: T
     if not isinstance(value, Tensor) or len(value.shape) != dimensions or (dtypes and value.dtype not in dtypes):
         found = f"a tensor {list(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
         wanted = f"a tensor of {dimensions} dimensions" + (f" of {' or '.join(dtypes)}" if dtypes else "")
-        raise SourceError(f"{os.fspath(path)}: holds {found}, must hold {wanted}")
+        raise SourceError(f"{os.fspath(path)}: holds {found}; must hold {wanted}")
     return value

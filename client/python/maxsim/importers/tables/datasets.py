@@ -29,9 +29,9 @@ def open_source(path: str, options: ImportOptions) -> Source:
     if has_indices:
         raise SourceError(f"{state_path}: has _indices_data_files; call flatten_indices() and save it again")
     if not names:
-        raise SourceError(f"{state_path}: lists no file, the data set is empty")
+        raise SourceError(f"{state_path}: lists no file: the data set is empty")
     if any(os.path.basename(name) != name for name in names):
-        raise SourceError(f"{state_path}: names a file outside its folder")
+        raise SourceError(f"{state_path}: names a file outside of its folder")
     paths = [os.path.join(folder, name) for name in names]
 
     def open_batches(columns: List[str], rows_at_once: int) -> Iterator[Batch]:

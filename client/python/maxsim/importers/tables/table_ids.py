@@ -33,7 +33,7 @@ def id_values(where: str, column: Any, first_row: int) -> Sequence[Any]:
     values: List[Any] = column.to_pylist()
     if None in values:
         row = first_row + values.index(None)
-        raise SourceError(f"{where}: row {row} is null, each document needs an id")
+        raise SourceError(f"{where}: row {row} is null, but each document needs an id")
     if convert is None:
         return values
     ids: List[Any] = []
@@ -63,7 +63,7 @@ def _converter(where: str, arrow_type: Any) -> Optional[Callable[[Any], Any]]:
     if types.is_floating(plain):
         hint = "; pandas stores integers as floating-point numbers where one is missing, DuckDB stores HUGEINT so"
     raise SourceError(
-        f"{where}: is {arrow_type}, ids are integers or strings: cast it, or name another column with --id-column{hint}"
+        f"{where}: is {arrow_type}; must be integers or strings: cast it, or name another column with --id-column{hint}"
     )
 
 

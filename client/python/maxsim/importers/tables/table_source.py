@@ -94,7 +94,7 @@ class TableSource(PackedSource):
             column.dim = self.dim
         elif column.dim != self.dim:
             raise SourceError(
-                f"{batch.where}: column {self._vectors!r} has {column.dim} columns, those before {self.dim}"
+                f"{batch.where}: column {self._vectors!r} has {column.dim} columns, but those before have {self.dim}"
             )
         return column
 
