@@ -276,7 +276,7 @@ class IdTest(unittest.TestCase):
         check_ids("", None, False)
         check_ids("c", "id", False)
         check_ids("c", None, True)
-        with self.assertRaisesRegex(ValueError, "give one"):
+        with self.assertRaisesRegex(ValueError, "give only one of them"):
             check_ids("c", "id", True)
         for id_key, own_ids in (("id", False), (None, True)):
             with self.assertRaisesRegex(ValueError, "collection is missing"):

@@ -114,7 +114,7 @@ class FiltersTest(unittest.TestCase):
             ({"field": "a"}, "filter is .*; must be a dict with"),
             ({"field": 3, "equals": 1}, "filter.field is 3; must be a string"),
             ({"field": "a", "equals": None}, "filter.equals is None; must be a string, an integer of 64 bits"),
-            ({"field": "a", "equals": 2**63}, "filter.equals is 9223372036854775808; it is"),
+            ({"field": "a", "equals": 2**63}, "filter.equals is 9223372036854775808; must be"),
             ({"field": "a", "equals": float("nan")}, "filter.equals is nan"),
             ({"field": "a", "in": []}, "filter.in is empty"),
             ({"field": "a", "in": "ab"}, "filter.in is one string; must be a list of values"),

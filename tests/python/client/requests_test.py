@@ -193,7 +193,7 @@ class RequestTest(unittest.TestCase):
             (lambda: one("c", QUERY, documents=[QUERY, QUERY[0]]), r"documents\[1\] has shape \[48\]"),
             (lambda: one("c", QUERY, priority="urgent"), "priority is 'urgent'; must be one of low, normal, high"),
             (lambda: one("c", QUERY, missing_policy="ignore"), "missing_policy is 'ignore'"),
-            (lambda: one("c", QUERY, payload_fields="title"), "payload_fields is a list of names"),
+            (lambda: one("c", QUERY, payload_fields="title"), "payload_fields is one string; must be"),
             (lambda: one("c", QUERY[0]), r"query has shape \[48\]"),
             (lambda: one("c", QUERY, refinement=2000), "refinement is 2000; must be a RefinementOptions, or None"),
             (

@@ -190,8 +190,8 @@ class HostilePickleTest(ReadingTest):
     def test_integers_of_one_hash_are_no_keys(self):
         modulus = 2**61 - 1
         for key in (modulus * 2**4, -(2**63) - 1):
-            self.assert_pickle_refused(pickle.dumps({key: None}), "64 bits")
-            self.assert_pickle_refused(pickle.dumps({key}, 4), "64 bits")
+            self.assert_pickle_refused(pickle.dumps({key: None}), "64-bit integer")
+            self.assert_pickle_refused(pickle.dumps({key}, 4), "64-bit integer")
         self.assertEqual(load_pickle(pickle.dumps({2**64 - 1: 0, -(2**63): 1}), "x"), {2**64 - 1: 0, -(2**63): 1})
 
     def test_nesting_does_not_overflow_the_stack(self):

@@ -259,8 +259,8 @@ class ErrorsTest(TorchTest):
 
         refuse(TypeError, "hidden torch.float64; both must have one type", queries, hidden.double(), weight)
         refuse(TypeError, "queries have type torch.float16", queries.half(), hidden, weight)
-        refuse(ValueError, r"weight has shape \(8, 4\); .* it is \(4, 8\)", queries, hidden, weight.T)
-        refuse(ValueError, r"bias has shape \(3,\); .* it is \(4,\)", queries, hidden, weight, weight[0, :3])
+        refuse(ValueError, r"weight has shape \(8, 4\); .* it must be \(4, 8\)", queries, hidden, weight.T)
+        refuse(ValueError, r"bias has shape \(3,\); .* it must be \(4,\)", queries, hidden, weight, weight[0, :3])
         refuse(ValueError, r"hidden has shape \(6, 8\)", queries, hidden[0], weight)
         refuse(ValueError, r"queries have shape \(4,\)", queries[0, 0], hidden, weight)
         refuse(ValueError, "block_documents is 0; must be 1 or more", queries, hidden, weight, block_documents=0)

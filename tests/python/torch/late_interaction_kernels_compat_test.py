@@ -128,7 +128,7 @@ class MaxsimTest(CompatTest):
         self.refuse(ValueError, "columns", lik.maxsim, Q, torch.ones(2, 3, 6, 9))
         self.refuse(ValueError, "q_mask must be", lik.maxsim, Q, lists, torch.ones(2, 4))
         self.refuse(ValueError, "d_mask must be", lik.maxsim, Q, lists, None, torch.ones(2, 3, 5))
-        self.refuse(ValueError, r"d_mask has shape \(3, 5\); it is", lik.maxsim, Q, D, None, torch.ones(3, 5))
+        self.refuse(ValueError, r"d_mask has shape \(3, 5\); must be", lik.maxsim, Q, D, None, torch.ones(3, 5))
         self.refuse(TypeError, "d_mask is of type list", lik.maxsim, Q, D, None, [1])
         self.refuse(ValueError, "one device", lik.maxsim, Q, D.to("meta"))
         self.refuse(ValueError, "q_mask is on meta", lik.maxsim, Q, D, torch.ones(2, 5, device="meta"))

@@ -122,7 +122,7 @@ class RetrievalTest(TorchTest):
         self.refuse(ValueError, "top_k must be positive; it is 0", lik.retrieve, Q, D, 0)
         self.refuse(ValueError, "k must be positive; it is -1", topk.maxsim_topk, Q, D, -1)
         self.refuse(ValueError, "chunk_size must be positive", lik.retrieve, Q, D, 1, chunk=0)
-        self.refuse(ValueError, "same device", lik.retrieve, Q, D.to("meta"), 1)
+        self.refuse(ValueError, "one device", lik.retrieve, Q, D.to("meta"), 1)
 
 
 class ScorerTest(CompatTest):
@@ -153,7 +153,7 @@ class ScorerTest(CompatTest):
         self.assertIn(
             "backward='lowmem', mask_pad_token=3", repr(lik.MaxSimScorer(backward="lowmem", mask_pad_token=3))
         )
-        self.refuse(ValueError, "same device", lik.MaxSimScorer(), torch.ones(2, 8), torch.ones(2, 8, device="meta"))
+        self.refuse(ValueError, "one device", lik.MaxSimScorer(), torch.ones(2, 8), torch.ones(2, 8, device="meta"))
 
 
 class ReferenceTest(TorchTest):
@@ -301,7 +301,7 @@ class PlaidTest(CompatTest):
         self.refuse(
             ValueError, "nbits must be 2, 4 or 8; it is 3", plaid.maxsim_residual, Q, codes, residuals, *rest, 3
         )
-        self.refuse(ValueError, "residuals is 4; .* it is 8", plaid.maxsim_residual, Q, codes, residuals, *rest, 4)
+        self.refuse(ValueError, "residuals is 4; .* it must be 8", plaid.maxsim_residual, Q, codes, residuals, *rest, 4)
         self.refuse(ValueError, "codes must be", plaid.maxsim_residual, Q, codes[0], residuals, *rest, 2)
         self.refuse(ValueError, "residuals must be", plaid.maxsim_residual, Q, codes, residuals[0], *rest, 2)
         short = (lengths, centroids, weights[:3])

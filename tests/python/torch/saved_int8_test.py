@@ -173,7 +173,7 @@ class SavedInt8Test(TorchTest):
     def test_errors_name_the_argument(self):
         queries, documents = self.values(2, 3, 8), self.values(4, 5, 8)
         self.refuse(
-            ValueError, "save_documents is 'int4'; it is", maxsim_scores, queries, documents, save_documents="int4"
+            ValueError, "save_documents is 'int4'; must be", maxsim_scores, queries, documents, save_documents="int4"
         )
         rows, scales = torch.ones(2, 3, 8, dtype=torch.int8), torch.ones(2)
         more = {"query_scales": scales, "document_scales": scales, "save_documents": "int8"}

@@ -76,7 +76,7 @@ class _Counter:
         vectors = document.vectors
         if vectors.ndim != 2 or (vectors.shape[0] and vectors.shape[1] != self._columns):
             raise SourceError(
-                f"document {index}, id {quote_id(document_id)}: vectors have shape {list(vectors.shape)}, "
+                f"document {index}, id {quote_id(document_id)}: vectors have shape {list(vectors.shape)}; "
                 f"must be [tokens, {self._columns}]"
             )
         if vectors.shape[0] == 0:

@@ -89,7 +89,7 @@ class ResidualCodec:
         documents at a time: their vectors [sum of their lengths, dim] and their lengths."""
         if packed.ndim != 2 or packed.shape[1] != self.packed_columns or packed.dtype != np.uint8:
             raise SourceError(
-                f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}, "
+                f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}; "
                 f"must be uint8 [rows, {self.packed_columns}]"
             )
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or not sum(lengths) <= len(codes) <= len(packed):
