@@ -93,15 +93,16 @@ void AddRouterKeys(std::vector<Key>& keys) {
   keys.push_back(Count(
       "cluster.max_lag_writes", +[](Config& c) -> uint64_t& { return c.cluster.max_lag_writes; }, 0, kHuge,
       "Writes that a replica of a live collection may be behind the others. Beyond it the replica gets no requests for "
-      "the collection, as long as its group has a replica within the limit; 0: no limit. Only with live.log nats."));
+      "the collection, as long as its group has a replica within the limit; 0 means no limit. Only with live.log "
+      "nats."));
   keys.push_back(Count(
       "cluster.max_lag_seconds", +[](Config& c) -> int& { return c.cluster.max_lag_seconds; }, 0, 3600,
       "Seconds for which a replica of a live collection may lack a write that another replica has. Beyond it the "
-      "replica gets no requests for the collection, as long as its group has a replica within the limit; 0: no limit. "
-      "Only with live.log nats."));
+      "replica gets no requests for the collection, as long as its group has a replica within the limit; 0 means no "
+      "limit. Only with live.log nats."));
   keys.push_back(Text(
       "cluster.token_file", "path", +[](Config& c) -> std::string& { return c.cluster.token_file; },
-      "File with the bearer token that the replicas want."));
+      "File with the bearer token that the replicas need."));
   keys.push_back(Bool(
       "cluster.tls", +[](Config& c) -> bool& { return c.cluster.tls.enabled; }, "Reach the replicas by TLS."));
   keys.push_back(Text(
@@ -109,7 +110,7 @@ void AddRouterKeys(std::vector<Key>& keys) {
       "Certificates that may sign the replicas'; empty: the system's."));
   keys.push_back(Text(
       "cluster.cert_file", "path", +[](Config& c) -> std::string& { return c.cluster.tls.cert_file; },
-      "The router's certificate, for replicas that want one."));
+      "The router's certificate, for replicas that need one."));
   keys.push_back(Text(
       "cluster.key_file", "path", +[](Config& c) -> std::string& { return c.cluster.tls.key_file; },
       "The key of cluster.cert_file."));

@@ -28,14 +28,14 @@ void AddNetworkKeys(std::vector<Key>& keys) {
       "descriptor for each."));
   keys.push_back(Count(
       "grpc.max_connections_per_peer", +[](Config& c) -> int& { return c.grpc.max_connections_per_peer; }, 0, kMi,
-      "Open connections of one IP address, by the same rule; 0 is no bound."));
+      "Open connections of one IP address, by the same rule; 0 means no limit."));
   keys.push_back(Duration(
       "grpc.first_call_timeout", +[](Config& c) -> absl::Duration& { return c.grpc.first_call_timeout; },
       absl::Hours(1),
       "Until a connection has made a call (with a known token, where there are tokens); then it is closed."));
   keys.push_back(Duration(
       "grpc.max_connection_idle", +[](Config& c) -> absl::Duration& { return c.grpc.max_connection_idle; },
-      absl::Hours(24), "Time without a call after which a connection is closed; 0 is no bound."));
+      absl::Hours(24), "Time without a call after which a connection is closed; 0 means no limit."));
   keys.push_back(Bytes(
       "grpc.max_memory", +[](Config& c) -> uint64_t& { return c.grpc.max_memory_bytes; }, 0, kHuge,
       "Memory of messages that have not come whole; beyond it gRPC cancels calls by chance, with RESOURCE_EXHAUSTED or "
@@ -47,7 +47,7 @@ void AddNetworkKeys(std::vector<Key>& keys) {
       "grpc.max_unread_answer_bytes", +[](Config& c) -> uint64_t& { return c.grpc.max_unread_answer_bytes; }, 0, kHuge,
       "Answers that clients have not read yet, of all calls; beyond it the address that holds the most loses calls, "
       "with "
-      "RESOURCE_EXHAUSTED. A RerankStream that holds a sixteenth is not read; 0 is no bound."));
+      "RESOURCE_EXHAUSTED. A RerankStream that holds a sixteenth is not read; 0 means no limit."));
   keys.push_back(Count(
       "grpc.max_concurrent_streams", +[](Config& c) -> int& { return c.grpc.max_concurrent_streams; }, 1, 1'000'000,
       "Calls of one connection at a time."));
@@ -161,7 +161,7 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "Collections that take less memory than this are copied to every device, unless theirs says replicate: false."));
   keys.push_back(Bytes(
       "memory.filter_cache", +[](Config& c) -> uint64_t& { return c.store.filter_cache_bytes; }, 0, kHuge,
-      "Memory for the documents that filters match, so that a filter that comes again is not evaluated anew; 0 keeps "
+      "Memory for the documents that filters match, so that a repeated filter is not evaluated again; 0 keeps "
       "none. Taken of the collections' budget once one with fields is loaded, an eighth of it at most."));
   keys.push_back(Choice<int>(
       "memory.code_planes", {"4", "2", "1", "0"}, {4, 2, 1, 0},
@@ -217,7 +217,7 @@ void AddEngineKeys(std::vector<Key>& keys) {
       "batching.max_queue_time", +[](Config& c) -> absl::Duration& { return c.batching.max_queue_time; },
       absl::Hours(1),
       "How long a request may wait until it is scored; one that would or does wait longer gets RESOURCE_EXHAUSTED; 0 "
-      "is no bound."));
+      "means no limit."));
   keys.push_back(MetadataKey(
       "batching.client_key", +[](Config& c) -> std::string& { return c.client_key; },
       "gRPC metadata key, or HTTP header, that names the client for fairness; without it, or empty, its address "

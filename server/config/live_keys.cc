@@ -33,7 +33,7 @@ void AddLiveKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "live.max_queue_time", +[](Config& c) -> absl::Duration& { return c.live.max_queue_time; }, absl::Hours(1),
       "How long a write may wait until it is written, or with live.log nats until it may be sent; one that would or "
-      "does wait longer gets RESOURCE_EXHAUSTED; 0 is no bound."));
+      "does wait longer gets RESOURCE_EXHAUSTED; 0 means no limit."));
   keys.push_back(Bool(
       "live.restore_created", +[](Config& c) -> bool& { return c.live.restore_created; },
       "Serve, after a restart, the collections that CreateCollection made (and UnloadCollection did not take out), as "
@@ -51,10 +51,10 @@ void AddLiveKeys(std::vector<Key>& keys) {
       "them at least."));
   keys.push_back(Duration(
       "live.compact_after", +[](Config& c) -> absl::Duration& { return c.live.compact_after; }, absl::Hours(24 * 30),
-      "Age of the oldest write that no generation holds at which a compaction begins; 0 is no bound."));
+      "Age of the oldest write that no generation holds at which a compaction begins; 0 means no limit."));
   keys.push_back(Bytes(
       "live.compact_bytes_per_second", +[](Config& c) -> int64_t& { return c.live.compact_bytes_per_second; }, 0, kHuge,
-      "What a compaction writes in a second at most; 0 is no bound."));
+      "Most bytes that a compaction writes per second; 0 means no limit."));
   keys.push_back(Bool(
       "live.refuse_lossy_tokens", +[](Config& c) -> bool& { return c.limits.refuse_lossy_tokens; },
       "Refuse a document that is written in i8 and has a token that becomes zeros, or of whose length rounding takes "
