@@ -221,7 +221,7 @@ TEST_F(LiveRouterCollectionsTest, ASnapshotThatLacksWritesIsRefused) {
   ASSERT_TRUE(Eventually([&] { return seen(0, 0)->info()->collections(0).live().sequence() == 42; }));
   const absl::Status status = collections_->SnapshotForClient("c", "/somewhere", {}).status();
   EXPECT_TRUE(absl::IsInternal(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("sequence is 41, and 42 to "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("sequence is 41; must be 42 to "));
   replica(0, 0).server().snapshot_sequence = 43;
   const auto sequence = collections_->SnapshotForClient("c", "/somewhere", {});
   ASSERT_TRUE(sequence.ok()) << sequence.status();
