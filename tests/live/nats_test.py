@@ -172,7 +172,7 @@ def test_a_foreign_stream_is_refused(world, _):
     b = world.add("b")  # makes a new stream of the same name
     world.wait_connected("b")
     upsert(b, "y", 1)
-    eventually(lambda: "made anew" in world.live("a").error, f"a refuses the new stream: {world.live('a').error}")
+    eventually(lambda: "created again" in world.live("a").error, f"a refuses the new stream: {world.live('a').error}")
     expect(world.live("a").error.count(f"stream {STREAM} of ") == 2, f"both are named: {world.live('a').error}")
     with client.refused(grpc.StatusCode.FAILED_PRECONDITION):
         upsert(a, "x", 2)

@@ -110,7 +110,7 @@ TEST_F(ConsoleServiceTest, OtherPathsAndMethodsAreRefused) {
   for (const char* path : {"/", "/console/main.js", "/console/questions.json", "/v1/stats"}) {
     const HttpAnswer answer = HttpPost(port(), path, "{}", kJson);
     EXPECT_EQ(answer.status, 405) << path;
-    EXPECT_THAT(answer.body, HasSubstr("GET, HEAD is wanted"));
+    EXPECT_THAT(answer.body, HasSubstr("is not allowed; use GET, HEAD"));
   }
   EXPECT_EQ(HttpGet(port(), "/v1/explain").status, 405);
 }

@@ -98,7 +98,8 @@ TEST(BuilderTest, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_THAT(
       build(collection, 8, collection.num_tokens(), {.storage = ScalarType::kI8, .rotation_seed = uint64_t{1} << 53}),
       HasSubstr("seed: 9007199254740992; must be 0 to 9007199254740991"));
-  EXPECT_THAT(build(collection, 8, collection.num_tokens(), {.max_shard_bytes = 8191}), HasSubstr("the least is 8192"));
+  EXPECT_THAT(build(collection, 8, collection.num_tokens(), {.max_shard_bytes = 8191}),
+              HasSubstr("must be at least 8192"));
   SmallCollection wrong = collection;
   wrong.lengths[1] = 0;
   EXPECT_THAT(build(wrong, 8, wrong.num_tokens(), {}), HasSubstr("lengths[1]: 0 tokens"));

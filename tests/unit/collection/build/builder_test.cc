@@ -283,7 +283,7 @@ TEST(BuilderTest, TheNameComesFromTheOptionTheCollectionOrTheFolder) {
       std::string(BuildSmall(NumberedCollection(3), {.folder = folder.Path("b"), .name = "a b"}).status().message()),
       HasSubstr("\"a b\""));
   EXPECT_THAT(std::string(BuildSmall(NumberedCollection(3), {.folder = folder.Path("c d")}).status().message()),
-              AllOf(HasSubstr("\"c d\""), HasSubstr("the folder's")));
+              AllOf(HasSubstr("\"c d\""), HasSubstr("it is the name of the folder")));
 }
 
 TEST(BuilderTest, WhatClientsRelyOnStaysUnlessSaidOtherwise) {

@@ -49,7 +49,7 @@ TEST(FieldTest, WrongDeclarationsAreNamed) {
   EXPECT_THAT(RefusalOfText("lang"), HasSubstr("\"lang\": must be NAME:KIND or NAME:KIND=PATH"));
   EXPECT_THAT(RefusalOfText("lang:text"), HasSubstr("kind: \"text\", expected keyword, keywords, integer"));
   EXPECT_THAT(RefusalOfText("lang:keyword,"), HasSubstr("nothing follows the last comma"));
-  EXPECT_THAT(RefusalOfText(",lang:keyword"), HasSubstr("\"\": NAME:KIND"));
+  EXPECT_THAT(RefusalOfText(",lang:keyword"), HasSubstr("\"\": must be NAME:KIND"));
   EXPECT_THAT(RefusalOfText("1st:keyword"), HasSubstr("\"1st\" must be 1 to 64 characters of A-Z a-z 0-9 _"));
   EXPECT_THAT(RefusalOfText("a-b:keyword"), HasSubstr("\"a-b\" must be 1 to 64"));
   EXPECT_THAT(RefusalOfText(std::string(65, 'a') + ":keyword"), HasSubstr("must be 1 to 64"));

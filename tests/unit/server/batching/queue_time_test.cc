@@ -50,7 +50,7 @@ TEST_F(QueueTimeTest, ARequestThatWouldWaitTooLongIsRefusedAndSaysSo) {
   absl::Status status = scheduler_->Submit(1, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("this request would wait for about 1.1s"));
-  EXPECT_THAT(status.message(), HasSubstr("at most 60ms (batching.max_queue_time)"));
+  EXPECT_THAT(status.message(), HasSubstr("more than 60ms (batching.max_queue_time)"));
   EXPECT_TRUE(TakeQueueFullMark(status));
   EXPECT_FALSE(TakeQueueFullMark(status));
   EXPECT_THAT(scheduler_->Series("maxsim_rejections_total{reason=\"queue_time\"}"), HasSubstr(" 1"));

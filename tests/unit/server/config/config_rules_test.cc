@@ -45,7 +45,7 @@ TEST(ConfigTest, KeysThatContradictOneAnotherAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--limits.max_top_k=5"})),
               HasSubstr("limits.default_top_k is 10, more than limits.max_top_k"));
   EXPECT_THAT(ErrorOf(LoadWith({"--tls.cert_file=c.pem"})), HasSubstr("tls.cert_file and tls.key_file"));
-  EXPECT_THAT(ErrorOf(LoadWith({"--tls.client_ca_file=c.pem"})), HasSubstr("tls.client_ca_file wants"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tls.client_ca_file=c.pem"})), HasSubstr("tls.client_ca_file needs"));
   EXPECT_THAT(ErrorOf(LoadWith({"--http.tls=all"})), HasSubstr("http.tls needs tls.cert_file and tls.key_file"));
   EXPECT_THAT(ErrorOf(LoadWith({"--engine.max_query_tokens=8"})), HasSubstr("limits.max_query_tokens is"));
   EXPECT_EQ(ErrorOf(LoadWith({"--grpc.address=0.0.0.0:7070", "--http.address=127.0.0.1:7070"})),
