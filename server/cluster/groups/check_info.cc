@@ -54,7 +54,7 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
     return WrongInfo("collections", "GetInfo takes ", bytes, " bytes; must be at most ", kMaxInfoBytes);
   }
   if (answer.groups_size() > 0) {
-    return WrongInfo("groups", "it is a router, and a router's groups must be servers: does it list itself?");
+    return WrongInfo("groups", "it is a router, but a router's groups must be servers: does it list itself?");
   }
   std::set<std::string_view> names;
   for (int i = 0; i < answer.collections_size(); ++i) {

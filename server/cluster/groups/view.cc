@@ -220,7 +220,7 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
     if (!has_generation) {
       if (!said.answers) continue;
       view.left_out[said.replica.get()] =
-          absl::StrCat("it has generation ", said.info.generation(), ", and requests name ", view.generation);
+          absl::StrCat("it has generation ", said.info.generation(), ", but requests name ", view.generation);
       continue;
     }
     if (absl::Status status = CheckSameShape(view.info, said.info, view.name); !status.ok()) return status;

@@ -54,12 +54,12 @@ Lag LagTracker::LagOf(std::string_view collection, uint64_t sequence, uint64_t o
 
 std::string LagTracker::Excess(const Lag& lag) const {
   if (bounds_.writes > 0 && lag.writes > bounds_.writes) {
-    return absl::StrCat("it is ", lag.writes, " writes behind, and the limit is ", bounds_.writes,
+    return absl::StrCat("it is ", lag.writes, " writes behind, but the limit is ", bounds_.writes,
                         " (cluster.max_lag_writes)");
   }
   if (bounds_.time > absl::ZeroDuration() && lag.time > bounds_.time) {
     return absl::StrCat("it has been behind for ", absl::FormatDuration(absl::Trunc(lag.time, absl::Seconds(1))),
-                        ", and the limit is ", absl::FormatDuration(bounds_.time), " (cluster.max_lag_seconds)");
+                        ", but the limit is ", absl::FormatDuration(bounds_.time), " (cluster.max_lag_seconds)");
   }
   return "";
 }

@@ -266,7 +266,7 @@ absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& colle
   if (min_sequence == 0) return absl::OkStatus();
   if (!collection.info.has_live()) {
     return service::InvalidField("min_sequence",
-                                 absl::StrCat("is ", min_sequence, ", and collection \"", collection.name,
+                                 absl::StrCat("is ", min_sequence, ", but collection \"", collection.name,
                                               "\" is not live: it has no writes to wait for"));
   }
   if (collection.has_one_log()) return absl::OkStatus();

@@ -195,7 +195,7 @@ absl::StatusOr<std::vector<StreamMessage>> StreamedCollection::SubscribeAfter(ui
   if (first.sequence != position || MessageHash(first) != last_message_.hash) {
     return absl::FailedPreconditionError(
         Cat("collection ", name_, " has applied the message of sequence ", position, " of ", Describe(info.stream),
-            ", and the stream has another one there: it has lost messages that were acknowledged, and given their "
+            ", but the stream has another one there: it has lost messages that were acknowledged, and given their "
             "sequences to others; start every server from one snapshot or build, with a stream of its own"));
   }
   messages->erase(messages->begin());

@@ -35,7 +35,7 @@ absl::Status CheckTokensTogether(const std::array<TokenEntries, kNumScopes>& fil
       const TokenEntry& other = *same_token->second;
       if (!is_new && (entry.tenant != nullptr || other.tenant != nullptr)) {
         return maxsim::Invalid(entry.where, ": has the same token as ", other.where,
-                               ", and one of them is of a tenant");
+                               ", but one of them is of a tenant");
       }
       if (entry.tenant == nullptr) continue;
       const TokenEntry& same_tenant = *by_tenant.emplace(entry.tenant->name(), &entry).first->second;

@@ -64,7 +64,7 @@ absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::st
   const std::optional<uint64_t> num_deleted = client::NumDeletedOf(status);
   absl::Status cleaned = FieldError(
       status.code(), client::kReasonSequenceNotReached, client::FieldOf(status),
-      Cat("collection ", Quote(collection), " has not come to this sequence yet",
+      Cat("collection ", Quote(collection), " has not reached this sequence yet",
           num_deleted.has_value() ? Cat("; ", *num_deleted, " documents were deleted: the call can be repeated") : ""));
   if (const auto info = status.GetPayload(client::kErrorInfoTypeUrl); info.has_value()) {
     cleaned.SetPayload(client::kErrorInfoTypeUrl, *info);

@@ -108,7 +108,7 @@ absl::Status TenantQuestions::ChooseCollection(const Caller& caller, v1::RerankR
   if (!request->collection().empty()) return absl::OkStatus();  // Rerank refuses one that is not the tenant's
   const std::vector<std::string>& collections = tenant->collections();
   if (collections.size() > 1) {
-    return InvalidField("model", Cat("is missing, and the token is for ", collections.size(), " collections"));
+    return InvalidField("model", Cat("is missing, but the token is for ", collections.size(), " collections"));
   }
   request->set_collection(collections.front());
   return absl::OkStatus();

@@ -33,28 +33,28 @@ absl::Status Wrong(std::string_view member, const Args&... problem) {
 std::string Shown(const json& value) { return Quote(value.dump(-1, ' ', false, json::error_handler_t::replace)); }
 
 absl::Status ReadName(const json& value, TenantSettings& settings) {
-  if (!value.is_string()) return Wrong("tenant", "is ", Shown(value), ", a string is expected");
+  if (!value.is_string()) return Wrong("tenant", "is ", Shown(value), "; must be a string");
   const auto& name = value.get_ref<const std::string&>();
   const bool has_allowed_size = !name.empty() && name.size() <= kMaxTenantNameBytes;
   const bool has_allowed_letters = std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
   });
   if (!has_allowed_size || !has_allowed_letters || !absl::ascii_isalnum(static_cast<unsigned char>(name.front()))) {
-    return Wrong("tenant", "is ", Quote(name), "; 1 to ", kMaxTenantNameBytes,
-                 " letters, digits, \".\", \"_\" and \"-\" are accepted, the first a letter or digit");
+    return Wrong("tenant", "is ", Quote(name), "; must be 1 to ", kMaxTenantNameBytes,
+                 " letters, digits, \".\", \"_\" and \"-\", the first a letter or digit");
   }
   settings.name = name;
   return absl::OkStatus();
 }
 
 absl::Status ReadCollections(const json& value, TenantSettings& settings) {
-  if (!value.is_array()) return Wrong("collections", "is ", Shown(value), ", a list of names is expected");
+  if (!value.is_array()) return Wrong("collections", "is ", Shown(value), "; must be a list of names");
   if (value.empty() || value.size() > kMaxTenantCollections) {
-    return Wrong("collections", "has ", value.size(), " names, and 1 to ", kMaxTenantCollections, " are accepted");
+    return Wrong("collections", "has ", value.size(), " names; must have 1 to ", kMaxTenantCollections);
   }
   for (size_t idx = 0; idx < value.size(); ++idx) {
     const json& name = value[idx];
-    if (!name.is_string()) return Wrong("collections", "[", idx, "] is ", Shown(name), ", a string is expected");
+    if (!name.is_string()) return Wrong("collections", "[", idx, "] is ", Shown(name), "; must be a string");
     const std::string problem = collection::CollectionNameProblem(name.get_ref<const std::string&>());
     if (!problem.empty()) return Wrong("collections", "[", idx, "]: ", problem);
     settings.collections.push_back(name.get<std::string>());
@@ -66,10 +66,10 @@ absl::Status ReadCollections(const json& value, TenantSettings& settings) {
 }
 
 absl::Status ReadFilter(const json& value, TenantSettings& settings) {
-  if (!value.is_string()) return Wrong("filter", "is ", Shown(value), ", the text of a filter is expected");
+  if (!value.is_string()) return Wrong("filter", "is ", Shown(value), "; must be the text of a filter");
   const auto& text = value.get_ref<const std::string&>();
   if (text.size() > kMaxTenantFilterBytes) {
-    return Wrong("filter", "has ", text.size(), " bytes, and at most ", kMaxTenantFilterBytes, " are accepted");
+    return Wrong("filter", "has ", text.size(), " bytes; must have at most ", kMaxTenantFilterBytes);
   }
   absl::StatusOr<collection::Filter> filter = collection::ParseFilter(text);
   if (!filter.ok()) return Wrong("filter", std::string(filter.status().message()));
@@ -79,7 +79,7 @@ absl::Status ReadFilter(const json& value, TenantSettings& settings) {
 
 absl::Status ReadQuota(std::string_view member, const json& value, uint64_t& quota) {
   const auto refuse = [&] {
-    return Wrong(member, "is ", Shown(value), ", and an integer of 1 to ", kMaxQuota, " is expected");
+    return Wrong(member, "is ", Shown(value), "; must be a whole number from 1 to ", kMaxQuota);
   };
   if (!value.is_number()) return refuse();
   // 2e9 is a floating-point number in JSON.
@@ -120,8 +120,8 @@ absl::StatusOr<json> ParseObject(std::string_view text) {
         return true;
       },
       /*allow_exceptions=*/false);
-  if (object.is_discarded() || !object.is_object()) return maxsim::Invalid("a JSON object is expected after the token");
-  if (!repeated.empty()) return Wrong(repeated, "is there twice");
+  if (object.is_discarded() || !object.is_object()) return maxsim::Invalid("a JSON object must follow the token");
+  if (!repeated.empty()) return Wrong(repeated, "is repeated");
   return object;
 }
 
@@ -137,7 +137,7 @@ absl::StatusOr<TenantSettings> ParseTenant(std::string_view json_text) {
   if (settings.name.empty()) return Wrong("tenant", "is missing");
   TenantQuotas& quotas = settings.quotas;
   if (quotas.token_pairs_burst > 0 && quotas.token_pairs_per_second == 0) {
-    return Wrong("token_pairs_burst", "is set, and token_pairs_per_second is not");
+    return Wrong("token_pairs_burst", "is set, but token_pairs_per_second is not");
   }
   if (quotas.token_pairs_burst == 0) quotas.token_pairs_burst = quotas.token_pairs_per_second;
   return settings;

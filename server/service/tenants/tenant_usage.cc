@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const void>> TenantUsage::TakeRequest(const Tenan
   std::shared_ptr<const void> place(num_in_flight_.get(), [count = num_in_flight_](const void*) { --*count; });
   if (quotas.requests_in_flight == 0 || before < quotas.requests_in_flight) return place;
   return QuotaError(TenantQuota::kRequestsInFlight,
-                    Cat(quotas.requests_in_flight, " requests are in progress, and no more may be"),
+                    Cat(quotas.requests_in_flight, " requests are in progress, which is the limit"),
                     kInFlightRetryDelay);
 }
 
@@ -102,8 +102,8 @@ absl::Status TenantUsage::CheckWrites(const std::string& collection, const Writt
     if (limit == 0 || in_collection + in_writes <= limit) return absl::OkStatus();
     return QuotaError(
         quota,
-        Cat("collection ", Quote(collection), " has ", in_collection, " of the tenant, and writes in progress ",
-            in_writes, "; at most ", limit, " are allowed: delete documents first"),
+        Cat("collection ", Quote(collection), " has ", in_collection, " of the tenant, and writes in progress have ",
+            in_writes, "; must be at most ", limit, " together: delete documents first"),
         absl::ZeroDuration());
   };
   absl::Status status = check(TenantQuota::kDocuments, stored.documents, begun.documents, quotas.documents);

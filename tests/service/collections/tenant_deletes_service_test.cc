@@ -112,7 +112,7 @@ TEST_F(TenantDeletesServiceTest, TheSequenceThatHasBeenReachedIsNotTold) {
   const HttpAnswer answer =
       HttpSend("DELETE", server_->http_port(), kPath, R"({"filter": "year = 2000", "min_sequence": 555})", "acme");
   EXPECT_EQ(answer.status, 503) << answer.body;
-  EXPECT_EQ(answer.body.find("has come to 8"), std::string::npos) << answer.body;
+  EXPECT_EQ(answer.body.find("has only reached 8"), std::string::npos) << answer.body;
 }
 
 }  // namespace

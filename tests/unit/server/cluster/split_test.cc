@@ -256,7 +256,7 @@ TEST_F(SplitTest, ASequenceIsAskedForWhereThePartsHaveOneLog) {
   SetIds(*request_.mutable_candidates(), 50);
   request_.set_min_sequence(4);
   EXPECT_THAT(std::string(Split().status().message()),
-              HasSubstr("min_sequence: is 4, and collection \"c\" is not live"));
+              HasSubstr("min_sequence: is 4, but collection \"c\" is not live"));
   request_.set_generation(6);
   EXPECT_THAT(std::string(Split().status().message()), HasSubstr("min_sequence: is 4"))
       << "of two mistakes, the one that a server names";
@@ -264,7 +264,7 @@ TEST_F(SplitTest, ASequenceIsAskedForWhereThePartsHaveOneLog) {
   auto with_logs = std::make_shared<CollectionView>(*collection_);
   with_logs->info.mutable_live()->set_log("local");
   collection_ = with_logs;
-  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("min_sequence: is 4, and the groups of collection c"));
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("min_sequence: is 4, but the groups of collection c"));
   auto of_stream = std::make_shared<CollectionView>(*collection_);
   of_stream->info.mutable_live()->set_log(kStreamLog);
   collection_ = of_stream;

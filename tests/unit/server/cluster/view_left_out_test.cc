@@ -76,7 +76,7 @@ TEST_F(LeftOutTest, ACollectionIsReadyIfEveryGroupHasTheGeneration) {
   EXPECT_THAT(Look().missing_groups, IsEmpty());
   EXPECT_EQ(DescribeLosses(*view_),
             "replica localhost:10 of group g0: left out for collection c: it has generation 2, "
-            "and requests name 1\n");
+            "but requests name 1\n");
 }
 
 TEST_F(LeftOutTest, AReplicaOfAnotherGenerationIsNotReady) {
@@ -84,7 +84,7 @@ TEST_F(LeftOutTest, AReplicaOfAnotherGenerationIsNotReady) {
   Look();
   EXPECT_EQ(StateOf(0, 0), v1::REPLICA_STATE_READY);
   EXPECT_EQ(StateOf(0, 1), v1::REPLICA_STATE_LEFT_OUT);
-  EXPECT_THAT(ReasonOf(0, 1), HasSubstr("it has generation 2, and requests name 1"));
+  EXPECT_THAT(ReasonOf(0, 1), HasSubstr("it has generation 2, but requests name 1"));
   v1::GetInfoResponse info;
   AddGroups(*view_, MonotonicNow(), info);
   EXPECT_EQ(info.groups(0).replicas(0).error(), "");
@@ -188,7 +188,7 @@ TEST_F(LeftOutTest, AReplicaThatIsManyWritesBehindGetsNoRequests) {
   EXPECT_EQ(Look().parts[0].target.replicas.size(), 2);
   SaySequence(0, 1, 1000, start_ + absl::Seconds(1));
   EXPECT_THAT(Look().parts[0].target.replicas, ElementsAre(groups_[0]->replicas()[0]));
-  EXPECT_THAT(ReasonOf(0, 1), HasSubstr("101 writes behind, and the limit is 100 (cluster.max_lag_writes)"));
+  EXPECT_THAT(ReasonOf(0, 1), HasSubstr("101 writes behind, but the limit is 100 (cluster.max_lag_writes)"));
 }
 
 // NATS is away: all replicas of a group may be behind those of another group.

@@ -57,8 +57,8 @@ TEST(SequenceHistoryTest, ALagIsNeverLongerThanItIsAndShorterByLittle) {
 TEST(LagTrackerTest, EachBoundHoldsByItself) {
   const LagTracker both({.writes = 100, .time = absl::Seconds(10)});
   EXPECT_EQ(both.Excess({.writes = 100, .time = absl::Seconds(10)}), "");
-  EXPECT_THAT(both.Excess({.writes = 101, .time = {}}), HasSubstr("101 writes behind, and the limit is 100"));
-  EXPECT_THAT(both.Excess({.writes = 1, .time = absl::Seconds(11)}), HasSubstr("behind for 11s, and the limit is 10s"));
+  EXPECT_THAT(both.Excess({.writes = 101, .time = {}}), HasSubstr("101 writes behind, but the limit is 100"));
+  EXPECT_THAT(both.Excess({.writes = 1, .time = absl::Seconds(11)}), HasSubstr("behind for 11s, but the limit is 10s"));
   const LagTracker none({});
   EXPECT_EQ(none.Excess({.writes = 1'000'000, .time = absl::Hours(1)}), "");
 }

@@ -96,7 +96,7 @@ TEST_F(TenantGateTest, ErrorsDoNotListOtherCollections) {
 
 TEST_F(TenantGateTest, ErrorsDoNotSayHowFarTheCollectionHasCome) {
   documents_.status = client::FieldError(absl::StatusCode::kUnavailable, client::kReasonSequenceNotReached,
-                                         "min_sequence", "is 9, and collection docs has come to 8");
+                                         "min_sequence", "is 9, but collection docs has only reached 8");
   client::SetRetryAfter(absl::Milliseconds(50), documents_.status);
   const absl::Status status = Ask(&DocumentApi::Count, CallerOf(kAcme), "docs").status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -108,7 +108,7 @@ TEST_F(TenantGateTest, ErrorsDoNotSayHowFarTheCollectionHasCome) {
 
 TEST_F(TenantGateTest, ErrorsOfDeletesDoNotSayHowFarTheCollectionHasCome) {
   documents_.status = client::FieldError(absl::StatusCode::kUnavailable, client::kReasonSequenceNotReached,
-                                         "min_sequence", "is 9, and collection docs has come to 8");
+                                         "min_sequence", "is 9, but collection docs has only reached 8");
   client::SetRetryAfter(absl::Milliseconds(50), documents_.status);
   const auto of_delete = [&] { return DeleteMatching(CallerOf(kAcme), "year = 1").status(); };
   client::SetNothingWritten(documents_.status);  // as a server does
