@@ -231,7 +231,7 @@ void RouterDocuments::DeleteMatching(const v1::DeleteRequest& request,
     if (absl::Status s = service::FilterOfRequest(request).status(); !s.ok()) return s;
     if (absl::Status s = CheckMinSequence(request.min_sequence(), collection); !s.ok()) return s;
     if (absl::Status s = service::CheckAwaited(call->context, "before the groups were asked"); !s.ok()) return s;
-    absl::StatusOr<std::shared_ptr<const void>> taken = service::TakeDeletePlace(matching_deletes_);
+    absl::StatusOr<std::shared_ptr<const void>> taken = matching_deletes_.Take();
     if (!taken.ok()) return taken.status();
     place = *std::move(taken);
     const auto of_part = std::make_shared<const v1::DeleteRequest>(request);

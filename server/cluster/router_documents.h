@@ -13,6 +13,7 @@
 #include "server/service/api.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/document_api_base.h"
+#include "server/service/documents/document_counts.h"
 #include "server/service/documents/document_delete.h"
 
 namespace maxsim::cluster {
@@ -67,10 +68,10 @@ class RouterDocuments : public service::DocumentApiBase {
   absl::Time DeadlineOf(const service::CallContext& context) const;
 
   const RouterDependencies deps_;
-  service::ConcurrencyLimit passes_{kMaxRouterPasses};
+  service::ConcurrencyLimit passes_ = service::PassLimit(kMaxRouterPasses);
   // Limits deletes with a filter. The router runs as many at a time as each server does. If it ran more, one group
   // could refuse its part of a delete that another group has carried out.
-  service::ConcurrencyLimit matching_deletes_{service::kMaxMatchingDeletes};
+  service::ConcurrencyLimit matching_deletes_ = service::MatchingDeleteLimit();
 };
 
 }  // namespace maxsim::cluster

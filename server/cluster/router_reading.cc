@@ -178,7 +178,7 @@ void RouterDocuments::Begin(const Request& request, service::CallContext context
     reading = std::make_shared<Reading<Request, Response>>(rpc);
     reading->request = request;
     if (absl::Status s = CheckState(); !s.ok() || !Reading<Request, Response>::kIsPass) return s;
-    absl::StatusOr<std::shared_ptr<const void>> place = service::TakePassPlace(passes_);
+    absl::StatusOr<std::shared_ptr<const void>> place = passes_.Take();
     if (!place.ok()) return place.status();
     reading->place = *std::move(place);
     return absl::OkStatus();

@@ -108,9 +108,9 @@ class DocumentService : public DocumentApiBase {
   const store::CollectionStore* const store_;
   TextEncoding* const texts_;
   WriteClaims claims_;
-  mutable ConcurrencyLimit readers_{kMaxReaders};
-  ConcurrencyLimit passes_{kMaxWholePasses};  // calls of Facets and Scroll
-  ConcurrencyLimit matching_deletes_{kMaxMatchingDeletes};
+  mutable ConcurrencyLimit readers_ = ReaderLimit();
+  ConcurrencyLimit passes_ = PassLimit(kMaxWholePasses);  // calls of Facets and Scroll
+  ConcurrencyLimit matching_deletes_ = MatchingDeleteLimit();
   std::atomic<int64_t> next_loss_line_ns_{std::numeric_limits<int64_t>::min()};
 };
 

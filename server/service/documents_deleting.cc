@@ -77,7 +77,7 @@ void DocumentService::DeleteMatching(const v1::DeleteRequest& request, std::uniq
       if (absl::Status wrong = CheckDeleteSelection(request); !wrong.ok()) return wrong;
       const store::LiveState state = target.live->state();
       if (absl::Status lost = CheckStream(request.collection(), state); !lost.ok()) return lost;
-      absl::StatusOr<std::shared_ptr<const void>> taken = TakeDeletePlace(matching_deletes_);
+      absl::StatusOr<std::shared_ptr<const void>> taken = matching_deletes_.Take();
       if (!taken.ok()) return taken.status();
       place = *std::move(taken);
       const auto check = [&] { return CheckAwaited(call->context, "while the documents to delete were found"); };

@@ -82,7 +82,7 @@ void DocumentService::Scroll(const v1::ScrollRequest& request, CallContext conte
   DescribeCount(request.collection(), call.context.method, call.context.span);
   call.Finish(Guarded([&]() -> absl::StatusOr<v1::ScrollResponse> {
     if (absl::Status status = FindToRead(request.collection()).status(); !status.ok()) return status;
-    const auto place = TakePassPlace(passes_);
+    const auto place = passes_.Take();
     if (!place.ok()) return place.status();
     return ReadUnreplaced<v1::ScrollResponse>("after", kMaxPassAttempts, [&]() -> absl::StatusOr<v1::ScrollResponse> {
       const absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
@@ -109,7 +109,7 @@ void DocumentService::Facets(const v1::FacetsRequest& request, CallContext conte
   call.Finish(Guarded([&]() -> absl::StatusOr<v1::FacetsResponse> {
     const auto collection = FindToRead(request.collection());
     if (!collection.ok()) return collection.status();
-    const auto place = TakePassPlace(passes_);
+    const auto place = passes_.Take();
     if (!place.ok()) return place.status();
     return CountFacetsOf(request, **collection, limits(),
                          [&] { return CheckAwaited(call.context, "while values were counted"); });

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
-#include "client/status.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
 #include "server/service/call/status.h"
@@ -20,13 +19,6 @@ namespace maxsim::service {
 namespace {
 
 constexpr absl::Duration kExplainRetryDelay = absl::Seconds(1);
-
-absl::Status TooManyRunning(int limit) {
-  absl::Status status =
-      absl::ResourceExhaustedError(absl::StrCat(limit, " explanations are being computed, which is the limit"));
-  client::SetRetryAfter(kExplainRetryDelay, status);
-  return status;
-}
 
 // Adds the texts in the payload's list `tokens`, if the list has `size` elements.
 void AddTokensOfPayload(std::string_view payload, int64_t size, v1::ExplainResponse& explanation) {
@@ -90,6 +82,8 @@ absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_
 
 }  // namespace
 
+ConcurrencyLimit ExplanationLimit() { return {kMaxExplanations, "explanations", kExplainRetryDelay}; }
+
 absl::Status CheckExplained(const v1::RerankRequest& request) {
   if (request.queries_size() != 1) {
     return InvalidField("queries", absl::StrCat("has ", request.queries_size(), " queries; must have exactly one"));
@@ -102,7 +96,7 @@ absl::Status CheckExplained(const v1::RerankRequest& request) {
 absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& request,
                                                        const std::shared_ptr<const store::Collection>& collection,
                                                        const RequestLimits& limits, absl::Time deadline,
-                                                       ConcurrencyLimit* places) {
+                                                       ConcurrencyLimit* limit) {
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
   // Drop group_by, because the document's score does not depend on its group.
@@ -120,8 +114,8 @@ absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& 
     return absl::NotFoundError(
         absl::StrCat("collection ", request.collection(), " has no document of that id that matches the filter"));
   }
-  const std::shared_ptr<const void> place = places->TryTake();
-  if (place == nullptr) return TooManyRunning(places->limit());
+  const absl::StatusOr<std::shared_ptr<const void>> place = limit->Take();
+  if (!place.ok()) return place.status();
   if (MonotonicNow() >= deadline) return absl::DeadlineExceededError("the deadline passed before the start");
   const engine::JobQuery& query = translated->job->queries.front();
   return ExplainDocument(query, *collection, query.candidates->ordinals.front());

@@ -22,14 +22,16 @@ inline constexpr int64_t kMaxExplainedPairs = int64_t{1} << 20;
 // The maximum number of explanations at a time. More would take threads that read and write the bodies of rerank calls.
 inline constexpr int kMaxExplanations = 2;
 
+ConcurrencyLimit ExplanationLimit();
+
 // Returns INVALID_ARGUMENT unless the request has one query, whose only candidate is a listed id.
 absl::Status CheckExplained(const v1::RerankRequest& request);
 
-// Explains the score of the request's query, whose text has been encoded. `places` limits how many explanations are
-// computed at a time: beyond the limit, returns RESOURCE_EXHAUSTED with RetryInfo. Other errors as in ExplainApi.
+// Explains the score of the request's query, whose text has been encoded. `limit` limits how many explanations are
+// computed at a time: beyond it, returns RESOURCE_EXHAUSTED with RetryInfo. Other errors as in ExplainApi.
 absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& request,
                                                        const std::shared_ptr<const store::Collection>& collection,
                                                        const RequestLimits& limits, absl::Time deadline,
-                                                       ConcurrencyLimit* places);
+                                                       ConcurrencyLimit* limit);
 
 }  // namespace maxsim::service

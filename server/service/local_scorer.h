@@ -70,7 +70,7 @@ class LocalScorer : public Scorer {
   batching::Scheduler* const scheduler_;
   Metrics* const metrics_;
   const RequestLimits limits_;
-  ConcurrencyLimit explanations_{kMaxExplanations};
+  ConcurrencyLimit explanations_ = ExplanationLimit();
   Mutex grouped_mutex_;
   ConditionVariable grouped_changed_;
   int64_t num_grouped_ ABSL_GUARDED_BY(grouped_mutex_) = 0;  // calls with group_by

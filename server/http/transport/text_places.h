@@ -18,7 +18,7 @@ inline constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 // even if the encoder hangs, the other half remains for calls with vectors.
 class TextPlaces {
  public:
-  explicit TextPlaces(int count) : places_(count) {}
+  explicit TextPlaces(int count) : places_(count, "calls with texts", kBusyRetryDelay) {}
 
   std::shared_ptr<const void> TryTake() { return places_.TryTake(); }
 

@@ -3,6 +3,11 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace maxsim::service {
 
@@ -10,7 +15,13 @@ namespace maxsim::service {
 // call only after it has answered the call, and the HTTP server may be gone by then. Thread-safe.
 class ConcurrencyLimit {
  public:
-  explicit ConcurrencyLimit(int limit) : limit_(limit), num_free_(std::make_shared<std::atomic<int>>(limit)) {}
+  // `calls` is what the error of Take() calls them, such as "explanations". A client that finds no place may retry
+  // after `retry_delay`.
+  ConcurrencyLimit(int limit, std::string calls, absl::Duration retry_delay)
+      : limit_(limit),
+        calls_(std::move(calls)),
+        retry_delay_(retry_delay),
+        num_free_(std::make_shared<std::atomic<int>>(limit)) {}
 
   // Returns a place, which is freed when its last copy is destroyed; null if none is free.
   std::shared_ptr<const void> TryTake() {
@@ -21,10 +32,15 @@ class ConcurrencyLimit {
     return nullptr;
   }
 
+  // Returns a place like TryTake, or RESOURCE_EXHAUSTED with RetryInfo if none is free.
+  absl::StatusOr<std::shared_ptr<const void>> Take();
+
   int limit() const { return limit_; }
 
  private:
   const int limit_;
+  const std::string calls_;
+  const absl::Duration retry_delay_;
   const std::shared_ptr<std::atomic<int>> num_free_;
 };
 

@@ -7,7 +7,6 @@
 
 #include "absl/time/time.h"
 #include "base/text.h"
-#include "client/status.h"
 #include "collection/field.h"
 #include "kernels/scalar_type.h"
 #include "server/service/call/status.h"
@@ -47,14 +46,7 @@ absl::Status CheckFacetsField(const std::string& name, const store::Collection& 
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& calls) {
-  std::shared_ptr<const void> place = calls.TryTake();
-  if (place != nullptr) return place;
-  absl::Status status = absl::ResourceExhaustedError(
-      Cat(calls.limit(), " calls of Facets and Scroll are in progress, which is the limit"));
-  client::SetRetryAfter(kFacetsRetryDelay, status);
-  return status;
-}
+ConcurrencyLimit PassLimit(int max_calls) { return {max_calls, "calls of Facets and Scroll", kFacetsRetryDelay}; }
 
 absl::Status CheckFacetsLimit(uint64_t limit) {
   if (limit <= kMaxFacetValues) return absl::OkStatus();

@@ -25,9 +25,8 @@ inline constexpr uint32_t kMaxFacetValues = 65'536;
 // and for 50 ms if each has a value of its own. More calls at a time would take the threads that answer other calls.
 inline constexpr int kMaxWholePasses = 2;
 
-// Returns the permission for one more of these calls, which ends when the returned pointer is destroyed. Returns
-// RESOURCE_EXHAUSTED with RetryInfo if kMaxWholePasses calls run.
-absl::StatusOr<std::shared_ptr<const void>> TakePassPlace(ConcurrencyLimit& calls);
+// Limits calls of Facets and Scroll to `max_calls` at a time.
+ConcurrencyLimit PassLimit(int max_calls);
 
 // Sets the generation and the sequence of an answer.
 template <typename Response>

@@ -88,14 +88,7 @@ absl::Status CheckStream(const std::string& name, const store::LiveState& state)
   return status;
 }
 
-absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& calls) {
-  std::shared_ptr<const void> place = calls.TryTake();
-  if (place != nullptr) return place;
-  absl::Status status =
-      absl::ResourceExhaustedError(Cat(calls.limit(), " deletes with a filter are in progress, which is the limit"));
-  client::SetRetryAfter(kDeleteRetryDelay, status);
-  return status;
-}
+ConcurrencyLimit MatchingDeleteLimit() { return {kMaxMatchingDeletes, "deletes with a filter", kDeleteRetryDelay}; }
 
 absl::StatusOr<MatchingDeletes> FindMatchingDeletes(const v1::DeleteRequest& request,
                                                     const store::Collection& collection,

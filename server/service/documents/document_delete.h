@@ -46,8 +46,8 @@ size_t MaxDeletesOf(const store::LiveState& state);
 // help, returns FAILED_PRECONDITION, the error of any write. `name` is the collection's, for the message.
 absl::Status CheckStream(const std::string& name, const store::LiveState& state);
 
-// Returns a place among the deletes with a filter, or RESOURCE_EXHAUSTED with RetryInfo if none is free.
-absl::StatusOr<std::shared_ptr<const void>> TakeDeletePlace(ConcurrencyLimit& calls);
+// Limits deletes with a filter to kMaxMatchingDeletes at a time.
+ConcurrencyLimit MatchingDeleteLimit();
 
 struct MatchingDeletes {
   std::vector<store::Write> writes;  // in the order of their ids

@@ -77,7 +77,7 @@ absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, con
   }
   std::shared_ptr<const void> place;
   if (request.return_tokens()) {
-    absl::StatusOr<std::shared_ptr<const void>> taken = TakeReaderPlace(*readers);
+    absl::StatusOr<std::shared_ptr<const void>> taken = readers->Take();
     if (!taken.ok()) return taken.status();
     place = *std::move(taken);
   }

@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "client/status.h"
 #include "kernels/residual_codes.h"
 #include "server/service/call/status.h"
 
@@ -56,14 +54,7 @@ class DocumentsById {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const void>> TakeReaderPlace(ConcurrencyLimit& readers) {
-  std::shared_ptr<const void> place = readers.TryTake();
-  if (place != nullptr) return place;
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat(readers.limit(), " calls with return_tokens are in progress, which is the limit"));
-  client::SetRetryAfter(kReadRetryDelay, status);
-  return status;
-}
+ConcurrencyLimit ReaderLimit() { return {kMaxReaders, "calls with return_tokens", kReadRetryDelay}; }
 
 absl::StatusOr<bool> DocumentReader::Add(std::string_view id, uint64_t ordinal) {
   return AddAs(id, id.size(), ordinal, [&](v1::StoredDocument& document) { document.set_string_id(std::string(id)); });

@@ -26,8 +26,8 @@ inline constexpr int kMaxReaders = 2;
 // decoded.
 constexpr ScalarType ReadType(ScalarType storage) { return IsResidual(storage) ? ScalarType::kF32 : storage; }
 
-// Returns a place among the calls that read token vectors, RESOURCE_EXHAUSTED with RetryInfo if none is free.
-absl::StatusOr<std::shared_ptr<const void>> TakeReaderPlace(ConcurrencyLimit& readers);
+// Limits calls that read token vectors to kMaxReaders at a time.
+ConcurrencyLimit ReaderLimit();
 
 // Reads documents of one snapshot. For one thread at a time.
 class DocumentReader {

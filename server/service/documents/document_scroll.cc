@@ -87,7 +87,7 @@ absl::StatusOr<v1::ScrollResponse> ScrollDocuments(const v1::ScrollRequest& requ
   if (!status.ok()) return status;
   std::shared_ptr<const void> place;
   if (request.return_tokens()) {
-    absl::StatusOr<std::shared_ptr<const void>> taken = TakeReaderPlace(*readers);
+    absl::StatusOr<std::shared_ptr<const void>> taken = readers->Take();
     if (!taken.ok()) return taken.status();
     place = *std::move(taken);
   }

@@ -169,14 +169,14 @@ TEST_F(DocumentCountsTest, ACallThatNobodyAwaitsEnds) {
 }
 
 TEST_F(DocumentCountsTest, FewCallsThatLookAtAllDocumentsRunAtATime) {
-  ConcurrencyLimit calls(1);
-  auto first = TakePassPlace(calls);
+  ConcurrencyLimit calls = PassLimit(1);
+  auto first = calls.Take();
   ASSERT_TRUE(first.ok()) << first.status();
-  const absl::Status full = TakePassPlace(calls).status();
+  const absl::Status full = calls.Take().status();
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_TRUE(client::RetryAfter(full).has_value());
   first->reset();
-  EXPECT_TRUE(TakePassPlace(calls).ok());
+  EXPECT_TRUE(calls.Take().ok());
 }
 
 }  // namespace

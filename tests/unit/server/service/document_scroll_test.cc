@@ -193,8 +193,8 @@ TEST_F(DocumentScrollTest, ACallThatNobodyAwaitsEnds) {
 TEST_F(DocumentScrollTest, FewCallsReadTokensAtATime) {
   const auto collection = store_.Find("docs");
   ASSERT_TRUE(collection.ok()) << collection.status();
-  ConcurrencyLimit readers(1);
-  const auto first = TakeReaderPlace(readers);
+  ConcurrencyLimit readers(1, "calls with return_tokens", absl::Seconds(1));
+  const auto first = readers.Take();
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_TRUE(ScrollDocuments(request_, **collection, nullptr, {}, &readers, nullptr).ok());
   request_.set_return_tokens(true);

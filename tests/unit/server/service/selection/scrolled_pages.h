@@ -43,7 +43,7 @@ class ScrolledPages {
     const uint64_t limit = 1 + random_.Below(random_.Below(2) == 0 ? 8 : 400);
     request.set_limit(static_cast<uint32_t>(limit));
     if (filter.has_value()) request.set_filter_text(collection::FormatFilter(*filter));
-    ConcurrencyLimit readers(kMaxReaders);
+    ConcurrencyLimit readers = ReaderLimit();
     std::vector<std::string> seen_strings;
     std::vector<int64_t> seen_ints;
     for (bool has_more = true; has_more;) {

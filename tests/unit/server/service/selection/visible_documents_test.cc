@@ -128,12 +128,12 @@ TEST_F(VisibleDocumentsTest, ScrollListsVisibleDocumentsAlone) {
 }
 
 TEST_F(VisibleDocumentsTest, ExplainGivesTheSameErrorForOtherDocumentsAndUnknownOnes) {
-  ConcurrencyLimit places(1);
+  ConcurrencyLimit limit = ExplanationLimit();
   const auto explain = [&](const std::string& id) {
     v1::RerankRequest request =
         test::MakeRequest("docs", test::MakeQuery(2, ScalarType::kF16, 16, 4), {id}, /*top_k=*/1);
     *request.mutable_visible() = Acme();
-    return ComputeExplanation(request, *store_.Find("docs"), {}, absl::InfiniteFuture(), &places);
+    return ComputeExplanation(request, *store_.Find("docs"), {}, absl::InfiniteFuture(), &limit);
   };
   EXPECT_FALSE(absl::IsNotFound(explain("doc-3").status())) << explain("doc-3").status();
   const absl::Status other = explain("doc-4").status();
