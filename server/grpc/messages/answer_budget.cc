@@ -57,7 +57,7 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
       grpc_call* const call = largest.context_->c_call();
       grpc_call_ref(call);
       ended.emplace_back(call, largest.bytes_);
-      largest.ended_bytes_ = std::max<uint64_t>(largest.bytes_, 1);
+      largest.ended_bytes_.store(std::max<uint64_t>(largest.bytes_, 1), std::memory_order_release);
       budget_->CloseAccount(largest);
     }
     if (budget_->metrics_ != nullptr) budget_->metrics_->SetUnreadAnswerBytes(budget_->bytes_);
@@ -71,8 +71,8 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
 }
 
 absl::Status AnswerBudget::Account::ended() const {
-  const MutexLock lock(&budget_->mutex_);
-  return ended_bytes_ == 0 ? absl::OkStatus() : absl::ResourceExhaustedError(budget_->MessageFor(ended_bytes_));
+  const uint64_t bytes = ended_bytes_.load(std::memory_order_acquire);
+  return bytes == 0 ? absl::OkStatus() : absl::ResourceExhaustedError(budget_->MessageFor(bytes));
 }
 
 void AnswerBudget::Account::Remove(uint64_t bytes) {

@@ -2,6 +2,7 @@
 // takes server memory. A unary call has one answer, a stream may have many.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,10 +54,12 @@ class AnswerBudget {
     // The budget's mutex_ guards the members below. They have no annotation, because clang's analysis cannot tell
     // that every account's budget_ is the same one.
     uint64_t bytes_ = 0;
-    uint64_t peer_ = 0;         // the client's address, once listed
-    size_t idx_ = kNotListed;   // in accounts_
-    bool closed_ = false;       // by Close, or because the budget ended the call
-    uint64_t ended_bytes_ = 0;  // what the call held when the budget ended it; 0 if it did not
+    uint64_t peer_ = 0;        // the client's address, once listed
+    size_t idx_ = kNotListed;  // in accounts_
+    bool closed_ = false;      // by Close, or because the budget ended the call
+    // What the call held when the budget ended it; 0 if it did not. Written under mutex_ and read without it, because
+    // every call asks whether it was ended, and all calls share the mutex.
+    std::atomic<uint64_t> ended_bytes_{0};
   };
 
   // A stream must not read requests while it has more unread bytes than this, because its client does not read its
@@ -73,7 +76,7 @@ class AnswerBudget {
 
   const uint64_t max_bytes_;
   Metrics* const metrics_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all accounts
   std::vector<Account*> accounts_ ABSL_GUARDED_BY(mutex_);  // those that have ever held bytes
 };
