@@ -63,7 +63,12 @@ def load(options, server, collection, candidates, concurrency, further):
         seconds=options.seconds, warmup="500ms", concurrency=concurrency, pool_requests=128, timeout="60s",
         prefix=["taskset", "-c", options.client_cpus] if options.client_cpus else [], **further,
     )  # fmt: skip
-    return {"p50_us": result["latency_us"]["p50"], "qps": result["qps"]}
+    return {"p50_us": result["latency_us"]["p50"], "qps": result["qps"], "server_us": result["server_us"]}
+
+
+def medians_of(server_us):
+    """Returns the medians over the turns of the times that the server has written into its answers."""
+    return {time: statistics.median(turn[time] for turn in server_us) for time in ("kernel_p50", "total_p50")}
 
 
 def order_of_turn(builds, turn):
@@ -80,16 +85,19 @@ def compare(options, servers):
             continue
         figure = "p50_us" if concurrency == 1 else "qps"
         turns = {build: [] for build in servers}
+        server_us = {build: [] for build in servers}
         for turn in range(options.turns):
             for build in order_of_turn(servers, turn):
                 report = load(options, servers[build], collection, candidates, concurrency, further)
                 turns[build].append(round(report[figure], 1))
+                server_us[build].append(report["server_us"])
         medians = {build: statistics.median(turns[build]) for build in turns}
         rows[name] = {
             "figure": figure,
             **medians,
             "ratio": medians["bin"] / statistics.mean([medians["base"], medians["base_again"]]),
             "ratio_of_base_to_itself": medians["base_again"] / medians["base"],
+            "server_us": {build: medians_of(times) for build, times in server_us.items()},
             "turns": turns,
         }
         print(name, json.dumps({key: value for key, value in rows[name].items() if key != "turns"}), flush=True)
