@@ -60,7 +60,7 @@ def load(options, server, collection, candidates, concurrency, further):
     """Runs the load tester of the earlier build."""
     result = loadtest(
         options.base, options.scratch, server.unix_target, collection, candidates, num_ids=options.documents,
-        seconds=options.seconds, warmup="500ms", concurrency=concurrency, pool_requests=128, timeout="60s",
+        seconds=options.seconds, warmup=options.warmup, concurrency=concurrency, pool_requests=128, timeout="60s",
         prefix=["taskset", "-c", options.client_cpus] if options.client_cpus else [], **further,
     )  # fmt: skip
     return {"p50_us": result["latency_us"]["p50"], "qps": result["qps"], "server_us": result["server_us"]}
@@ -111,7 +111,8 @@ def main():
     parser.add_argument("--tokens", type=int, default=180, help="tokens of a document (default: 180)")
     parser.add_argument("--concurrency", type=int, default=96, help="queries under way where many are (default: 96)")
     parser.add_argument("--turns", type=int, default=6, help="turns of each case (default: 6, each order of the three servers once)")
-    parser.add_argument("--seconds", type=int, default=2, help="seconds of each measurement (default: 2)")
+    parser.add_argument("--seconds", type=float, default=2, help="seconds of each measurement (default: 2)")
+    parser.add_argument("--warmup", default="500ms", help="before each measurement (default: 500ms)")
     parser.add_argument("--cases", default="", help="only the cases with this text in their name, such as latency (default: all)")
     parser.add_argument("--server-cpus", help="processors of the servers, such as 0-7 (default: all)")
     parser.add_argument("--client-cpus", help="processors of the load tester (default: all)")
