@@ -25,7 +25,7 @@ TEST(NatsStream, ThatCannotBeReachedIsUnavailableAndNamesTheKeyWithoutThePasswor
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_NE(status.message().find("nats.url nats://127.0.0.1:1"), std::string::npos) << status;
   EXPECT_EQ(status.message().find("secret"), std::string::npos) << status;
-  EXPECT_TRUE(absl::IsUnavailable(stream->Publish(1, "a-1", "data")));
+  EXPECT_TRUE(absl::IsUnavailable(stream->Publish(1, "a-1", "data", absl::InfiniteFuture())));
 }
 
 TEST(NatsStream, WithCredentialsThatAreNotThereNamesTheKey) {
