@@ -31,7 +31,7 @@ class Maxsimd(System):
     name = "maxsimd"
     packages = ()
     builds = tuple({"storage": storage, "codes": codes} for storage, codes in
-                   (("f16", 0), ("i8", 0), ("f16", 1), ("f16", 2), ("f16", 4), ("i8", 1)))  # fmt: skip
+                   (("f16", 0), ("i8", 0), ("f16", 1), ("f16", 2), ("f16", 4), ("i8", 1), ("i8", 4)))  # fmt: skip
     uses_gpu = True
 
     @classmethod
