@@ -87,7 +87,7 @@ TEST_F(FieldReaderTest, ValuesThatDoNotFitAreRefusedWithFieldAndValue) {
   EXPECT_EQ(Refusal(R"({"price": true})"), "field \"price\": the value is true; must be a number");
   EXPECT_EQ(Refusal(R"({"sold": 1})"), "field \"sold\": the value is 1; must be true or false");
   EXPECT_THAT(Refusal(R"({"at": "2026-01-02"})"),
-              HasSubstr("field \"at\": the value is \"2026-01-02\", a time of RFC 3339"));
+              HasSubstr("field \"at\": the value is \"2026-01-02\"; must be a time of RFC 3339"));
 }
 
 TEST_F(FieldReaderTest, LimitsAreNamed) {

@@ -84,7 +84,7 @@ TEST_F(GpuTiersTest, PinnedHostMemoryHasABudgetOfItsOwn) {
   CollectionStore store(&gpu_, {.host_budget_bytes = bytes - 1});
   const absl::Status refused = store.Load("a", folder_.path(), Residency::kHost).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(refused.message(), HasSubstr("of pinned host memory and "));
+  EXPECT_THAT(refused.message(), HasSubstr(" of pinned host memory but only "));
   EXPECT_EQ(gpu_.num_loads(), 0);
   EXPECT_TRUE(store.Load("a", folder_.path(), Residency::kGpu).ok()) << "the device's memory is another";
 
