@@ -22,9 +22,10 @@ absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_r
 std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t num_documents);
 
 // If the embeddings of all candidates are in GPU memory and take at most this many bytes, all candidates are scored
-// without a scan of their codes. A scan reads a sixteenth of the bytes but adds a second step of about 0.7 ms. On an
-// H200, which reads 4.8 TB/s, both ways take equally long at 4 GB of F16 and at 5 GB of INT8.
-inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
+// without a scan of their codes. A scan reads a sixteenth of the bytes but adds a second step, which takes about 0.7 ms
+// with 32 query tokens and less with fewer. On an H200, which reads 4.8 TB/s, both ways take equally long at 4 GB of
+// F16 with 32 query tokens, and at 2 GB with 10.
+inline constexpr uint64_t kMaxScoredBytes = uint64_t{3} << 30;
 
 // Returns the scan options of a query with `num_candidates` candidates, after CheckRefinement. Returns the default
 // options, which mean no scan, in two cases: if `documents` (or its default) is at least num_candidates, or if
