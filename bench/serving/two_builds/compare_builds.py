@@ -78,6 +78,42 @@ def order_of_turn(builds, turn):
     return orders[turn % len(orders)]
 
 
+def start_servers(options, stack, folders, start):
+    """Starts the three servers, each start in another order. `stack` stops them."""
+    servers = {}
+    binaries = {"base": options.base, "bin": options.bin, "base_again": options.base}
+    for build in order_of_turn(binaries, start):
+        residency = "gpu" if has_gpu() else "host"
+        servers[build] = stack.enter_context(
+            Maxsimd(binaries[build], options.scratch, build, folders, residency, {}, 180, True)
+        )
+        if options.server_cpus:
+            command = ["taskset", "-a", "-c", "-p", options.server_cpus, str(servers[build].process.pid)]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return {build: servers[build] for build in binaries}
+
+
+def over_starts(starts):
+    """Returns each case's figures, for the results of compare() of several starts of the servers: the medians of the
+    starts' ratios, with a 95 % interval by the bootstrap, and the starts."""
+    draw = np.random.default_rng(1)
+    rows = {}
+    for name, first in starts[0].items():
+        cases = [start[name] for start in starts]
+        ratios = np.array([case["ratio"] for case in cases])
+        medians = np.median(draw.choice(ratios, (4000, len(ratios))), axis=1)
+        rows[name] = {
+            "figure": first["figure"],
+            **{build: statistics.median(case[build] for case in cases) for build in first["turns"]},
+            "ratio": float(np.median(ratios)),
+            "ratio_interval": [float(bound) for bound in np.percentile(medians, [2.5, 97.5])],
+            "ratio_of_base_to_itself": statistics.median(case["ratio_of_base_to_itself"] for case in cases),
+            "starts": cases,
+        }
+        print("all starts:", name, json.dumps({key: value for key, value in rows[name].items() if key != "starts"}))
+    return rows
+
+
 def compare(options, servers):
     rows = {}
     for name, (collection, candidates, concurrency, further) in cases(options).items():
@@ -111,6 +147,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=180, help="tokens of a document (default: 180)")
     parser.add_argument("--concurrency", type=int, default=96, help="queries under way where many are (default: 96)")
     parser.add_argument("--turns", type=int, default=6, help="turns of each case (default: 6, each order of the three servers once)")
+    parser.add_argument("--starts", type=int, default=1, help="starts of the three servers, each with all turns (default: 1)")
     parser.add_argument("--seconds", type=float, default=2, help="seconds of each measurement (default: 2)")
     parser.add_argument("--warmup", default="500ms", help="before each measurement (default: 500ms)")
     parser.add_argument("--cases", default="", help="only the cases with this text in their name, such as latency (default: all)")
@@ -119,23 +156,19 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
     options = parser.parse_args()
 
-    with tempfile.TemporaryDirectory(dir=options.scratch, prefix="two-builds-") as name, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(dir=options.scratch, prefix="two-builds-") as name:
         options.scratch = pathlib.Path(name)
         folders = {storage: options.scratch / storage for storage in ("i8", "f16")}
         for storage, folder in folders.items():
             make_collection(options, storage, folder)
-        servers = {}
-        for build, binaries in (("base", options.base), ("bin", options.bin), ("base_again", options.base)):
-            residency = "gpu" if has_gpu() else "host"
-            server = Maxsimd(binaries, options.scratch, build, folders, residency, {}, 180, True)
-            servers[build] = stack.enter_context(server)
-            if options.server_cpus:
-                command = ["taskset", "-a", "-c", "-p", options.server_cpus, str(server.process.pid)]
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         result = {"base": server_commit(options.base), **provenance(options.bin)}
         result["bin"] = result.pop("commit")
-        result["cases"] = compare(options, servers)
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+        starts = []
+        for start in range(options.starts):
+            with contextlib.ExitStack() as stack:
+                starts.append(compare(options, start_servers(options, stack, folders, start)))
+            result["cases"] = over_starts(starts) if options.starts > 1 else starts[0]
+            options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

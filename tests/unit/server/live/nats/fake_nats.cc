@@ -127,7 +127,7 @@ class FakeNats::Impl {
     bool is_spoilt = false;
     {
       const MutexLock lock(&mutex_);
-      is_spoilt = part == spoilt_;
+      is_spoilt = part == spoilt_ && part != Part::kNone;
       manner = manner_;
     }
     const std::string whole = part == Part::kGreeting ? absl::StrCat(head, " ", data, "\r\n")
