@@ -25,8 +25,10 @@ constexpr size_t kMaxDetailBytes = 1024;
 constexpr std::string_view kCut = "...";
 
 // Beginnings of the messages of gRPC's own errors for calls that it never sent, because its load balancer had no
-// connection. No code or detail of gRPC says this. (These are the words of gRPC 1.51 and earlier. If another version
-// uses other words, such a write is not tried at a second replica; nothing else breaks.)
+// connection. gRPC 1.51 and earlier use these words; no code or detail of gRPC says the same. FromGrpcStatus gives such
+// errors the reason kReasonNotConnected. If another version of gRPC used other words, they would not get it. Then a
+// router would not send a write that failed in this way to a second replica, and would wait longer for replicas that it
+// cannot reach.
 constexpr std::array<const char*, 2> kNoConnection = {"failed to connect to all addresses",
                                                       "connections to all backends failing"};
 

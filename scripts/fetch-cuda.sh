@@ -48,8 +48,8 @@ case "${1:-}" in
   ?*) target=$1 ;;
 esac
 
-# give_up TEXT: there is no compiler. Ends with success, so that the build goes on for the CPU, unless CUDA was asked
-# for.
+# give_up TEXT: prints TEXT and ends the script, because there is no compiler. It ends with success, so that the build
+# goes on for the CPU, unless CUDA was asked for.
 give_up() {
   echo "fetch-cuda: $1" >&2
   if [ "$optional" = 1 ]; then

@@ -1,4 +1,5 @@
-// The shutdown of a server: it drains, answers the requests that it has accepted, and closes its ports one by one.
+// The shutdown of a server. The server first reports that it is not ready, but still serves. Then it refuses new
+// requests and answers those that it has accepted. At last it closes its ports one by one.
 #include <algorithm>
 #include <chrono>
 #include <string>

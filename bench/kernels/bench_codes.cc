@@ -1,6 +1,6 @@
 // maxsim_bench_codes: times the encoding of documents and scans of their codes on one core. For comparison it also
-// times how the CPU backend scores the same documents in F16 and INT8. Each number is the thread's CPU time of the
-// fastest call. Calls are repeated for --seconds.
+// times how the CPU backend scores the same documents in F16 and INT8. Each measurement repeats its call for --seconds.
+// Its number is the thread's CPU time of the fastest call.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>

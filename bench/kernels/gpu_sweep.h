@@ -18,7 +18,7 @@ struct SweepOptions {
   RunOptions run;
 };
 
-// The measurements of a sweep. A row's roofline is its limit_once_seconds.
+// The measurements of a sweep. The roofline of a row is its limit_once_seconds (GpuRow).
 struct Sweep {
   uint64_t seed = 0;
   std::vector<GpuRow> rows;

@@ -39,10 +39,11 @@ struct CodesComparison {
   std::vector<PlanesAgreement> planes;  // 1, 2 and 4, as far as they are stored
 };
 
-// Searches the collection in `folder`, which `exact` has opened, for each query: exactly, and by a scan of its codes
-// with each number of planes whose best `num_refined` documents are then scored exactly. FAILED_PRECONDITION for a
-// collection without codes; INVALID_ARGUMENT for queries of another dimension and for more refined documents than
-// kMaxTopK or fewer than the top k; DATA_LOSS of a shard's files.
+// Searches the collection in `folder`, which `exact` has opened, for each query: once exactly, and once with each
+// number of planes of its codes. A search with codes scans the codes, and then scores the best `num_refined` documents
+// of the scan exactly. Returns FAILED_PRECONDITION if the collection has no codes; INVALID_ARGUMENT if the queries have
+// another dimension, or num_refined is more than kMaxTopK or less than top_k; DATA_LOSS if a file of a shard is
+// damaged.
 absl::StatusOr<CodesComparison> CompareCodes(const std::string& folder, ScoredCollection& exact,
                                              const CodesComparisonOptions& options);
 

@@ -37,7 +37,8 @@ int64_t RowTiles(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 // Returns the number of candidates, summed over all row tiles: each row tile reads every candidate of its group.
 int64_t RowTileCandidates(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
-// Returns whether the last of the row tiles of `num_query_tiles` query tiles is a half row tile (kHalfTileQueryTiles).
+// Returns whether the last row tile is a half row tile (kHalfTileQueryTiles) if `num_query_tiles` query tiles are cut
+// into row tiles.
 bool EndsInHalfTile(int64_t num_query_tiles, ScoreTile tile);
 
 // Returns how many row tiles of all groups are half row tiles (kHalfTileQueryTiles).

@@ -16,7 +16,8 @@
 
 namespace maxsim::loadtest {
 
-// The results of a second of a run, or of a third of it.
+// The results of one interval of a run. RunResult::series has an interval for every second, Stability::thirds one for
+// every third of the measured part.
 struct Interval {
   double begin_s = 0, end_s = 0;  // seconds from the begin of the measured part; negative in the warm-up
   bool warmup = false;            // an interval of the warm-up, which has rates and counts only

@@ -1,4 +1,4 @@
-// Parses the list of collections to load at start.
+// Parses, checks and merges the entries of the list of collections to load at start.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@ namespace maxsim::config {
 // Parses "NAME=PATH[,RESIDENCY][,replicate][,live]".
 absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
 
-// Returns INVALID_ARGUMENT naming the field, the value and what is allowed.
+// Returns INVALID_ARGUMENT if the name is not allowed or the path is empty.
 absl::Status ValidateCollection(const CollectionConfig& collection);
 
 // Returns the key under which Loaded::origins has the origin of the collection of that name.

@@ -166,8 +166,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return true;
   }
 
-  // Notes that the client reads no more answers, and moves the unsent answers to `dropped`, which must be empty. The
-  // answer that is being written stays until gRPC has finished with it.
+  // Ends the writing of answers, because the client reads no more of them or memory ran out. Moves the unsent answers
+  // to `dropped`, which must be empty. The answer that is being written stays until gRPC has finished with it.
   void Break(Answers& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     broken_ = true;
     dropped.splice(dropped.end(), answers_, writing_ ? std::next(answers_.begin()) : answers_.begin(), answers_.end());

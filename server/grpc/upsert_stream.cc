@@ -246,7 +246,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     return true;
   }
 
-  // If a request waits for room, ends the wait now: the request is offered again, or dropped.
+  // If a request waits for room, ends the wait and drops the request. The caller must first have ended the stream
+  // (GoesOn returns false).
   void StopWaiting() {
     std::shared_ptr<grpc::Alarm> alarm;
     {

@@ -121,8 +121,9 @@ class LiveMetrics {
   // much of their length to rounding.
   void CountLossyTokens(std::string_view collection, uint64_t num_zeroed, uint64_t num_coarse);
 
-  // Counts a compaction that did something or failed; not one that found nothing to do. `bytes_written` is the size of
-  // the shards, `duration` the time from its start until its generation was served.
+  // Counts a compaction that changed the collection, failed or was stopped. A compaction that found nothing to do is
+  // not counted. `bytes_written` is the size of the shards that it wrote, or 0 if it failed before it published them.
+  // `duration` is the time from its start until its generation was served, or until it failed or was stopped.
   void CountCompaction(std::string_view collection, CompactionResult result, absl::Duration duration,
                        uint64_t bytes_written);
 

@@ -1,5 +1,5 @@
-// The metrics of scans of codes, and of scoring the documents that they choose. They are part of Metrics (metrics.h),
-// and documented in docs/reference/metrics.md.
+// The metrics of scans of codes, and of scoring the documents that the scans choose. These metrics are part of Metrics
+// (metrics.h), and documented in docs/reference/metrics.md.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class ScanMetrics {
   // `registry` must outlive it.
   explicit ScanMetrics(prometheus::Registry& registry);
 
-  // The counts and times of one batch with scans.
+  // The counts and times of one batch with scans. Each scan is for one query.
   struct Batch {
     std::array<uint64_t, 3> scans{};  // queries, by planes: 1, 2 and 4
     uint64_t token_pairs = 0;         // scanned

@@ -147,7 +147,7 @@ def _from_host(run, case, collection, candidates, queries):
     residency = "host"
     server = run.server("host", ["pages-f16", "pages-i8", "lists-f16"], residency)
     lists = candidates != "all"
-    # Enough requests are in flight that the link is never idle.
+    # Enough requests are in flight that the link from host memory to the GPU is never idle.
     with DeviceMemory() as memory:
         report = run.load(case, server, collection, candidates, mode="closed", concurrency=32 if lists else 4,
                           queries_per_request=queries, timeout="60s")  # fmt: skip

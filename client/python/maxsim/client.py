@@ -160,7 +160,7 @@ class Client(
 class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     """A collection as a Client sees it: `client.collection("notes").upsert(documents)`."""
 
-    # Taken from Client, because pyright cannot infer the answers' types from ServedCollection.
+    # ServedCollection has `rerank` and `rerank_many` too, but pyright cannot infer there what they return.
     rerank = in_collection(Client.rerank)
     rerank_many = in_collection(Client.rerank_many)
     upsert = in_collection(Client.upsert)

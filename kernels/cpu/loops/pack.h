@@ -48,10 +48,11 @@ struct PanelLayout {
   size_t size() const { return num_lanes() * num_steps; }  // in steps
 };
 
-// Returns where step `step` of the query token in lane `lane` lies, in steps.
+// Returns the index of step `step` of the query token in lane `lane`. The index counts steps from the beginning of the
+// first panel.
 size_t PanelIndex(const PanelLayout& layout, size_t lane, size_t step);
 
-// Writes one query token (its steps in order) into its lane.
+// Writes the steps of one query token, in order, into its lane. `panels` is the beginning of the first panel.
 void PackQueryToken(const PanelLayout& layout, size_t lane, absl::Span<const uint32_t> steps, uint32_t* panels);
 
 // Turns `count` stored rows of `dim` elements into steps: [count, num_steps]. The steps' columns beyond a row's last

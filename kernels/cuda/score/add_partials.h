@@ -10,7 +10,8 @@
 
 namespace maxsim::cuda {
 
-// The queries whose scores are computed from partial sums. All pointers are to device memory.
+// The queries whose partial sums LaunchAddPartials adds. Each PartialSums describes one query. All pointers are to
+// device memory.
 struct PartialSumsCall {
   const PartialSums* sums;   // [num_sums]
   int num_sums;              // 0: there is nothing to do

@@ -266,7 +266,8 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   const maxsim_tokens& documents = params.problem.documents;
   const bool any_entry = NumEntries(params.problem) > 0;
   cudaError_t error = cudaSuccess;
-  // Zeroes the rows that no thread block writes: rows outside of packed documents, or all rows if there are no entries.
+  // Zeroes all rows if thread blocks may not write all of them: unless the layout is padded, rows may lie outside of
+  // all documents; and without entries of the argmax no thread block runs.
   if (!any_entry || documents.layout != MAXSIM_PADDED) {
     error = cudaMemsetAsync(params.document_gradients, 0,
                             static_cast<size_t>(documents.num_rows) * static_cast<size_t>(documents.dim) * sizeof(T),

@@ -42,7 +42,8 @@ __global__ void __launch_bounds__(kElementThreads)
   static_cast<T*>(params.x_gradients)[row * dim + column] = Narrow<T>(gradient);
 }
 
-// Writes the row of y that each x points to.
+// Writes the keys and entries that SortMatches sorts. The key of a row of x is the number of the row of y that it
+// matches (MatchOf), or num_y if there is none. The entry is the number of the row of x.
 __global__ void __launch_bounds__(kElementThreads)
     NearestKeysKernel(const __grid_constant__ NearestGradientParams params, int64_t num_x, int64_t num_y) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
@@ -52,8 +53,8 @@ __global__ void __launch_bounds__(kElementThreads)
   params.matches.entries[row] = static_cast<uint32_t>(row);
 }
 
-// A warp computes a row of gradients of y with few columns: lanes take matches in turn, and their sums are added in a
-// fixed tree.
+// A warp computes the gradient of a row of y with kDim columns. The lanes take the rows of x that match it in turn, and
+// a fixed tree adds the lanes' sums.
 template <class T, int kDim>
 __global__ void __launch_bounds__(kRowThreads)
     SmallYGradientsKernel(const __grid_constant__ NearestGradientParams params, int64_t num_y) {
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// A warp computes 128 columns of a row of gradients of y, and adds the row's matches in order.
+// A warp computes 128 columns of the gradient of a row of y. It adds the rows of x that match it in ascending order.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     WideYGradientsKernel(const __grid_constant__ NearestGradientParams params, int64_t num_y) {

@@ -69,7 +69,8 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
   if (!id->is_string() && !id->is_number_integer()) {
     return client::InvalidField("id", "is neither a text nor a 64-bit integer");
   }
-  // Turn the body into one of /v1/rerank, so that the same parser reads both and a query means the same in both.
+  // Turn the body into a body of /v1/rerank with the document `id`. Then one parser reads both kinds of bodies, and a
+  // query means the same in both.
   json rerank = *std::move(parsed);
   rerank["documents"] = json::array({rerank["id"]});
   rerank.erase("id");

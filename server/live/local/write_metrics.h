@@ -16,7 +16,7 @@ class Metrics;
 
 namespace maxsim::live {
 
-// The size and the times of a group.
+// The size and the times of a group: the calls that are written to the log together.
 struct GroupTimes {
   size_t num_records = 0;  // in the log
   absl::Time begin;        // of writing the log
@@ -24,11 +24,14 @@ struct GroupTimes {
   absl::Time visible;
 };
 
-// CountRefused counts a call that was not queued. CountFailed counts calls whose writes all failed.
+// Count every write of a call, or of several calls, as failed. Use them for calls that are answered with an error:
+// calls that were refused, waited too long, or failed later. Calls that hold messages of a stream (first_sequence is
+// not 0) are not counted.
 void CountRefused(Metrics* metrics, const std::string& collection, const WriteCall& call);
 void CountFailed(Metrics* metrics, const std::string& collection, const std::vector<WriteCall>& calls);
 
-// Counts the calls of a group with their answers.
+// Counts the writes of a group by their outcomes, and observes the group's size and times. answers[i] is the answer to
+// calls[i]. Messages of a stream that failed are not counted, because they are tried again.
 void ObserveGroup(Metrics* metrics, const std::string& collection, const std::vector<WriteCall>& calls,
                   const std::vector<absl::StatusOr<store::WriteResults>>& answers, const GroupTimes& times);
 

@@ -172,9 +172,10 @@ absl::StatusOr<StreamInfo> StreamedCollection::OpenStream(uint64_t position, boo
   return info;
 }
 
-// Subscribes to the messages after `position`. If this process applied the message at `position`, and the stream still
-// has it, receives that message again, and returns FAILED_PRECONDITION if it is another one now: a stream that lost
-// messages may have given their sequences to new ones. Returns the messages after `position` that came with it.
+// Subscribes to the messages after `position`. If this process applied the message at `position` and the stream still
+// has that message, subscribes from it on, and compares the message that arrives with the one that was applied. If they
+// differ, returns FAILED_PRECONDITION: the stream lost messages, and gave their sequences to new ones. If they are
+// equal, returns the messages that arrived together with it. If there is nothing to compare, returns no messages.
 absl::StatusOr<std::vector<StreamMessage>> StreamedCollection::SubscribeAfter(uint64_t position,
                                                                               const StreamInfo& info) {
   if (position == 0 || last_message_.sequence != position || info.first_sequence > position) {

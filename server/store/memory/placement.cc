@@ -72,8 +72,9 @@ std::vector<size_t> LargestFirst(absl::Span<const ShardToPlace> shards) {
   return order;
 }
 
-// Places each shard on one device, larger shards first, in the last of its choices of memory tiers (the least preferred
-// one). The device is the one that has space and the fewest bytes of this collection so far.
+// The first of the three passes of PlaceShards. Places each shard, larger shards first, on one device and in the least
+// preferred of its memory tiers (the last choice). Of the devices that have space, takes the one that has the fewest
+// bytes of this collection so far.
 std::vector<ShardPlacement> PlaceOnLeastLoaded(absl::Span<const ShardToPlace> shards, Occupancy& occupancy) {
   std::vector<ShardPlacement> placements(shards.size());
   for (const size_t idx : LargestFirst(shards)) {

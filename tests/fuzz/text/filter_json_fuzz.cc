@@ -1,5 +1,5 @@
-// Fuzzes the JSON form of filters: an accepted filter survives a round trip through JSON, and has the canonical form
-// of its text.
+// Fuzzes the JSON form of filters. A filter that was accepted must be the same after it was written as JSON and parsed
+// again. It must have the same canonical form after it was written as text and parsed again.
 #include <string>
 #include <vector>
 

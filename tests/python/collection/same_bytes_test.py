@@ -235,8 +235,9 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.assert_same_files(built, written)
-        # `encode` adds codes in a new generation, whose shards keep the names from an older generation. A later build
-        # into the folder makes codes again, because the previous generation had codes.
+        # `encode` publishes a new generation with codes. It keeps the shard files, whose names contain the number of
+        # the older generation that wrote them. The next build makes codes without being told to, because the generation
+        # that it replaces has codes.
         for folder in (built, written):
             for planes in (2, 1):
                 self.assertEqual(run_shard("encode", folder, "--codes", planes).returncode, 0)

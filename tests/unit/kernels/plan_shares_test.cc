@@ -67,8 +67,8 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   EXPECT_EQ(open_bytes(ScalarType::kF16, 2500, 300), 0);
   EXPECT_EQ(open_bytes(ScalarType::kI8, 5000, 300), 0);
   EXPECT_GT(open_bytes(ScalarType::kF16, grid * 16, 5000), 0);
-  // A share of a few megabytes leaves a quarter of its bytes open, a larger share about one megabyte, and a share of
-  // more than sixteen megabytes a sixteenth of its bytes.
+  // A share of up to 4,000 KiB leaves a quarter open, one of up to 16,000 KiB leaves 1,000 KiB, and a larger one a
+  // sixteenth.
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 5000, 300), share(5000, 300, 256) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kI8, 10000, 300), share(10000, 300, 128) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 10000, 300), 1000 << 10, 1000);

@@ -1,6 +1,6 @@
 // Rotates and quantises query rows, one thread block per row. The operations and their order are those of
-// kernels/quantize.cc: the additions of the transforms are done one distance after the other, no operations are
-// contracted to fused ones, and divisions and roundings go to nearest even.
+// kernels/quantize.cc. A transform adds and subtracts columns at distance 1, then at distance 2, 4 and so on. No
+// multiplication is fused with an addition. Divisions and roundings go to nearest even.
 #include <algorithm>
 
 #include "kernels/cuda/call/launch/quantize_launch.h"

@@ -111,9 +111,9 @@ class Multiplier {
     static constexpr uint32_t kEnds = (1u << kFlagsAt) - 1;
     static_assert(TileEnds::kNothingOpen < 1u << kFlagsAt &&
                   TileEnds::kWideOctets == (1u << TileOctets(kWideTokens)) - 1);
-    // A warp may hold three tiles: the tile that it multiplies, the tile before it, whose documents it has not summed
-    // yet, and the tile after it, for which it waits. If documents go to the warpgroups in turn, a tile of the other
-    // warpgroup may lie between these. So the ring needs four stages.
+    // While a warp multiplies a tile, the ring may hold four consecutive tiles for it: the warp's previous tile, whose
+    // documents it has not summed yet; one tile of the other warpgroup (before a second one, Run sums these documents);
+    // the tile that the warp multiplies; and the next tile, for which it waits. So the ring needs four stages.
     static_assert(WideRing<kHalves>::kStages >= 4 && WideRing<kHalves>::kStages <= 1 << (32 - kStageAt));
 
     uint32_t word = 0;

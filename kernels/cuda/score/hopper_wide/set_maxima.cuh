@@ -198,7 +198,8 @@ class SetMaxima {
     of_octet[1] = Larger(of_octet[1], Larger(next[1][0], next[1][1]));
   }
 
-  // Returns the term that the lane's row adds to the sum of a document that ended.
+  // Returns what the lane's query row adds to the score of a document that ended in the tile: the row's weight times
+  // its maximum. `document` is the document's number among those that ended.
   __device__ __forceinline__ float Term(int document) const {
     const int g = lane_ / 4, set = lane_ % 2, h = lane_ / 2 % 2;
     Value of[4];

@@ -256,7 +256,8 @@ TEST_F(CompactTest, LeavesOneValidStateWhereverTheProcessDies) {
   const uint64_t before = model_.log().last_sequence();
   model_.Write(60, 60, true);
   const uint64_t last = model_.log().last_sequence();
-  // Copies the folder at each step. Each copy is what a process that died at this step would leave.
+  // Copies the folder each time that the observer is called. Each copy is what a process that died at that moment would
+  // leave.
   std::vector<std::string> copies;
   TemporaryFolder root;
   options.observer = [&](CompactStep) {

@@ -245,8 +245,8 @@ TEST_F(FairnessTest, WorkAheadIsWhatWouldBeServedFirst) {
   Push(1, 300, Priority::kLow);
   // The next job of client 1 must wait for all of this client's earlier jobs.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 1, 100), 1500u);
-  // Client 2 has no job waiting. It must wait for higher priorities and for one turn of client 1, which is worth as
-  // much as client 2's own job.
+  // Client 2 has no job waiting. Its new job must wait for all jobs of higher priority and for one turn of client 1.
+  // This turn has as much work as the new job, but at most the 1,000 that client 1 has waiting.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 100), 600u);
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 5000), 1500u);
   Push(2, 100);

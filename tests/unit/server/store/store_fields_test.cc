@@ -174,7 +174,8 @@ TEST_F(StoreFieldsTest, OnGpusIndexesAreTakenOfTheHostsBudget) {
   EXPECT_TRUE(absl::IsResourceExhausted(load(index_bytes + kCacheBytes - 1).status()));
 }
 
-// Unloading a collection must free the memory of its generation and of its filters.
+// Unloading a collection must free the memory of its generation, which includes the indexes of fields, and of its
+// cached filters.
 TEST_F(StoreFieldsTest, AnUnloadFreesIndexesAndFilters) {
   const DeviceSet devices(&cpu_);
   constexpr size_t kCacheBytes = 100'000;
