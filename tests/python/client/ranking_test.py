@@ -83,7 +83,7 @@ class RankingTest(unittest.TestCase):
         def again():
             return read_response(self.response)[0]
 
-        by_hand = maxsim.Ranking([*again()], ["z"], 7, 2, ["what", "?"])
+        by_hand = maxsim.Ranking([*again()], ["z"], 7, 2, ["what", "?"], unavailable_groups=["g1"])
         self.assertEqual(again(), by_hand)
         self.assertNotEqual(again(), again()[:2])
         self.assertEqual(again()[:2], by_hand[:2])

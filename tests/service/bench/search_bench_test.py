@@ -117,7 +117,8 @@ class SearchBenchTest(unittest.TestCase):
         for planes in (1, 2, 4):
             default = [row for row in by_storage["f16", planes] if row["search"] == {"documents": 0}]
             self.assertEqual([row["recall"] for row in default], [1, 1], default)
-        coded = [row for (_, planes), rows in by_storage.items() if planes for row in rows]
+        # Proofs of INT8 are not compared, because the exact answers are those of the FP16 vectors.
+        coded = [row for (storage, planes), rows in by_storage.items() if storage == "f16" and planes for row in rows]
         self.assertEqual({row["wrong_proofs"] for row in coded if "proven" in row}, {0})
         self.assertTrue(any(row.get("proven") for row in coded))
 
