@@ -51,7 +51,7 @@ class Hdf5Test(ArraysTest):
                 file["ids"] = np.arange(COUNT) * 2
             self.assert_source("hdf5", self.path, range(0, 2 * COUNT, 2), self.documents, dim=DIM)
         self.assert_refused("hdf5", self.path, r"/vectors: has rows of tokens \* dim values; give --dim")
-        self.assert_refused("hdf5", self.path, r"/vectors: row 0 is float64 \[\d+\], .* a multiple of 1000", dim=1000)
+        self.assert_refused("hdf5", self.path, r"/vectors: row 0 is float64 \[\d+\]; .* a multiple of 1000", dim=1000)
 
     def test_padded_vectors_with_a_mask(self):
         array, mask = padded(self.documents, 45)

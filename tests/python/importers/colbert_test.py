@@ -112,7 +112,7 @@ class ColbertTest(IndexTest):
         self.change_metadata(num_chunks=2)
         self.assert_index("colbert", self.path, range(80), wanted, tolerance=1e-6)
         (self.path / "doclens.1.json").write_text("[1]")
-        self.assert_refused("colbert", self.path, "1.codes.pt: has .* tokens, doclens.1.json says 1")
+        self.assert_refused("colbert", self.path, "1.codes.pt: has .* tokens, but doclens.1.json says 1")
 
     def change_metadata(self, **values):
         path = self.path / "metadata.json"
