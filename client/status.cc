@@ -45,8 +45,9 @@ std::string_view StartOf(std::string_view text, size_t max_bytes) {
   return text.substr(0, size);
 }
 
-// Returns a BadRequest that is too long with its first field only, whose description is cut to fit. Returns nullopt if
-// it is malformed, has no field, or a field that does not fit either.
+// Shortens a BadRequest that is too long: keeps only its first field violation, and cuts the description of that until
+// the whole fits. Returns nullopt if the BadRequest is malformed, has no field violation, or is too long even with the
+// shortest description.
 std::optional<std::string> ShortBadRequest(const std::string& bytes) {
   google_rpc::BadRequest request;
   if (!request.ParseFromString(bytes) || request.field_violations().empty()) return std::nullopt;

@@ -43,7 +43,8 @@ inline constexpr double kSweepCloseRatio = 1.5;
 absl::StatusOr<Sweep> RunSweep(cuda::CudaBackend& backend, const GpuLimits& limits, CacheFlush& flush,
                                const SweepOptions& options);
 
-// Returns whether the error says that the backend does not score the storage type. Such an error is no failure.
+// Returns whether the error means that the backend does not score the shape's storage type, which is no failure. Only
+// shapes in I8 can be refused so: with INVALID_ARGUMENT, UNIMPLEMENTED or FAILED_PRECONDITION.
 bool IsRefusal(const GpuCase& shape, const absl::Status& status);
 
 }  // namespace maxsim::bench

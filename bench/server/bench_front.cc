@@ -56,7 +56,9 @@ double ThreadSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// The ids of a collection and of its requests.
+// The kind of document ids in a collection; its requests name their candidates by these ids. kStrings are strings
+// (StringId). The others are integers (IntId): kCounted numbers the documents in order, kClose reorders
+// neighbouring numbers, and kScattered spreads the numbers over all 64 bits.
 enum class Ids { kStrings, kCounted, kClose, kScattered };
 
 int64_t IntId(Ids ids, int64_t document) {

@@ -38,7 +38,8 @@ class QuerySet {
   // Returns [num_tokens, dim] elements of type().
   std::string_view bytes(int64_t query) const;
 
-  // Returns the query's elements rounded to `type`, as the server rounds them to QueryType of the collection's storage.
+  // Rounds the query's elements to `type`, and returns them as the bytes of [num_tokens, dim] elements. To round as the
+  // server does, pass QueryType of the collection's storage type.
   std::string Rounded(int64_t query, ScalarType type) const;
 
   // Returns OUT_OF_RANGE, with the option's name and the number of queries, if there is no query with this index.

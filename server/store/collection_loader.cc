@@ -150,8 +150,8 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   return shared;
 }
 
-// The shards that must be loaded, because they are not shared with the served generation. They are replicated if the
-// shared shards are.
+// The shards that must be loaded, because the served generation has no Part that can be reused for them (SharedParts).
+// On several devices, they are replicated exactly if the reused parts are; if no part is reused, the request decides.
 struct Remainder {
   collection::Manifest manifest;  // only the shards for which no part is shared
   LoadRequest request;

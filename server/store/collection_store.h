@@ -58,8 +58,7 @@ struct StoreOptions {
   // The largest dimension of a collection. Set it to ExecutorOptions::max_dim of the engine: the load of a collection
   // that the engine cannot score then fails.
   int32_t max_dim = kMaxDim;
-  // The slots that each collection must have. For a server that holds whole collections, this is all slots. nullopt
-  // allows any.
+  // If set, a collection is loaded only if it has exactly these slots (cluster.partition). nullopt allows any slots.
   std::optional<collection::SlotRange> partition = {};
 };
 
@@ -100,12 +99,13 @@ class CollectionStore {
  public:
   // `devices`, and their backends, must outlive the store and every collection it gave out.
   CollectionStore(DeviceSet* devices, StoreOptions options);
-  // Returns the slots that each collection must have, or nullopt if any are allowed.
+  // Returns the slots that each collection must have exactly, or nullopt if any are allowed (StoreOptions::partition).
   const std::optional<collection::SlotRange>& partition() const { return options_.partition; }
   // Sets the function that opens live collections. Call it before the first load. Without it no live collection can be
   // loaded.
   void SetOpenLive(OpenLive open_live) { open_live_ = std::move(open_live); }
-  // Makes a store on one device. The store owns the DeviceSet.
+  // Makes a store on the one device of `backend`. The store makes its own DeviceSet. `backend` must outlive the store
+  // and every collection it gave out.
   CollectionStore(Backend* backend, StoreOptions options);
   ~CollectionStore();
 

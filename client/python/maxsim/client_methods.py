@@ -24,7 +24,8 @@ from .v1 import admin_pb2
 from .v1 import rerank_pb2 as pb
 from .writes import DeleteAnswers, make_count_request, make_facets_request
 
-# Return types of methods: in a Client, the type in the name or comment; in an AsyncClient, a coroutine of that type.
+# The types that methods return. Each variable names a result: in the comment after it, or else in its own name (InfoT:
+# Info). In a Client the variable is the type of that result, in an AsyncClient a coroutine that returns the result.
 InfoT = TypeVar("InfoT")
 ListT = TypeVar("ListT")  # list[CollectionInfo]
 CollectionT = TypeVar("CollectionT")  # CollectionInfo

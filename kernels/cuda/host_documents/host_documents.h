@@ -56,7 +56,7 @@ class HostDocuments final : public LoadedDocuments {
   const int64_t* offsets() const { return view_.offsets; }  // [num_documents + 1]
   const float* scales() const { return view_.scales; }      // [num_documents] of I8; null of other types
   uint64_t rotation_seed() const { return view_.rotation_seed; }
-  // Returns what residual codes are decoded with, in device memory; null for other types.
+  // Returns the codebook that decodes residual codes, in device memory. Returns null if type() is another type.
   const CudaCodebook* codebook() const { return codebook_.get(); }
 
   // Returns all rows of kHost documents, in pinned memory that the device can read; null for kDisk.

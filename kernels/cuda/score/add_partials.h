@@ -20,8 +20,8 @@ struct PartialSumsCall {
   const JoinWord* words;     // of joined lists; not read if no query has joined lists
 };
 
-// Loads the code of LaunchAddPartials' kernel, so that its first launch need not load it. Sets `overlap` to false if
-// the kernel must not start while the kernel before it drains (FindGridOrder).
+// Loads the code of LaunchAddPartials' kernel on the current device, so that its first launch need not load it. Sets
+// `overlap` to false if this kernel must not start before the previous kernel of the stream has ended (FindGridOrder).
 cudaError_t PrepareAddPartials(bool& overlap);
 
 // Adds partial sums in the order of query tiles: scores[scores_offset + pass_first + i] = sum over b of

@@ -54,8 +54,8 @@ struct SelectCall {
 };
 
 // Loads the code of the kernels on the current device; called once per device, before the first launch. `overlap` stays
-// true only if the kernels wait for earlier grids themselves (FindGridOrder): then they may start while the kernel
-// before them drains.
+// true only if the kernels wait for earlier grids themselves (FindGridOrder): then they may start before the previous
+// kernel of the stream has ended.
 cudaError_t PrepareSelect(bool& overlap);
 
 // Enqueues the selections: one launch for all large ones, and one for all small ones. A launch without selections is

@@ -240,8 +240,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   void Note(Replica& replica, const absl::Status& status, absl::Time now) {
     if (IsFault(status)) return replica.health().CountFailure(now);
-    // A call with a short deadline may expire on a healthy replica. So the timeout counts against the replica only if
-    // it has answered no other call in the meantime.
+    // A call with a short deadline may expire on a healthy replica. So the timeout counts as a failure only if this
+    // call took at least Silence(), and the replica has answered no call for that long.
     if (absl::IsDeadlineExceeded(status)) return replica.health().CountOvertaken(now, Silence(), begin_);
     const std::optional<absl::Duration> full = client::RetryAfter(status);
     if (options_.full_for_all && absl::IsResourceExhausted(status) && full.has_value()) {

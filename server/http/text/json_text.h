@@ -16,7 +16,8 @@ inline std::string Dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Returns the value of a number from 0 to 2^64 - 1, nullopt for another number.
+// Returns the value of a JSON integer from 0 to 2^64 - 1. Returns nullopt for any other value, also for 3.0, which is
+// parsed as a float.
 inline std::optional<uint64_t> Unsigned(const nlohmann::json& number) {
   if (number.is_number_unsigned()) return number.get<uint64_t>();
   if (number.is_number_integer() && number.get<int64_t>() >= 0) return static_cast<uint64_t>(number.get<int64_t>());

@@ -64,7 +64,8 @@ class CallInput {
   absl::Status PlanScores(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                           const DeviceLimits& limits, const ScoreRoom& room);
 
-  // Plans the matches of one query in the documents `ordinals`.
+  // Plans a call that finds, in each of the documents `ordinals`, the document token that each token of one query
+  // matches (TokenMatch).
   absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
                            const DeviceLimits& limits);
 

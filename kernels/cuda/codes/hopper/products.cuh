@@ -1,6 +1,6 @@
-// The wgmma instructions (sm_90a) of scans over codes: int32 sums of INT8 products, 32 columns per step. While an
-// instruction runs, its registers must not be touched. kernels/cuda/score/hopper_common/ptx/wgmma.cuh has the fences
-// for this, and describes operands in shared memory.
+// The wgmma instructions (sm_90a) of scans over codes: int32 sums of products of 8-bit integers. Each instruction
+// multiplies 32 coordinates of every token (K = 32). While an instruction runs, its registers must not be touched.
+// kernels/cuda/score/hopper_common/ptx/wgmma.cuh has the fences for this, and describes operands in shared memory.
 #pragma once
 
 #include <cstdint>

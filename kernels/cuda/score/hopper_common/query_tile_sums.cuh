@@ -40,7 +40,8 @@ class QueryTileSums {
 
   __device__ __forceinline__ explicit QueryTileSums(int lane) : lane_(lane) {}
 
-  // Takes weights and output of query tile `block` of the row tile. The row tile may have no such query tile.
+  // Begins with query tile `block` of the row tile: reads the query tile's weights, and notes where its sums are
+  // written. If the row tile has no such query tile, the weights are 0 and no sums are written.
   __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     weight_ = 0;
     out_ = nullptr;

@@ -45,8 +45,9 @@ class SetMaxima {
     Clear();
   }
 
-  // Takes weights and output of query tile `block` of the row tile, and clears the maxima. The row tile may have no
-  // such query tile. All documents that ended must have been summed.
+  // Begins with query tile `block` of the row tile: clears the maxima, reads the query tile's weights, and notes where
+  // its sums are written. If the row tile has no such query tile, the weights are 0 and no sums are written. Before the
+  // call, all documents that ended must have been summed (SumEnded, Finish).
   __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     Clear();
     sums_.TakeQueryTile(params, tile, block);

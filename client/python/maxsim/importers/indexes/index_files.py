@@ -25,7 +25,7 @@ _PICKLED_IDS = "plaid_ids_to_documents_ids.pkl"
 _TABLED_IDS = "plaid_ids_to_documents_ids.sqlite"
 # The largest unpacked size of a JSON file of an index, except for texts, which are read in blocks.
 _MAX_JSON_BYTES = 4 * 2**30
-# Characters of a file of texts that are read in one step.
+# A file of texts is read in steps. Each step asks for at least this number of characters.
 _TEXT_BLOCK = 65_536
 # The longest text in JSON, in characters. JSON may write a character as six, such as \u0041.
 _MAX_TEXT = 6 * MAX_PAYLOAD_BYTES
