@@ -155,7 +155,8 @@ absl::Status Dispatcher::Admit(const engine::Job& job, absl::Time now) {
   return QueueFull(full);
 }
 
-absl::Status Dispatcher::Submit(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now) {
+// Decides whether a job may be scored at all, and counts the rejection if not.
+absl::Status Dispatcher::CheckOpen(const engine::Job& job, const absl::Status& health, absl::Time now) {
   if (stopping_) {
     metrics_->CountRejection(Rejection::kShutdown);
     return ShuttingDown();
@@ -165,10 +166,15 @@ absl::Status Dispatcher::Submit(std::unique_ptr<engine::Job>& job, const absl::S
     metrics_->CountRejection(Rejection::kDevice);
     return device_lost_;
   }
-  if (job->deadline <= now) {
+  if (job.deadline <= now) {
     metrics_->CountRejection(Rejection::kDeadline);
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
+  return absl::OkStatus();
+}
+
+absl::Status Dispatcher::Submit(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now) {
+  if (absl::Status status = CheckOpen(*job, health, now); !status.ok()) return status;
   if (absl::Status status = Admit(*job, now); !status.ok()) return status;
   const absl::Time deadline = job->deadline;
   queue_.Push(std::move(job), now);
@@ -190,12 +196,13 @@ bool Dispatcher::MayCallerScore(const engine::Job& job) const {
 
 absl::Status Dispatcher::SubmitOrTakeBatch(std::unique_ptr<engine::Job>& job, const absl::Status& health,
                                            absl::Time now, Batch* batch) {
-  const bool by_caller = MayCallerScore(*job);
-  if (absl::Status status = Submit(job, health, now); !status.ok()) return status;
-  if (!by_caller) return absl::OkStatus();
-  wakeups_.lane = false;
-  TakeBatch(now, batch);
-  caller_scores_ = !batch->jobs.empty();
+  if (!MayCallerScore(*job) || !CheckAlive(*job, now).ok()) return Submit(job, health, now);
+  if (absl::Status status = CheckOpen(*job, health, now); !status.ok()) return status;
+  // The job would enter an empty queue and leave it at once, so it does not enter it.
+  batch->jobs.reserve(1);  // if memory runs out, nothing has changed
+  batch->jobs.push_back(queue_.Stamp(std::move(job), now));
+  Run(now, batch);
+  caller_scores_ = true;
   return absl::OkStatus();
 }
 
@@ -251,6 +258,13 @@ uint64_t Dispatcher::MaxBatchWork() const {
 // until the pause after such a batch has ended (LimitsOfBatch). A lane must be free.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
   batch->jobs = queue_.TakeBatch(now, LimitsOfBatch(now), &dropped_);
+  Run(now, batch);
+  if (!dropped_.empty()) wakeups_.reaper = true;
+  if (!queue_.empty()) WakeReaperFor(absl::InfiniteFuture(), now);
+}
+
+// Gives the batch a lane, if it has jobs.
+void Dispatcher::Run(absl::Time now, Batch* batch) {
   if (!batch->jobs.empty()) {
     if (running_jobs_ == 0) throughput_.Begin(now);
     batch->lane = free_lanes_.back();
@@ -263,8 +277,6 @@ void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
   }
   running_jobs_ += static_cast<int64_t>(batch->jobs.size());
   OnQueueChanged();
-  if (!dropped_.empty()) wakeups_.reaper = true;
-  if (!queue_.empty()) WakeReaperFor(absl::InfiniteFuture(), now);
 }
 
 Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, absl::Duration* time) {

@@ -122,6 +122,7 @@ class Dispatcher {
   void AnswerDropped(std::vector<DroppedJob>* dropped) const;
 
  private:
+  absl::Status CheckOpen(const engine::Job& job, const absl::Status& health, absl::Time now);
   absl::Status Admit(const engine::Job& job, absl::Time now);
   absl::Status CheckQueueTime(const engine::Job& job, absl::Time now) const;
   bool MayCallerScore(const engine::Job& job) const;
@@ -129,6 +130,7 @@ class Dispatcher {
   uint64_t RemainingWork(absl::Time now) const;
   uint64_t MaxBatchWork() const;
   void TakeBatch(absl::Time now, Batch* batch);
+  void Run(absl::Time now, Batch* batch);
   BatchLimits LimitsOfBatch(absl::Time now) const;
   absl::Duration PauseLeft(absl::Time now) const;
   bool AnyLaneStreams() const;

@@ -50,20 +50,25 @@ absl::Status CheckAlive(const engine::Job& job, absl::Time now) {
   return absl::OkStatus();
 }
 
-void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
-  num_queries_ += static_cast<int64_t>(job->queries.size());
-  const bool streams = engine::StreamsWholeCollection(*job);
-  const uint64_t price = PriceOf(*job);
-  if (streams) streaming_queries_[&job->collection->generation()] += static_cast<int64_t>(job->queries.size());
-  for (QueueSize* size : {&total_, &queued_by_client_[job->client]}) {
-    size->jobs += 1;
-    size->work += price;
-    size->bytes += job->bytes;
-  }
-  DeficitRoundRobin<QueuedJob>& order = by_priority_[PriorityIndex(job->priority)];
+QueuedJob JobQueue::Stamp(std::unique_ptr<engine::Job> job, absl::Time now) {
   const bool expires_at_all = max_queue_time_ > absl::ZeroDuration() && !job->ignores_max_queue_time;
   const absl::Time expires = expires_at_all ? now + max_queue_time_ : absl::InfiniteFuture();
-  order.Push({std::move(job), now, expires, next_sequence_++, streams, price});
+  const bool streams = engine::StreamsWholeCollection(*job);
+  const uint64_t price = PriceOf(*job);
+  return {std::move(job), now, expires, next_sequence_++, streams, price};
+}
+
+void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
+  QueuedJob queued = Stamp(std::move(job), now);
+  const engine::Job& pushed = *queued.job;
+  num_queries_ += queued.num_queries();
+  if (queued.streams) streaming_queries_[&pushed.collection->generation()] += queued.num_queries();
+  for (QueueSize* size : {&total_, &queued_by_client_[pushed.client]}) {
+    size->jobs += 1;
+    size->work += queued.price;
+    size->bytes += pushed.bytes;
+  }
+  by_priority_[PriorityIndex(pushed.priority)].Push(std::move(queued));
 }
 
 absl::Status JobQueue::CheckMayWait(const QueuedJob& queued, absl::Time now) const {

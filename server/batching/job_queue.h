@@ -87,6 +87,10 @@ class JobQueue {
 
   void Push(std::unique_ptr<engine::Job> job, absl::Time now);
 
+  // Returns the job as TakeBatch would return it after Push into an empty queue, without putting it into the queue.
+  // Allocates nothing.
+  QueuedJob Stamp(std::unique_ptr<engine::Job> job, absl::Time now);
+
   // Returns the job that TakeBatch would begin with. The queue must not be empty.
   const QueuedJob& Head(absl::Time now) const;
 
