@@ -15,8 +15,6 @@ void AnswerBudget::ListAccount(Account& account) {
   if (account.idx_ != kNotListed) return;
   accounts_.push_back(&account);
   account.idx_ = accounts_.size() - 1;
-  // Count answers per address and not per client name, because a client could choose a new name for each call.
-  account.peer_ = service::ClientOf("", account.context_->peer());
 }
 
 void AnswerBudget::CloseAccount(Account& account) {
@@ -31,9 +29,14 @@ void AnswerBudget::CloseAccount(Account& account) {
 
 AnswerBudget::Account& AnswerBudget::LargestAccount() const {
   std::map<uint64_t, uint64_t> by_peer;
-  for (const Account* account : accounts_) by_peer[account->peer_] += account->bytes_;
+  for (Account* account : accounts_) {
+    // Count answers per address and not per client name, because a client could choose a new name for each call. Ask
+    // for the address only now: gRPC writes it as a text each time, and most calls end while there is room.
+    if (!account->peer_.has_value()) account->peer_ = service::ClientOf("", account->context_->peer());
+    by_peer[*account->peer_] += account->bytes_;
+  }
   return **std::max_element(accounts_.begin(), accounts_.end(), [&](const Account* a, const Account* b) {
-    return std::pair(by_peer[a->peer_], a->bytes_) < std::pair(by_peer[b->peer_], b->bytes_);
+    return std::pair(by_peer[*a->peer_], a->bytes_) < std::pair(by_peer[*b->peer_], b->bytes_);
   });
 }
 

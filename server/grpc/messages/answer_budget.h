@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,9 +55,9 @@ class AnswerBudget {
     // The budget's mutex_ guards the members below. They have no annotation, because clang's analysis cannot tell
     // that every account's budget_ is the same one.
     uint64_t bytes_ = 0;
-    uint64_t peer_ = 0;        // the client's address, once listed
-    size_t idx_ = kNotListed;  // in accounts_
-    bool closed_ = false;      // by Close, or because the budget ended the call
+    std::optional<uint64_t> peer_;  // the client's address, once it was needed
+    size_t idx_ = kNotListed;       // in accounts_
+    bool closed_ = false;           // by Close, or because the budget ended the call
     // What the call held when the budget ended it; 0 if it did not. Written under mutex_ and read without it, because
     // every call asks whether it was ended, and all calls share the mutex.
     std::atomic<uint64_t> ended_bytes_{0};
