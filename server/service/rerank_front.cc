@@ -31,6 +31,15 @@ Rejection RejectionOfEncoder(const absl::Status& status) {
   }
 }
 
+CallTimings TimingsOf(const v1::RerankResponse& response) {
+  const v1::Timings& timings = response.timings();
+  return {.total_us = timings.total_us(),
+          .encode_us = timings.encode_us(),
+          .queue_us = timings.queue_us(),
+          .copy_us = timings.copy_us(),
+          .kernel_us = timings.kernel_us()};
+}
+
 // Check the rules that only rerank calls or only explain calls have.
 absl::Status CheckKind(const RerankCall&) { return absl::OkStatus(); }
 absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.request); }
@@ -48,8 +57,9 @@ void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
     metrics->tenants().AddTokenPairs(tenant->usage().label(), token_pairs);
   }
   if (response.ok()) {
-    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(now - context.arrival));
-    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(encode_time));
+    v1::Timings& timings = *response->mutable_timings();
+    timings.set_total_us(absl::ToDoubleMicroseconds(now - context.arrival));
+    timings.set_encode_us(absl::ToDoubleMicroseconds(encode_time));
     if (return_token_pairs) response->set_token_pairs(token_pairs);
   }
   Record(context,
@@ -57,7 +67,7 @@ void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
           .method = context.method,
           .arrival = context.arrival,
           .span = std::move(context.span),
-          .timings = response.ok() ? response->timings() : v1::Timings(),
+          .timings = response.ok() ? TimingsOf(*response) : CallTimings(),
           .queued = queued,
           .log = log,
           .request_id = std::move(request_id),

@@ -6,7 +6,6 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "server/observability/logging.h"
-#include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
 
 namespace maxsim::service {
@@ -37,7 +36,7 @@ void CallRecord::Write(const absl::Status& status) {
   }).IgnoreError();
 }
 
-void Record(const CallContext& context, FinishedCall call, const absl::Status& status) {
+void Record(const CallContext& context, FinishedCall&& call, const absl::Status& status) {
   if (context.record != nullptr) return context.record->Fill(std::move(call));
   CallRecord record;
   record.Fill(std::move(call));
@@ -61,9 +60,9 @@ void RequestLog::Write(const FinishedCall& call, const absl::Status& status, abs
                 {"collection", call.collection},
                 {"code", CodeName(status.code())},
                 {"duration_us", absl::ToInt64Microseconds(duration)},
-                {"encode_us", WholeMicroseconds(call.timings.encode_us())},
-                {"queue_us", WholeMicroseconds(call.timings.queue_us())},
-                {"kernel_us", WholeMicroseconds(call.timings.kernel_us())},
+                {"encode_us", WholeMicroseconds(call.timings.encode_us)},
+                {"queue_us", WholeMicroseconds(call.timings.queue_us)},
+                {"kernel_us", WholeMicroseconds(call.timings.kernel_us)},
                 {"error", std::string(status.message())}});
   };
   if (slow) write(spdlog::level::warn, "slow_request");

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/call/call_context.h"
+#include "server/service/call/call_spans.h"
 #include "server/tracing/span.h"
 
 namespace maxsim::service {
@@ -28,7 +28,7 @@ struct FinishedCall {
   absl::Time arrival = {};
   tracing::Span span = {};
   // The rest is set for rerank calls only.
-  v1::Timings timings = {};  // empty if the call was not scored
+  CallTimings timings = {};
   absl::Time queued = absl::InfinitePast();
   RequestLog* log = nullptr;  // null if the call is not logged
   std::string request_id = {};
@@ -43,7 +43,7 @@ class CallRecord {
   CallRecord& operator=(const CallRecord&) = delete;
 
   // Replaces what was filled in before.
-  void Fill(FinishedCall call) { call_ = std::move(call); }
+  void Fill(FinishedCall&& call) { call_ = std::move(call); }
 
   // Replaces only the span, for a call that reaches no service.
   void SetSpan(tracing::Span span) { call_.span = std::move(span); }
@@ -63,7 +63,7 @@ class CallRecord {
 
 // A service calls this just before it answers a call with `status`. Fills the record of the port that made the call, or
 // writes the record at once if the port has none.
-void Record(const CallContext& context, FinishedCall call, const absl::Status& status);
+void Record(const CallContext& context, FinishedCall&& call, const absl::Status& status);
 
 // Records a call that has neither timings nor a log line, and ends the span of its context.
 void Record(CallContext& context, Metrics* metrics, const absl::Status& status);

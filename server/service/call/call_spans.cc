@@ -56,20 +56,20 @@ void DescribeCount(std::string_view collection, std::string_view method, const t
   span.SetAttribute("maxsim.collection", collection);
 }
 
-void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
+void EndRerank(const absl::Status& status, const CallTimings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span) {
   if (!span.is_recording()) return;
   // A call that was scored may still end with an error, if its answer cannot be written.
-  if (timings.total_us() > 0) {
-    span.SetAttribute("maxsim.encode_us", timings.encode_us());
-    span.SetAttribute("maxsim.queue_us", timings.queue_us());
-    span.SetAttribute("maxsim.copy_us", timings.copy_us());
-    span.SetAttribute("maxsim.kernel_us", timings.kernel_us());
+  if (timings.total_us > 0) {
+    span.SetAttribute("maxsim.encode_us", timings.encode_us);
+    span.SetAttribute("maxsim.queue_us", timings.queue_us);
+    span.SetAttribute("maxsim.copy_us", timings.copy_us);
+    span.SetAttribute("maxsim.kernel_us", timings.kernel_us);
   }
-  if (timings.total_us() > 0 && queued != absl::InfinitePast()) {
+  if (timings.total_us > 0 && queued != absl::InfinitePast()) {
     // Neither time may be after the call's end. The device's clock may round its times up, so both are clamped.
-    const absl::Time started = std::min(queued + absl::Microseconds(timings.queue_us()), now);
-    const absl::Time scored = std::min(started + absl::Microseconds(timings.copy_us() + timings.kernel_us()), now);
+    const absl::Time started = std::min(queued + absl::Microseconds(timings.queue_us), now);
+    const absl::Time scored = std::min(started + absl::Microseconds(timings.copy_us + timings.kernel_us), now);
     span.AddChild("queue", queued, started);
     span.AddChild("score", started, scored);
   }

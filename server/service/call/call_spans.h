@@ -31,9 +31,20 @@ void DescribeDocuments(std::string_view collection, std::string_view method, int
 // Adds the collection and the method to the span of a call that counts or lists documents.
 void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span);
 
+// The timings of a rerank call's answer (v1::Timings), in microseconds. All are 0 if the call was not scored. Every
+// call has them, and most calls only count them, so this is not the message, which takes longer to make, move and
+// destroy.
+struct CallTimings {
+  double total_us = 0;
+  double encode_us = 0;
+  double queue_us = 0;
+  double copy_us = 0;
+  double kernel_us = 0;
+};
+
 // Ends the span of a call. If a rerank call was scored, `timings` becomes attributes and the child spans "queue" and
 // "score", which begin when the job was submitted (`queued`). `queued` is InfinitePast if no job was submitted.
-void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
+void EndRerank(const absl::Status& status, const CallTimings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span);
 
 // Ends the span of another call.
