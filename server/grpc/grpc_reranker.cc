@@ -56,7 +56,7 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
                         .span = StartSpan(deps_.tracer, service::kRerankSpan, *context, arrival),
                         .record = call->record(),
                         .caller = *caller},
-                       [call](absl::StatusOr<v1::RerankResponse> answer) { call->Answer(answer); });
+                       [call](const absl::StatusOr<v1::RerankResponse>& answer) { call->Answer(answer); });
   return call;
 }
 

@@ -30,7 +30,8 @@ class RerankApi {
   virtual ~RerankApi() = default;
 
   // Scores a request. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (server/service/call/status.h).
-  virtual void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) = 0;
+  // Takes references, because a request passes several of these objects, and each move of the message takes time.
+  virtual void Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) = 0;
 
   // Chooses the collection for callers that name a model and know nothing of collections. If all candidates are inline
   // documents, clears the name of a collection that is not served. Otherwise, if the request names none, sets the name

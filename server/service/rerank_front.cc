@@ -131,7 +131,7 @@ Rejection Scorer::RejectionOf(const absl::Status& status) const {
   }
 }
 
-void RerankFront::Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) {
+void RerankFront::Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) {
   auto call = std::make_unique<RerankCall>(metrics_, std::move(context), std::move(done));
   call->log = &log_;
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));

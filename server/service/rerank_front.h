@@ -31,7 +31,7 @@ class RerankFront : public RerankApi, public ExplainApi {
   // scorer. They call `done` exactly once: before they return if no encoder is needed and the scorer answers
   // immediately, otherwise on a thread of TextEncoding or of the scorer, which `done` must not hold up. If
   // context.may_be_held_up and the queue is idle, Rerank may score a request on the calling thread.
-  void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
+  void Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) override;
   void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
 
   absl::Status ChooseCollection(const Caller& caller, v1::RerankRequest* request) const override;

@@ -20,7 +20,7 @@ using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 // A call that has not been answered yet. If memory runs out and the call is lost, its destructor answers it.
 template <typename Response>
 struct Call {
-  Call(Metrics* of_service, CallContext of_call, Done<Response> when_done)
+  Call(Metrics* of_service, CallContext&& of_call, Done<Response>&& when_done)
       : metrics(of_service), context(std::move(of_call)), done(std::move(when_done)) {}
   ~Call() { Finish(NoMemory()); }
   Call(const Call&) = delete;

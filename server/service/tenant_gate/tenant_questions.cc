@@ -59,7 +59,7 @@ Rejection RejectionAtGate(const absl::Status& status) {
 
 }  // namespace
 
-void TenantQuestions::Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) {
+void TenantQuestions::Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) {
   absl::StatusOr<std::unique_ptr<TenantRerank>> call =
       Admit<TenantRerank>(CallKind::kScores, request, context, metrics_);
   if (call.ok() && *call != nullptr) {

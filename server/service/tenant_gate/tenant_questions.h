@@ -20,7 +20,7 @@ class TenantQuestions : public RerankApi, public ExplainApi {
   TenantQuestions(RerankApi* rerank, ExplainApi* explain, Metrics* metrics)
       : rerank_(rerank), explain_(explain), metrics_(metrics) {}
 
-  void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
+  void Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) override;
   void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
 
   // For a tenant, chooses among its collections.

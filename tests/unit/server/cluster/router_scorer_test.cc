@@ -66,7 +66,7 @@ class RouterScorerTest : public RouterTest {
 
   absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request) {
     return Wait<v1::RerankResponse>([&](service::Done<v1::RerankResponse> done) {
-      front_->Rerank(request, {.method = "Rerank"}, std::move(done));
+      front_->Rerank(v1::RerankRequest(request), {.method = "Rerank"}, std::move(done));
     });
   }
 

@@ -93,8 +93,9 @@ TEST_F(RouterTextsTest, ARerankMarksQueriesAndDocumentsThatWereCut) {
     request.mutable_candidates()->mutable_inline_documents()->add_texts(text);
   }
   request.mutable_queries(1)->mutable_candidates()->mutable_inline_documents()->add_texts("short");
-  const auto response = Wait<v1::RerankResponse>(
-      [&](service::Done<v1::RerankResponse> done) { front_->Rerank(request, {.method = "Rerank"}, std::move(done)); });
+  const auto response = Wait<v1::RerankResponse>([&](service::Done<v1::RerankResponse> done) {
+    front_->Rerank(v1::RerankRequest(request), {.method = "Rerank"}, std::move(done));
+  });
   ASSERT_TRUE(response.ok()) << response.status();
   const v1::QueryResult& first = response->results(0);
   EXPECT_TRUE(first.query_truncated());

@@ -33,7 +33,7 @@ class FakeReranker : public service::RerankApi {
 
   explicit FakeReranker(Metrics* metrics) : metrics_(metrics) {}
 
-  void Rerank(v1::RerankRequest request, service::CallContext context, Done done) override {
+  void Rerank(v1::RerankRequest&& request, service::CallContext&& context, Done&& done) override {
     on_rerank(std::move(request), context, std::move(done));
   }
   absl::Status ChooseCollection(const service::Caller&, v1::RerankRequest*) const override { return absl::OkStatus(); }

@@ -104,7 +104,7 @@ TEST_F(AnswerMemoryTest, AnExplanationIsWrittenWholeOrNotAtAll) {
 // Keeps the call, for the test to answer.
 class KeepingService final : public service::RerankApi {
  public:
-  void Rerank(v1::RerankRequest, service::CallContext, service::Done<v1::RerankResponse> done) override {
+  void Rerank(v1::RerankRequest&&, service::CallContext&&, service::Done<v1::RerankResponse>&& done) override {
     done_ = std::move(done);
   }
   absl::Status ChooseCollection(const service::Caller&, v1::RerankRequest*) const override { return absl::OkStatus(); }

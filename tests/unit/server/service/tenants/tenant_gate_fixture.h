@@ -21,7 +21,7 @@ namespace maxsim::service {
 // Keeps what it is asked, and answers at once unless it is to keep the calls.
 class RecordingQuestions : public RerankApi, public ExplainApi {
  public:
-  void Rerank(v1::RerankRequest sent, CallContext of_call, Done<v1::RerankResponse> done) override {
+  void Rerank(v1::RerankRequest&& sent, CallContext&& of_call, Done<v1::RerankResponse>&& done) override {
     ++num_calls;
     request = std::move(sent);
     context = std::move(of_call);
@@ -134,7 +134,7 @@ class TenantGateTest : public testing::Test {
  protected:
   absl::StatusOr<v1::RerankResponse> Rerank(const Caller& caller, const v1::RerankRequest& request) {
     std::optional<absl::StatusOr<v1::RerankResponse>> answer;
-    questions_gate_.Rerank(request, {.method = "Rerank", .caller = caller},
+    questions_gate_.Rerank(v1::RerankRequest(request), {.method = "Rerank", .caller = caller},
                            [&](absl::StatusOr<v1::RerankResponse> response) { answer = std::move(response); });
     return answer.value_or(absl::UnknownError("no answer yet"));
   }
