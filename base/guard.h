@@ -12,7 +12,7 @@
 namespace maxsim {
 
 // Returns RESOURCE_EXHAUSTED without RetryInfo. Allocates nothing. Must not be called before main.
-absl::Status NoMemory();
+[[gnu::cold]] absl::Status NoMemory();
 
 // Runs `work`, which returns a Status or a StatusOr, and returns its result. Returns NoMemory() if it throws
 // std::bad_alloc.

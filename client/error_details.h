@@ -52,13 +52,16 @@ struct Limit {
   std::string_view key;
 };
 
+// Functions that make errors are cold: the compiler then moves the code that writes an error's message out of the way
+// of the code that runs in every request. This makes a request touch fewer cache lines and pages.
+
 // Returns an error about a field, with the message "FIELD: PROBLEM".
-absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
-                        std::string_view problem);
+[[gnu::cold]] absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
+                                      std::string_view problem);
 
 // Return INVALID_ARGUMENT about a field. The reason is INVALID_FIELD or, with a limit, LIMIT_EXCEEDED.
-absl::Status InvalidField(std::string_view field, std::string_view problem);
-absl::Status InvalidField(std::string_view field, std::string_view problem, const Limit& limit);
+[[gnu::cold]] absl::Status InvalidField(std::string_view field, std::string_view problem);
+[[gnu::cold]] absl::Status InvalidField(std::string_view field, std::string_view problem, const Limit& limit);
 
 // Sets the reason of a status that is not OK. Replaces the reason and the limit that it had.
 void SetReason(std::string_view reason, absl::Status& status);

@@ -43,7 +43,7 @@ struct RerankCall : Question<v1::RerankResponse> {
   void Finish(absl::StatusOr<v1::RerankResponse> response);
 
   // Answers a call that was not scored, and counts why.
-  void Refuse(Rejection reason, absl::Status status);
+  [[gnu::cold]] void Refuse(Rejection reason, absl::Status status);
 
   // Adds to the work that the call has cost. If its tenant has no token pairs left, returns the quota's error and adds
   // nothing, unless the work is done already or part of a call that was let in (`is_certain`).

@@ -41,11 +41,9 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
 
 // Finds the documents that are visible, match the request's filter and have a value in the field that group_by names.
 // Also sets answer.grouping.
-absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(const v1::RerankRequest& request,
-                                                                            const store::Collection& collection,
-                                                                            const RequestLimits& limits,
-                                                                            const StopCheck& check,
-                                                                            PendingAnswer& answer) {
+[[gnu::noinline]] absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(
+    const v1::RerankRequest& request, const store::Collection& collection, const RequestLimits& limits,
+    const StopCheck& check, PendingAnswer& answer) {
   const absl::StatusOr<std::optional<collection::Filter>> filter = CanonicalSelection(request, collection);
   if (!filter.ok()) return filter.status();
   absl::StatusOr<Grouping> grouping =
@@ -53,6 +51,13 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(cons
   if (!grouping.ok()) return grouping.status();
   answer.grouping = std::make_shared<const Grouping>(*std::move(grouping));
   return collection.FindCanonical(AllOf(answer.grouping->filters), store::FilterUse::kRepeated, check);
+}
+
+// Returns whether the request chooses or groups documents by their fields. Most requests do not. Asking this first
+// keeps the code for filters out of them.
+bool UsesFields(const v1::RerankRequest& request) {
+  return request.matching_case() != v1::RerankRequest::MATCHING_NOT_SET || request.has_visible() ||
+         !request.group_by().empty() || request.group_size() != 0 || !request.group_values().empty();
 }
 
 // Finds the documents that are visible, match the request's filter and, with group_by, belong to a group. Returns null
@@ -63,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(con
                                                                              const StopCheck& check,
                                                                              PendingAnswer& answer) {
   // Inline documents have no fields, and the collection of a request that names none declares none.
-  if (HasInlineDocumentsAlone(request)) return nullptr;
+  if (!UsesFields(request) || HasInlineDocumentsAlone(request)) return nullptr;
   if (!request.group_by().empty()) return FindGrouped(request, collection, limits, check, answer);
   return FindSelected(request, collection, check);
 }
@@ -74,14 +79,16 @@ bool HasListedIds(const v1::Candidates& candidates) { return candidates.has_stri
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindKnown(const v1::RerankRequest& request,
                                                                           const store::Collection& collection,
                                                                           const StopCheck& check) {
+  if (!request.has_visible()) return nullptr;
   bool has_ids = HasListedIds(request.candidates());
   for (const v1::Query& query : request.queries()) has_ids |= HasListedIds(query.candidates());
-  if (!has_ids || !request.has_visible()) return nullptr;
+  if (!has_ids) return nullptr;
   return FindVisible(request.visible(), collection, check);
 }
 
 // Checks the parts of a filter and of group_by that need no collection.
 absl::Status CheckUseOfFields(const v1::RerankRequest& request, const RequestLimits& limits) {
+  if (!UsesFields(request)) return absl::OkStatus();
   const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
   if (!filter.ok()) return filter.status();
   if (absl::Status status = CheckGrouping(request, limits); !status.ok()) return status;
