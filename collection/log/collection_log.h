@@ -63,6 +63,11 @@ struct LogStream {
   bool operator==(const LogStream&) const = default;
 };
 
+// Returns whether two descriptions may be of one stream: the names are equal, and the creation times differ by at most
+// five seconds. If servers that start together all ask NATS to create the stream, it may accept several of these
+// requests, and then its servers can report the time of any of them, later on too.
+bool MayBeSame(const LogStream& a, const LogStream& b);
+
 // Returns the stream in words, such as "stream maxsim-docs of 2026-01-31T12:00:00.123456789Z".
 std::string Describe(const LogStream& stream);
 

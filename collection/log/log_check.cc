@@ -89,6 +89,12 @@ std::string Describe(const LogFormat& format) {
   return text;
 }
 
+bool MayBeSame(const LogStream& a, const LogStream& b) {
+  constexpr uint64_t kMaxDifferenceNs = 5'000'000'000;
+  const auto [first, last] = std::minmax(a.created_ns, b.created_ns);
+  return a.name == b.name && last - first <= kMaxDifferenceNs;
+}
+
 std::string Describe(const LogStream& stream) {
   const absl::Time created = absl::FromUnixNanos(static_cast<int64_t>(stream.created_ns));
   return Cat("stream ", stream.name, " of ", absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", created, absl::UTCTimeZone()));

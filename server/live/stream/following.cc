@@ -135,7 +135,7 @@ absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t po
             " bytes, but this version of the server for ", options_.remembered_bytes,
             ": servers that follow one stream must agree; start this one from a snapshot of another server"));
   }
-  if (followed.has_value() && *followed != info.stream) {
+  if (followed.has_value() && !MayBeSame(*followed, info.stream)) {
     return absl::FailedPreconditionError(Cat(here, " of ", Describe(*followed), ", but ", stream_->server(), " has ",
                                              Describe(info.stream),
                                              ": it was deleted and created again; start every "

@@ -7,6 +7,12 @@
 #include "base/monotonic_clock.h"
 
 namespace maxsim::live {
+namespace {
+
+constexpr uint64_t kRacingNs = 1'000'000'000;
+constexpr uint64_t kLaterNs = 10'000'000'000;
+
+}  // namespace
 
 class FakeStreamServer::Stream final : public OrderedStream {
  public:
@@ -124,9 +130,14 @@ void FakeStreamServer::Drop(uint64_t through) {
   first_ = through + 1;
 }
 
+void FakeStreamServer::ReportAnotherCreation() {
+  const MutexLock lock(&mutex_);
+  created_ns_ += kRacingNs;
+}
+
 void FakeStreamServer::MakeAnew() {
   const MutexLock lock(&mutex_);
-  ++created_ns_;
+  created_ns_ += kLaterNs;
   first_ = 1;
   messages_.clear();
   sequences_.clear();

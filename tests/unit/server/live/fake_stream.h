@@ -36,7 +36,9 @@ class FakeStreamServer {
   void Set(const Faults& faults);
   // Drops the messages up to and including `through`.
   void Drop(uint64_t through);
-  // Deletes the stream, and creates it again without messages.
+  // From now on reports the creation time of another request, which came a second later.
+  void ReportAnotherCreation();
+  // Deletes the stream, and creates it again without messages, ten seconds later.
   void MakeAnew();
   // Loses all messages after `last`.
   void LoseBehind(uint64_t last);
