@@ -113,7 +113,7 @@ def proofs(report: Row, collection: Row) -> str:
     rows = [
         row
         for row in report["rows"]
-        if row["collection"] == collection["collection"] and "proven" in row and row["build"]["storage"] == "f16"
+        if row["collection"] == collection["collection"] and "proven" in row and row["build"].get("storage") != "i8"
     ]
     if not rows:
         return ""

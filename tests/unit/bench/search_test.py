@@ -305,6 +305,15 @@ class PageTest(WithFolder):
                 "questions": 5, "recall": recall, "batched_qps": qps, "single_qps": qps, "p50_ms": 1000 / qps,
                 "p99_ms": 9.0}  # fmt: skip
 
+    def test_proofs_about_int8_vectors_are_not_compared(self):
+        def row(storage, questions, proven, wrong):
+            build = {"storage": storage, "codes": 4}
+            return {"collection": "c", "build": build, "questions": questions, "proven": proven, "wrong_proofs": wrong}
+
+        report = {"rows": [row("f16", 4, 2, 0), row("i8", 5, 3, 1)]}
+        self.assertIn("Of 4 answers from codes beside FP16", page.proofs(report, {"collection": "c"}))
+        self.assertIn("2 are `PROVEN`. Of these, 0 differ", page.proofs(report, {"collection": "c"}))
+
     def test_losses_are_said_as_plainly_as_wins(self):
         text = page.page(self.report, self.folder / "search")
         [line] = [line for line in text.splitlines() if line.startswith("| fast-plaid: bits 4; n auto")]
