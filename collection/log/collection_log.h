@@ -55,7 +55,7 @@ struct LogFormat {
 std::string Describe(const LogFormat& format);
 
 // A stream that orders the writes of several servers. A log may follow a stream. If a stream was deleted and created
-// again, it has a different creation time.
+// again, it has a later creation time.
 struct LogStream {
   std::string name;
   uint64_t created_ns = 0;  // creation time, in nanoseconds since 1970, from the stream's server
@@ -64,8 +64,9 @@ struct LogStream {
 };
 
 // Returns whether two descriptions may be of one stream: the names are equal, and the creation times differ by at most
-// five seconds. If servers that start together all ask NATS to create the stream, it may accept several of these
-// requests, and then its servers can report the time of any of them, later on too.
+// a second. If servers that start together all ask NATS to create the stream, it may accept several of these requests,
+// and then its servers can report the time of any of them, later on too. A stream that is deleted and created again
+// within a second of its creation is not told apart.
 bool MayBeSame(const LogStream& a, const LogStream& b);
 
 // Returns the stream in words, such as "stream maxsim-docs of 2026-01-31T12:00:00.123456789Z".

@@ -90,7 +90,7 @@ std::string Describe(const LogFormat& format) {
 }
 
 bool MayBeSame(const LogStream& a, const LogStream& b) {
-  constexpr uint64_t kMaxDifferenceNs = 5'000'000'000;
+  constexpr uint64_t kMaxDifferenceNs = 1'000'000'000;
   const auto [first, last] = std::minmax(a.created_ns, b.created_ns);
   return a.name == b.name && last - first <= kMaxDifferenceNs;
 }

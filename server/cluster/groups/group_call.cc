@@ -204,12 +204,15 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   // Returns whether a replica that does not have the call yet answers polls, and calls if it has any.
   bool AnotherIsWell(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return std::any_of(target_.replicas.begin(), target_.replicas.end(), [&](const std::shared_ptr<Replica>& replica) {
-      const bool has_call = std::any_of(attempts_.begin(), attempts_.end(),
-                                        [&](const Attempt& attempt) { return attempt.replica == replica; });
-      return !has_call && !IsSuspect(*replica, now) && replica->health().full_until() <= now &&
-             (replica->calls_in_flight() == 0 || !replica->health().stands_still(now, Silence(), begin_));
-    });
+    for (const std::shared_ptr<Replica>& replica : target_.replicas) {
+      bool has_call = false;
+      for (const Attempt& attempt : attempts_) has_call |= attempt.replica == replica;
+      if (!has_call && !IsSuspect(*replica, now) && replica->health().full_until() <= now &&
+          (replica->calls_in_flight() == 0 || !replica->health().stands_still(now, Silence(), begin_))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // Sends the call to one more replica if each replica that has it and has not answered is suspect, or the first one

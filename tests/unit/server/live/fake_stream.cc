@@ -9,7 +9,7 @@
 namespace maxsim::live {
 namespace {
 
-constexpr uint64_t kRacingNs = 1'000'000'000;
+constexpr uint64_t kRacingNs = 300'000'000;
 constexpr uint64_t kLaterNs = 10'000'000'000;
 
 }  // namespace

@@ -36,7 +36,7 @@ class FakeStreamServer {
   void Set(const Faults& faults);
   // Drops the messages up to and including `through`.
   void Drop(uint64_t through);
-  // From now on reports the creation time of another request, which came a second later.
+  // From now on reports the creation time of another request, which came 0.3 s later.
   void ReportAnotherCreation();
   // Deletes the stream, and creates it again without messages, ten seconds later.
   void MakeAnew();
