@@ -129,11 +129,16 @@ def section(report: Row, collection: Row, folder: pathlib.Path) -> str:
     name = collection["collection"]
     rows = [row for row in report["rows"] if row["collection"] == name]
     made = collection["documents"] - collection["real_documents"]
-    origin = f", of which {made:,} are made of spans of the real ones with noise" if made else ", all real"
+    origin = "All documents are real."
+    if made:
+        origin = (
+            f"{collection['real_documents']:,} documents are real. The other {made:,} consist of spans of real ones, "
+            "with noise added."
+        )
     parts = [
         f"## {collection['documents']:,} documents, {collection['kind']} vectors\n\n",
-        f"{collection['vectors']:,} vectors of {collection['dim']}{origin}. {collection['questions']:,} questions of "
-        f"{collection['mean_question_tokens']:.1f} tokens on average.\n\n",
+        f"{origin} The collection has {collection['vectors']:,} vectors of {collection['dim']} dimensions. "
+        f"{collection['questions']:,} questions of {collection['mean_question_tokens']:.1f} tokens on average.\n\n",
     ]
     for kind, title in (("batched_qps", "large batches"), ("single_qps", "one question at a time")):
         file = folder / f"{name}-{kind.partition('_')[0]}.svg"

@@ -331,7 +331,7 @@ class PageTest(WithFolder):
         text = page.page(self.report, self.folder / "search")
         self.assertIn("- tachiom default: `is not installed`", text)
         self.assertIn("fast-plaid 1.2.3", text)
-        self.assertIn("of which 2 are made of spans", text)
+        self.assertIn("The other 2 consist of spans of real ones", text)
         self.assertIn("4 are `PROVEN`. Of these, 0 differ", text)
         self.assertIn("GPU, driver 580, 2 threads; `run.py`", text)
 
