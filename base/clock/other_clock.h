@@ -1,9 +1,9 @@
 // Translates a deadline to the clock of another machine, without trusting that the two clocks are set to the same time.
 //
-// The other machine now and then tells the time on its clock. The message takes some time to arrive, so its clock has
-// advanced when this process gets it: the other clock is ahead of what was told, and never behind it. So a translated
-// deadline may be early, by as long as the message took, but is never late. Only the rates of the two clocks matter,
-// and only since the last message.
+// Now and then the other machine sends the time that its clock shows. While the message travels, that clock goes on, so
+// it shows at least the time in the message when the message arrives. So a translated deadline may be early, by as long
+// as the message travelled, but never late. The two clocks may show different times, if they run equally fast between
+// two messages.
 #pragma once
 
 #include <optional>

@@ -43,8 +43,8 @@ struct Reloading {
 
 // Returns the groups in the order in which to reload them. Within a group, replicas that do not have the generation
 // that requests name (for example because they were restarted) come first, so that the others go on serving that
-// generation in the meantime, and replicas that do not answer come last. A group with only one replica that answers
-// comes after the others, because it has nobody to serve the old generation once that replica has the new one.
+// generation in the meantime, and replicas that do not answer come last. Groups with only one replica that answers come
+// after all other groups: once that replica has the new generation, no other replica of its group serves the old one.
 std::vector<Reloading> InReloadOrder(const View& view, const std::string& name, uint64_t asked_for) {
   std::vector<Reloading> groups;
   for (const std::shared_ptr<Group>& group : view.groups()) {

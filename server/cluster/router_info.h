@@ -1,4 +1,4 @@
-// What a router says about its groups: in GetInfo, and in the text of /readyz.
+// Describes a router's groups and replicas, in the answer to GetInfo and in the text of /readyz.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ class ClusterMetrics {
   // Counts a refused answer. `field` names the wrong field, and must be one of a few constants.
   void CountBadAnswer(std::string_view group, std::string_view field);
 
-  // What a replica has of a collection.
+  // The gauges of one collection on one replica.
   struct HeldGauges {
     std::string name;
     double generation = 0;

@@ -31,8 +31,8 @@ struct ClusterOptions {
   int max_calls_in_flight = 1024;                   // per group; further calls are refused
   absl::Duration timeout = absl::Seconds(30);       // for calls of clients that set no deadline
   absl::Duration poll_interval = absl::Seconds(1);  // between polls of a replica
-  // A replica that is further behind the stream of a live collection than this gets no requests for the collection, as
-  // long as another replica of its group is within the bounds. 0: no bound.
+  // If a replica's lag behind the stream of a live collection exceeds one of these limits, the replica gets no requests
+  // for that collection, as long as another replica of its group is within both limits. 0: no limit.
   uint64_t max_lag_writes = 0;
   int max_lag_seconds = 10;
   std::string token_file;  // with the bearer token that replicas require; "": none

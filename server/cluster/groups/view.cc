@@ -151,7 +151,7 @@ absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t gener
   return left_out;
 }
 
-// Removes the replicas that are too far behind their stream, as View::Of says.
+// Removes the replicas whose lag exceeds the limits of `lags`, and adds why to `reasons`. View::Of says which stay.
 void LeaveOutLagging(const LagTracker& lags, const std::string& name, std::vector<GroupSaid>& groups,
                      std::map<const Replica*, std::string>& reasons) {
   for (GroupSaid& group : groups) {

@@ -47,8 +47,8 @@ struct CollectionView {
   // The groups that cannot answer now, because none of their replicas answers, or has the generation. Answers lack
   // their documents. Empty if `status` is not OK.
   std::vector<std::string> missing_groups = {};
-  // For replicas that answer and are in no target because they differ from the others or are too far behind: the
-  // reason.
+  // Why a replica gets no requests although it answers polls: it contradicts the other replicas of its group, or lags
+  // too far behind the stream.
   std::map<const Replica*, std::string> left_out = {};
 
   // Return the part that holds a slot, and the index of that part.
@@ -72,8 +72,8 @@ class View {
  public:
   // Makes a view from the replicas' last answers. If a group reports nothing about a collection that other groups have,
   // takes the group's part from `before` (may be null), because its servers are probably starting or not reachable.
-  // Leaves out replicas whose lag exceeds the bounds of `lags` (may be null), as long as another replica of the group
-  // is within them. If none is, leaves out those that are behind the group's most advanced replica.
+  // Leaves out each replica whose lag exceeds the limits of `lags`. If this applies to all replicas of a group, keeps
+  // those with the highest sequence. If `lags` is null, no lag is too long.
   static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups, const View* before = nullptr,
                                         const LagTracker* lags = nullptr);
 

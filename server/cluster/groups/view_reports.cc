@@ -1,4 +1,4 @@
-// What a view says about its collections and replicas, for people and for metrics.
+// Reports the state of a view's collections and replicas, as texts for people and as values for metrics.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

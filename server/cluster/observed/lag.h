@@ -1,4 +1,5 @@
-// Computes how far a server is behind the stream that it follows, from what all servers report about their sequences.
+// Computes a server's lag behind the stream that it follows. Compares the sequences that all of the stream's servers
+// report.
 // Pure: no network, and the caller tells the time.
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace maxsim::cluster {
 
-// How far a server may be behind. 0 means without bound.
+// The largest lag that a server may have. 0 means no limit.
 struct LagBounds {
   uint64_t writes = 0;
   absl::Duration time;

@@ -58,8 +58,8 @@ class AnswerBudget {
     std::optional<uint64_t> peer_;  // the client's address, once it was needed
     size_t idx_ = kNotListed;       // in accounts_
     bool closed_ = false;           // by Close, or because the budget ended the call
-    // What the call held when the budget ended it; 0 if it did not. Written under mutex_ and read without it, because
-    // every call asks whether it was ended, and all calls share the mutex.
+    // The bytes that the call held when the budget ended it; 0 if the budget did not end it. It is written under
+    // mutex_, but read without it: each call reads it, and would wait for the mutex, which all calls share.
     std::atomic<uint64_t> ended_bytes_{0};
   };
 

@@ -1,4 +1,4 @@
-// What the calls that upsert and those that delete have in common. Internal to server/service.
+// Functions that Upsert and Delete share. Internal to server/service.
 #pragma once
 
 #include <string_view>

@@ -23,7 +23,7 @@ absl::Status CheckWrittenVisible(const v1::UpsertRequest& request, const store::
 absl::Status CheckReplacedVisible(const v1::UpsertRequest& request, const store::Collection& collection,
                                   const StopCheck& check);
 
-// Deletes of which only those of visible documents are handed over to the collection.
+// The deletes of a call. Only those of visible documents go to the collection.
 struct GuardedDeletes {
   explicit GuardedDeletes(std::vector<store::Write> all) : writes(std::move(all)), is_visible(writes.size(), true) {}
 
