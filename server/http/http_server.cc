@@ -183,8 +183,8 @@ class HttpServer::Impl final : private Application {
 
   Response AnswerModel(const Request& request, const ModelPath& path) {
     // Clients call kAuth without a token, to find out whether they need one. Only the other paths require it.
-    absl::StatusOr<service::Caller> caller = access_.Identify(request, service::Scope::kSearch);
-    if (path.kind == ModelPath::Kind::kAuth) caller = service::Caller();
+    absl::StatusOr<service::Caller> caller = service::Caller();
+    if (path.kind != ModelPath::Kind::kAuth) caller = access_.Identify(request, service::Scope::kSearch);
     if (!caller.ok()) return Refuse(request, caller.status());
     const std::unique_ptr<v1::EncoderInfo> encoder = deps_.rerank->encoder();
     return Counted(request, AnswerModels(path, {.collections = access_.CollectionsFor(request, *caller),
@@ -250,10 +250,7 @@ class HttpServer::Impl final : private Application {
 
   // Returns the caller of a call.
   absl::StatusOr<service::Caller> IdentifyCaller(const Request& request) const {
-    const service::Scope scope = ScopeOf(request);
-    if (scope != service::Scope::kAdmin) return access_.Identify(request, scope);
-    if (absl::Status status = access_.Check(request, scope); !status.ok()) return status;
-    return service::Caller::Unrestricted();  // no tenant administers
+    return access_.Identify(request, ScopeOf(request));
   }
 
   // If the call can be refused before its body is received, returns the refusal.

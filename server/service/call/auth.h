@@ -70,7 +70,7 @@ class Authenticator {
   size_t num_tokens(Scope scope) const { return num_entries(scope, false); }
   size_t num_tenant_tokens(Scope scope) const { return num_entries(scope, true); }
   // Returns whether a token in force is a tenant's.
-  bool has_tenants() const { return num_tenant_tokens(Scope::kSearch) + num_tenant_tokens(Scope::kWrite) > 0; }
+  bool has_tenants() const { return index()->has_tenants(); }
 
   // Returns whether there is a file for the scope.
   bool has_file(Scope scope) const { return !files_[IndexOf(scope)].path.empty(); }

@@ -51,6 +51,7 @@ TokenIndex::TokenIndex(std::array<TokenEntries, kNumScopes> files) : files_(std:
   for (size_t scope = 0; scope < kNumScopes; ++scope) {
     if (files_[scope] == nullptr) continue;
     for (const TokenEntry& entry : *files_[scope]) {
+      has_tenants_ = has_tenants_ || entry.tenant != nullptr;
       std::vector<Known>& same_hash = by_hash_[HashOf(entry.token)];
       Known* known = nullptr;
       for (Known& one : same_hash) {

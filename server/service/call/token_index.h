@@ -39,6 +39,8 @@ class TokenIndex {
 
   const std::array<TokenEntries, kNumScopes>& files() const { return files_; }
 
+  bool has_tenants() const { return has_tenants_; }
+
   // A token that was found. If several lines have it, `scope` is that of the last file. It is a tenant's if any of
   // them gives it to a tenant.
   struct Found {
@@ -57,6 +59,7 @@ class TokenIndex {
 
   const std::array<TokenEntries, kNumScopes> files_;
   std::unordered_map<uint64_t, std::vector<Known>> by_hash_;
+  bool has_tenants_ = false;
 };
 
 }  // namespace maxsim::service

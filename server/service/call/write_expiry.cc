@@ -1,9 +1,9 @@
 #include "server/service/call/write_expiry.h"
 
-#include <charconv>
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "base/lines.h"
 
 namespace maxsim::service {
 namespace {
@@ -13,13 +13,6 @@ uint64_t MakeClockId() {
   const uint64_t high = device();
   const uint64_t id = high << 32 | device();
   return id == 0 ? 1 : id;
-}
-
-// Parses all of `text` as a number. Returns false if it is not one.
-template <typename Number>
-bool ParseAll(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 }  // namespace
@@ -37,8 +30,8 @@ absl::Time ParseWriteExpiry(std::string_view value) {
   const size_t colon = value.find(':');
   uint64_t id = 0;
   int64_t micros = 0;
-  if (colon == std::string_view::npos || !ParseAll(value.substr(0, colon), id) ||
-      !ParseAll(value.substr(colon + 1), micros) || id != ClockId()) {
+  if (colon == std::string_view::npos || !ParseNumber(value.substr(0, colon), id) ||
+      !ParseNumber(value.substr(colon + 1), micros) || id != ClockId()) {
     return absl::InfinitePast();
   }
   return absl::FromUnixMicros(micros);

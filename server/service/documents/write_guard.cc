@@ -79,13 +79,13 @@ absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& 
   const auto matching = FindVisible(visible, collection, check);
   if (!matching.ok()) return matching.status();
   std::vector<store::Write>& writes = deletes.writes;
-  const std::vector<uint64_t> ordinals = FindOrdinals(writes, collection);
+  std::vector<uint64_t> ordinals = FindOrdinals(writes, collection);
+  HideInvisible(collection, **matching, absl::MakeSpan(ordinals));
   size_t next = 0;
   size_t num_kept = 0;
   for (size_t i = 0; i < deletes.is_visible.size(); ++i) {
     if (!deletes.is_visible[i]) continue;
-    const uint64_t ordinal = ordinals[next];
-    if (ordinal == store::IdIndex::kUnknown || !(*matching)->Contains(collection.Locate(ordinal))) {
+    if (ordinals[next] == store::IdIndex::kUnknown) {
       deletes.is_visible[i] = false;
     } else {
       if (num_kept != next) writes[num_kept] = std::move(writes[next]);

@@ -30,7 +30,6 @@ struct TenantQuotas {
 
 // Which quota refused a call.
 enum class TenantQuota : uint8_t { kTokenPairs, kDocuments, kBytes, kRequestsInFlight };
-inline constexpr size_t kNumTenantQuotas = 4;
 
 // Returns the name of a quota as token files and metrics have it: "token_pairs_per_second" and so on.
 std::string_view Name(TenantQuota quota);
