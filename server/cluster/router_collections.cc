@@ -202,13 +202,11 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
   // From here on requests name the new generation.
   membership_->Refresh();
   if (status = reload_while([](const Reloading&) { return true; }); !status.ok()) return status;
+  if (away.ok()) return InfoOf(name);
   membership_->Refresh();
-  if (!away.ok()) {
-    return client::WithAddition(away,
-                                "; all servers that answer have been reloaded, and this one loads the published "
-                                "generation when it starts");
-  }
-  return InfoOf(name);
+  return client::WithAddition(away,
+                              "; all servers that answer have been reloaded, and this one loads the published "
+                              "generation when it starts");
 }
 
 void RouterCollections::ReloadAll() {
@@ -237,9 +235,7 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
   uint64_t sequence = std::numeric_limits<uint64_t>::max();
   for (const CollectionView::Part& part : (*collection)->parts) {
     const Replicas& replicas = part.target.replicas;
-    const auto answering = std::find_if(replicas.begin(), replicas.end(), [](const std::shared_ptr<Replica>& replica) {
-      return replica->poll_status().ok();
-    });
+    const auto answering = std::find_if(replicas.begin(), replicas.end(), AnswersPolls);
     if (answering == replicas.end()) {
       return absl::UnavailableError(absl::StrCat("no replica of group ", part.target.group->name(), " answers"));
     }

@@ -274,10 +274,7 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
   DealtCall<v1::DeleteRequest> sent;
   const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
     if (absl::Status s = service::CheckDeleteSelection(request); !s.ok()) return s;
-    const auto fill = [&](v1::DeleteRequest& of_part) {
-      of_part.set_version(request.version());
-      if (request.has_visible()) *of_part.mutable_visible() = request.visible();
-    };
+    const auto fill = [&](v1::DeleteRequest& of_part) { of_part.set_version(request.version()); };
     return PartitionRequest(request, collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
@@ -302,7 +299,6 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
     const auto fill = [&](v1::GetRequest& of_part) {
       of_part.set_return_tokens(request.return_tokens());
       of_part.set_min_sequence(request.min_sequence());
-      if (request.has_visible()) *of_part.mutable_visible() = request.visible();
     };
     return PartitionRequest(request, **collection, deps_.limits, service::kMaxGetIds, fill, sent);
   });

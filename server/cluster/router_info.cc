@@ -10,7 +10,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns "collection c: why it is left out" for each collection for which a replica is.
+// Returns "left out for collection c: REASON" for each collection for which a replica is left out.
 std::vector<std::string> ReasonsOf(const View& view, const Replica& replica) {
   std::vector<std::string> reasons;
   for (const v1::ReplicaCollection& report : view.ReportsOf(replica)) {
@@ -61,8 +61,10 @@ std::string DescribeLosses(const View& view) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       const std::string origin = absl::StrCat("replica ", replica->target(), " of group ", group->name());
       const absl::Status status = replica->poll_status();
-      if (!status.ok()) absl::StrAppend(&text, origin, ": ", status.message(), "\n");
-      if (!status.ok()) continue;
+      if (!status.ok()) {
+        absl::StrAppend(&text, origin, ": ", status.message(), "\n");
+        continue;
+      }
       for (const std::string& reason : ReasonsOf(view, *replica)) absl::StrAppend(&text, origin, ": ", reason, "\n");
     }
   }

@@ -97,13 +97,15 @@ absl::Status ValidateSocket(const std::string& path) {
       absl::StrCat("grpc.unix_socket: ", path, " has ", path.size(), " bytes, more than the limit ", kMaxSocketPath));
 }
 
+// Returns whether a server with this host listens on all addresses of the machine.
+bool IsAnyAddress(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
 // Refuses two addresses that cannot both be bound. Port 0 means a free port, so it never collides.
 absl::Status ValidateAddresses(const Config& config) {
   const absl::StatusOr<Address> grpc = ParseAddress(config.grpc.address);
   const absl::StatusOr<Address> http = ParseAddress(config.http.address);
   if (!grpc.ok() || !http.ok() || grpc->port != http->port || grpc->port == 0) return absl::OkStatus();
-  const auto is_any = [](const std::string& host) { return host == "0.0.0.0" || host == "::"; };
-  if (grpc->host != http->host && !is_any(grpc->host) && !is_any(http->host)) return absl::OkStatus();
+  if (grpc->host != http->host && !IsAnyAddress(grpc->host) && !IsAnyAddress(http->host)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("http.address is ", config.http.address, " and grpc.address is ",
                                                  config.grpc.address, "; they must have different ports"));
 }
@@ -120,13 +122,13 @@ absl::Status ValidateNotItself(const Config& config) {
   const absl::StatusOr<Address> own = ParseAddress(config.grpc.address);
   if (!own.ok() || own->port == 0) return absl::OkStatus();
   const auto number_of = [](const std::string& host) { return host == "localhost" ? std::string("127.0.0.1") : host; };
-  const bool is_any = own->host == "0.0.0.0" || own->host == "::";
   for (const cluster::GroupOptions& group : config.cluster.groups) {
     for (const std::string& target : group.targets) {
       const absl::StatusOr<Address> address = ParseAddress(target);
       if (!address.ok() || address->port != own->port) continue;
       const std::string host = number_of(address->host);
-      const bool is_same = host == number_of(own->host) || (is_any && (host == "127.0.0.1" || host == "::1"));
+      const bool is_same =
+          host == number_of(own->host) || (IsAnyAddress(own->host) && (host == "127.0.0.1" || host == "::1"));
       if (!is_same) continue;
       return absl::InvalidArgumentError(absl::StrCat("cluster.groups: target ", target, " of group ", group.name,
                                                      " is this router itself (grpc.address is ", config.grpc.address,

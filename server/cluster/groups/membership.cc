@@ -268,18 +268,18 @@ absl::Status Membership::CheckInfo(const Group& group, const Replica& replica, c
 void Membership::OnPoll(const std::shared_ptr<Replica>& replica, absl::Time asked, const absl::Status& status,
                         std::shared_ptr<const v1::GetInfoResponse> info) {
   const bool was_up = replica->poll_status().ok();
+  const bool is_silent = absl::IsDeadlineExceeded(status);
   if (status.ok()) {
     replica->ObserveClock(info->clock(), MonotonicNow());
     replica->SetInfo(std::move(info), asked);
     if (!was_up) log::Write(spdlog::level::info, "replica_answers", {{"replica", replica->target()}});
-  } else if (replica->CountPollFailure(/*is_silent=*/absl::IsDeadlineExceeded(status)) >= kMaxPollFailures ||
-             !absl::IsDeadlineExceeded(status)) {
+  } else if (replica->CountPollFailure(is_silent) >= kMaxPollFailures || !is_silent) {
     replica->SetPollError(status);
     if (was_up) {
       log::Write(spdlog::level::warn, "replica_does_not_answer",
                  {{"replica", replica->target()}, {"error", std::string(status.message())}});
     }
-    if (absl::IsDeadlineExceeded(status)) replica->Reconnect();
+    if (is_silent) replica->Reconnect();
   }
   const MutexLock lock(&mutex_);
   polls_.erase(replica.get());

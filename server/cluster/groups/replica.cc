@@ -23,10 +23,7 @@ absl::Time FromMicros(int64_t us) { return absl::FromUnixMicros(us); }
 
 void ReplicaHealth::CountSuccess(absl::Time now) {
   last_success_us_.store(absl::ToUnixMicros(now), std::memory_order_relaxed);
-  num_failures_.store(0, std::memory_order_relaxed);
-  if (ejection_us_.load(std::memory_order_relaxed) == 0) return;
-  ejection_us_.store(0, std::memory_order_relaxed);
-  ejected_until_us_.store(0, std::memory_order_relaxed);
+  Forgive();
 }
 
 void ReplicaHealth::CountFailure(absl::Time now) {
@@ -49,6 +46,7 @@ void ReplicaHealth::CountOvertaken(absl::Time now, absl::Duration silence, absl:
 
 void ReplicaHealth::Forgive() {
   num_failures_.store(0, std::memory_order_relaxed);
+  if (ejection_us_.load(std::memory_order_relaxed) == 0) return;
   ejection_us_.store(0, std::memory_order_relaxed);
   ejected_until_us_.store(0, std::memory_order_relaxed);
 }

@@ -49,13 +49,13 @@ void ViewReporter::ReportReplicas(const View& view, absl::Time now) {
                                            .calls_in_flight = replica->calls_in_flight(),
                                            .collections = {}};
       for (const v1::ReplicaCollection& report : view.ReportsOf(*replica)) {
+        const bool is_left_out = !report.left_out().empty();
         gauges.collections.push_back({.name = report.name(),
                                       .generation = static_cast<double>(report.generation()),
                                       .sequence = static_cast<double>(report.sequence()),
                                       .lag_writes = static_cast<double>(report.lag_writes()),
                                       .lag_seconds = report.lag_seconds(),
-                                      .is_left_out = !report.left_out().empty()});
-        const bool is_left_out = !report.left_out().empty();
+                                      .is_left_out = is_left_out});
         if (!Changes(absl::StrCat(group->name(), " ", replica->target(), " ", report.name()), is_left_out, now))
           continue;
         if (is_left_out) {

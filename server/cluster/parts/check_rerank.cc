@@ -12,6 +12,7 @@
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
 #include "kernels/rank_order.h"
+#include "server/cluster/parts/answer_snapshot.h"
 #include "server/cluster/parts/distinct_keys.h"
 #include "server/service/page/grouping.h"
 #include "server/service/request/translate.h"
@@ -327,11 +328,7 @@ std::optional<AnswerFault> CheckRerankAnswer(const v1::RerankRequest& request, c
     return WrongField("results", "results has ", answer.results_size(), " elements, but ", request.queries_size(),
                       " queries were sent");
   }
-  Fault fault = CheckGenerationAsked(request.generation(), answer.generation());
-  if (!fault.has_value() && answer.sequence() < request.min_sequence()) {
-    fault = WrongField("sequence", "sequence is ", answer.sequence(), ", but at least ", request.min_sequence(),
-                       " was asked for");
-  }
+  Fault fault = CheckSnapshot(request, answer);
   if (!fault.has_value()) fault = CheckTimings(answer.timings());
   for (int i = 0; !fault.has_value() && i < answer.results_size(); ++i) {
     // A query without tokens has no answer; normalized scores would be divided by zero tokens.

@@ -110,7 +110,7 @@ struct DealtCall {
 };
 
 // Checks the ids of a Delete or a Get, and adds one request for each part that holds some of them. `fill` sets the
-// fields of a request other than the collection and the ids.
+// fields of a request other than `collection`, `visible` and the ids.
 template <typename Request, typename Fill>
 absl::Status PartitionRequest(const Request& request, const CollectionView& collection,
                               const service::RequestLimits& limits, int max_ids, Fill fill, DealtCall<Request>& sent) {
@@ -120,6 +120,7 @@ absl::Status PartitionRequest(const Request& request, const CollectionView& coll
   for (auto& [part, positions] : *dealt) {
     auto of_part = std::make_shared<Request>();
     of_part->set_collection(request.collection());
+    if (request.has_visible()) *of_part->mutable_visible() = request.visible();
     fill(*of_part);
     CopyIds(request, positions, *of_part);
     sent.Add(collection.parts[part], std::move(positions), std::move(of_part));
