@@ -19,15 +19,14 @@ bool IsToken(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x21 && c <= 0x7e; });
 }
 
-// Splits a line into a token and its settings.
-TokenLine Split(std::string line, int number) {
+}  // namespace
+
+TokenLine SplitTokenLine(std::string line, int number) {
   const size_t space = line.find_first_of(" \t");
   const size_t settings = line.find_first_not_of(" \t", space);
   if (settings == std::string::npos || line[settings] != '{') return {.token = std::move(line), .number = number};
   return {.token = line.substr(0, space), .settings = line.substr(settings), .number = number};
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<TokenLine>> ReadTokenLines(std::string_view key, const std::string& path) {
   if (const std::string_view kind = OtherKind(path); !kind.empty()) {
@@ -45,7 +44,7 @@ absl::StatusOr<std::vector<TokenLine>> ReadTokenLines(std::string_view key, cons
   for (int number = 1; std::getline(file, text); ++number) {
     std::string line(absl::StripAsciiWhitespace(text));
     if (line.empty() || line.front() == '#') continue;
-    TokenLine one = Split(std::move(line), number);
+    TokenLine one = SplitTokenLine(std::move(line), number);
     if (!IsToken(one.token)) {
       return Invalid(key, ": ", path, ":", number, ": a token holds only visible ASCII, and no spaces");
     }

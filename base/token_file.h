@@ -22,6 +22,9 @@ struct TokenLine {
   int number = 0;  // of the line, counted from 1
 };
 
+// Splits a line without white space around it, and without checking it. `number` is the line's.
+TokenLine SplitTokenLine(std::string line, int number);
+
 // Reads a file whose tokens may have settings. Errors as ReadTokenFile.
 absl::StatusOr<std::vector<TokenLine>> ReadTokenLines(std::string_view key, const std::string& path);
 

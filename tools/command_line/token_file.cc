@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/token_file.h"
 #include "collection/evaluation/judgements.h"
 
 namespace maxsim::command_line {
@@ -13,17 +14,15 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   const absl::StatusOr<std::string> text = evaluation::ReadWholeFile(path);
   if (!text.ok()) return absl::Status(text.status().code(), absl::StrCat("--token-file: ", text.status().message()));
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
-    absl::string_view token = absl::StripAsciiWhitespace(line);
-    if (token.empty() || token.front() == '#') continue;
+    const absl::string_view stripped = absl::StripAsciiWhitespace(line);
+    if (stripped.empty() || stripped.front() == '#') continue;
     // In a server's file, the settings of a tenant may follow.
-    const size_t space = token.find_first_of(" \t");
-    const size_t settings = token.find_first_not_of(" \t", space);
-    if (settings != absl::string_view::npos && token[settings] == '{') token = token.substr(0, space);
+    const std::string token = SplitTokenLine(std::string(stripped), /*number=*/0).token;
     if (!std::all_of(token.begin(), token.end(), [](char c) { return c > 0x20 && c < 0x7f; })) {
       return absl::InvalidArgumentError(
           absl::StrCat("--token-file: the token in '", path, "' holds a space or a byte beyond ASCII"));
     }
-    return std::string(token);
+    return token;
   }
   return absl::InvalidArgumentError(absl::StrCat("--token-file: '", path, "' holds no token"));
 }
