@@ -12,6 +12,7 @@
 #include "server/cluster/groups/answer_fault.h"
 #include "server/cluster/groups/check_info.h"
 #include "server/cluster/groups/rpcs.h"
+#include "server/cluster/observed/collection_report.h"
 #include "server/cluster/parts/error_origin.h"
 #include "server/observability/logging.h"
 
@@ -21,11 +22,8 @@ namespace {
 // Returns the replica's last report about a collection; empty if it has reported nothing.
 v1::CollectionInfo InfoFrom(const Replica& replica, const std::string& name) {
   const std::shared_ptr<const v1::GetInfoResponse> info = replica.info();
-  if (info == nullptr) return {};
-  for (const v1::CollectionInfo& collection : info->collections()) {
-    if (collection.name() == name) return collection;
-  }
-  return {};
+  const v1::CollectionInfo* const report = ReportAbout(name, info.get());
+  return report == nullptr ? v1::CollectionInfo() : *report;
 }
 
 bool AnswersPolls(const std::shared_ptr<Replica>& replica) { return replica->poll_status().ok(); }

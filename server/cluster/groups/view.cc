@@ -38,11 +38,9 @@ struct GroupSaid {
 // loading.
 bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
   if (info == nullptr) return true;
-  for (const v1::CollectionInfo& collection : info->collections()) {
-    if (collection.name() != name) continue;
-    return collection.generation() == 0 && collection.state() == v1::COLLECTION_STATE_LOADING;
-  }
-  return info->loading();
+  const v1::CollectionInfo* const report = ReportAbout(name, info);
+  if (report == nullptr) return info->loading();
+  return report->generation() == 0 && report->state() == v1::COLLECTION_STATE_LOADING;
 }
 
 std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {

@@ -8,18 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/cluster/groups/view.h"
+#include "server/cluster/observed/collection_report.h"
 
 namespace maxsim::cluster {
 namespace {
-
-// Returns the report of a server about a collection, or null if it has reported nothing. `info` may be null.
-const v1::CollectionInfo* ReportAbout(const std::string& name, const v1::GetInfoResponse* info) {
-  if (info == nullptr) return nullptr;
-  for (const v1::CollectionInfo& collection : info->collections()) {
-    if (collection.name() == name) return &collection;
-  }
-  return nullptr;
-}
 
 // Returns why a part's group cannot answer requests for the collection now; "" if it can.
 std::string WhyMissing(const CollectionView& view, const CollectionView::Part& part) {

@@ -8,6 +8,14 @@
 
 namespace maxsim::cluster {
 
+const v1::CollectionInfo* ReportAbout(std::string_view name, const v1::GetInfoResponse* info) {
+  if (info == nullptr) return nullptr;
+  for (const v1::CollectionInfo& collection : info->collections()) {
+    if (collection.name() == name) return &collection;
+  }
+  return nullptr;
+}
+
 collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
   if (!info.has_partition()) return {};
   return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};

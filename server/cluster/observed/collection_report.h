@@ -2,12 +2,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "collection/slots.h"
 #include "maxsim/v1/rerank.pb.h"
 
 namespace maxsim::cluster {
+
+// Returns the report of a server about a collection, or null if it has reported nothing. `info` may be null; the result
+// is a part of it.
+const v1::CollectionInfo* ReportAbout(std::string_view name, const v1::GetInfoResponse* info);
 
 // Returns the slots whose documents a server holds; all slots if its collection is no partition.
 collection::SlotRange SlotsOf(const v1::CollectionInfo& info);
