@@ -68,23 +68,33 @@ class LossTest(unittest.TestCase):
             time.sleep(0.05)
 
     def lines(self, server, event):
+        """Returns the log lines of an event that were written so far. A server writes its log in a thread of its own,
+        so a line can come after the answer to the call that it is about."""
         return [line for line in server.log().splitlines() if re.search(rf" {event} ", line)]
+
+    def wait_for_line(self, server, event):
+        """Waits for the first log line of an event, and returns it."""
+        until = time.monotonic() + client.CALL_LIMIT_S
+        while not (lines := self.lines(server, event)):
+            self.assertLess(time.monotonic(), until, f"no line {event} in the log:\n{server.log_end()}")
+            time.sleep(0.05)
+        return lines[0]
 
     def test_lossy_upserts_are_counted_and_logged(self):
         server = self.start()
         self.upsert(server, a=sound(1))
-        self.assertEqual(self.lines(server, "lossy_tokens"), [])
         self.upsert(server, a=lossy(1), b=sound(2), c=lossy(3))
         self.expect_counted(server, 2 * NUM_LOST)
         self.upsert(server, d=lossy(4))
         self.expect_counted(server, 3 * NUM_LOST)
         self.assertEqual(self.counted(server, "coarse"), 0)
-        line = self.lines(server, "lossy_tokens")[0]  # at most one a minute
+        line = self.wait_for_line(server, "lossy_tokens")  # at most one a minute
         self.assertIn(f"collection={NAME} documents=2 zeroed={2 * NUM_LOST} coarse=0 reason=", line)
 
     def test_f16_loses_none(self):
         server = self.start(rerank_pb2.DATA_TYPE_F16)
         self.upsert(server, a=lossy(1) / 100)
+        server.stop()  # writes all of the log
         self.assertEqual(self.lines(server, "lossy_tokens"), [])
 
     def test_a_key_refuses_them(self):
@@ -92,15 +102,16 @@ class LossTest(unittest.TestCase):
         with client.refused(grpc.StatusCode.INVALID_ARGUMENT) as found:
             self.upsert(server, a=sound(1), b=lossy(2))
         self.assertRegex(found[0].details(), r"^documents\[1\]\.tokens: i8 keeps too little of 4 tokens of 1 document")
-        self.assertEqual(self.lines(server, "lossy_tokens"), [])
         self.assertEqual(client.missing_ids(server.get(client.get_request(NAME, ["a", "b"]))), ["a", "b"])
         self.upsert(server, a=sound(1))
+        server.stop()  # writes all of the log
+        self.assertEqual(self.lines(server, "lossy_tokens"), [])
 
     def test_a_compaction_counts_them(self):
         server = self.start()
         self.upsert(server, a=lossy(1), b=sound(2), c=lossy(3))
         server.compact(NAME)
-        (line,) = self.lines(server, "compacted")
+        line = self.wait_for_line(server, "compacted")
         self.assertIn(f" lossy_tokens={2 * NUM_LOST} ", line)
         self.upsert(server, d=lossy(4))
         server.stop()

@@ -131,7 +131,7 @@ class SearchBenchTest(unittest.TestCase):
         text = page.page(self.report, self.data / "page")
         for row in self.report["rows"]:
             self.assertIn(f"| {row['system']} | {page.settings(row['build'])} | {page.settings(row['search'])} |", text)
-        self.assertIn(f"of which {MADE:,} are made of spans", text)
+        self.assertIn(f"The other {MADE:,} consist of spans of real ones", text)
 
 
 if __name__ == "__main__":
