@@ -27,6 +27,7 @@ struct SlotRange {
   int32_t end = kNumSlots;
 
   bool contains(int32_t slot) const { return first <= slot && slot < end; }
+  bool contains(const SlotRange& other) const { return first <= other.first && other.end <= end; }
   bool is_whole() const { return first == 0 && end == kNumSlots; }
   int32_t size() const { return end - first; }
 

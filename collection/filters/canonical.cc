@@ -87,7 +87,7 @@ bool IsLess(FieldKind kind, const FilterValue& a, const FilterValue& b) {
 
 class Canonizer {
  public:
-  explicit Canonizer(const std::vector<Field>& fields) : fields_(fields) {}
+  Canonizer(const std::vector<Field>& fields, const SlotRange& held) : fields_(fields), held_(held) {}
 
   absl::StatusOr<Filter> Make(const Filter& filter) const {
     switch (filter.kind) {
@@ -106,11 +106,17 @@ class Canonizer {
       case Filter::Kind::kRange:
       case Filter::Kind::kExists:
         return MakeComparison(filter);
+      case Filter::Kind::kInSlots:
+        return filter.slots.contains(held_) ? Filter::Everything() : filter;
     }
     return absl::InternalError("unknown kind of filter");
   }
 
  private:
+  static bool IsNothing(const Filter& filter) {
+    return filter.kind == Filter::Kind::kNot && filter.children.front().is_everything();
+  }
+
   absl::StatusOr<Filter> MakeComparison(const Filter& filter) const {
     const Field* const field = FindField(fields_, filter.field);
     if (field == nullptr) return Invalid("field ", Quote(filter.field), " is not declared; ", ListFields(fields_));
@@ -152,15 +158,25 @@ class Canonizer {
   }
 
   absl::StatusOr<Filter> MakeList(const Filter& filter) const {
+    const bool is_and = filter.kind == Filter::Kind::kAnd;
     std::vector<Filter> children;
+    bool is_decided = false;  // a child decides whether the list matches, for every document
     for (const Filter& child : filter.children) {
       absl::StatusOr<Filter> made = Make(child);
       if (!made.ok()) return made;
+      if (made->is_everything() || IsNothing(*made)) {
+        is_decided |= made->is_everything() != is_and;
+        continue;
+      }
       if (made->kind != filter.kind) {
         Add(filter.kind, *std::move(made), children);
         continue;
       }
       for (Filter& grandchild : made->children) Add(filter.kind, std::move(grandchild), children);
+    }
+    if (is_decided || children.empty()) {
+      const bool matches = is_decided ? !is_and : is_and;
+      return matches ? Filter::Everything() : Filter::Not(Filter::Everything());
     }
     std::vector<std::pair<std::string, Filter>> sorted;
     for (Filter& child : children) {
@@ -212,13 +228,14 @@ class Canonizer {
   }
 
   const std::vector<Field>& fields_;
+  const SlotRange held_;
 };
 
 }  // namespace
 
-absl::StatusOr<Filter> CanonicalFilter(const Filter& filter, const std::vector<Field>& fields) {
+absl::StatusOr<Filter> CanonicalFilter(const Filter& filter, const std::vector<Field>& fields, const SlotRange& held) {
   if (absl::Status status = CheckFilter(filter); !status.ok()) return status;
-  return Canonizer(fields).Make(filter);
+  return Canonizer(fields, held).Make(filter);
 }
 
 }  // namespace maxsim::collection

@@ -9,8 +9,9 @@
 
 namespace maxsim::collection {
 
-// Returns a filter that matches the same documents. Returns INVALID_ARGUMENT if the filter fails CheckFilter, names a
-// field that is not declared, or compares a field with a value that it cannot have.
+// Returns a filter that matches the same documents of a collection. Its documents have the slots `held`. Returns
+// INVALID_ARGUMENT if the filter fails CheckFilter, names a field that is not declared, or compares a field with a
+// value that it cannot have.
 //
 // - Values have the type of their field: int64_t for integer, double for number, bool for boolean, and strings for
 //   others. Times are written as FormatTime does. A number without a fraction is accepted for an integer.
@@ -20,10 +21,13 @@ namespace maxsim::collection {
 //   "in" of one field are merged into one "in".
 // - The values of an "in" ascend, and none repeats. An "in" with one value becomes an "equals".
 // - Children are in the order of their text (FormatFilter), and none repeats.
+// - An in_slots whose range has all of `held` becomes Filter::Everything, which matches every document. "and" and "or"
+//   are simplified by it: it is only the whole result, or the whole result is its negation, which matches nothing.
 //
 // So the text of the result is a key for caches. Filters that match the same documents for other reasons may have
 // different texts. The canonical form of the result is the result itself, and so is the canonical form of the filter
-// that is parsed from its text.
-absl::StatusOr<Filter> CanonicalFilter(const Filter& filter, const std::vector<Field>& fields);
+// that is parsed from its text, unless it has an in_slots, whose text is not parsed.
+absl::StatusOr<Filter> CanonicalFilter(const Filter& filter, const std::vector<Field>& fields,
+                                       const SlotRange& held = SlotRange());
 
 }  // namespace maxsim::collection

@@ -105,13 +105,24 @@ absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const Sha
   return absl::InternalError("unknown kind of field");
 }
 
+absl::StatusOr<OrdinalBitmap> EvaluateSlots(const Filter& filter, const ShardIndex& index, const StopCheck& check,
+                                            const FindInSlots& in_slots) {
+  if (filter.is_everything()) return OrdinalBitmap::All(index.num_documents());
+  if (in_slots == nullptr) return absl::InternalError("the caller cannot find documents by their slots");
+  if (check != nullptr) {
+    if (absl::Status status = check(); !status.ok()) return status;
+  }
+  return in_slots(filter.slots);
+}
+
 // Subtracts the negated children from the intersection of the others. A complement is needed only if all children are
 // negated.
-absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index, const StopCheck& check) {
+absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index, const StopCheck& check,
+                                          const FindInSlots& in_slots) {
   std::optional<OrdinalBitmap> set;
   for (const Filter& child : filter.children) {
     if (child.kind == Filter::Kind::kNot) continue;
-    absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index, check);
+    absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index, check, in_slots);
     if (!of_child.ok()) return of_child;
     if (set.has_value()) {
       set->IntersectWith(*of_child);
@@ -122,7 +133,7 @@ absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex
   if (!set.has_value()) set = OrdinalBitmap::All(index.num_documents());
   for (const Filter& child : filter.children) {
     if (child.kind != Filter::Kind::kNot) continue;
-    const absl::StatusOr<OrdinalBitmap> negated = EvaluateFilter(child.children.front(), index, check);
+    const absl::StatusOr<OrdinalBitmap> negated = EvaluateFilter(child.children.front(), index, check, in_slots);
     if (!negated.ok()) return negated.status();
     set->Subtract(*negated);
   }
@@ -131,21 +142,22 @@ absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex
 
 }  // namespace
 
-absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index, const StopCheck& check) {
+absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index, const StopCheck& check,
+                                             const FindInSlots& in_slots) {
   switch (filter.kind) {
     case Filter::Kind::kAnd:
-      return EvaluateAnd(filter, index, check);
+      return EvaluateAnd(filter, index, check, in_slots);
     case Filter::Kind::kOr: {
       OrdinalBitmap set;
       for (const Filter& child : filter.children) {
-        const absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index, check);
+        const absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index, check, in_slots);
         if (!of_child.ok()) return of_child.status();
         set.UniteWith(*of_child);
       }
       return set;
     }
     case Filter::Kind::kNot: {
-      absl::StatusOr<OrdinalBitmap> set = EvaluateFilter(filter.children.front(), index, check);
+      absl::StatusOr<OrdinalBitmap> set = EvaluateFilter(filter.children.front(), index, check, in_slots);
       if (set.ok()) set->Complement(index.num_documents());
       return set;
     }
@@ -154,6 +166,8 @@ absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIn
     case Filter::Kind::kRange:
     case Filter::Kind::kExists:
       return EvaluateComparison(filter, index, check);
+    case Filter::Kind::kInSlots:
+      return EvaluateSlots(filter, index, check, in_slots);
   }
   return absl::InternalError("unknown kind of filter");
 }

@@ -39,7 +39,22 @@ class Checker {
     return absl::OkStatus();
   }
 
+  static absl::Status CheckSlots(const Filter& filter) {
+    if (!filter.children.empty() || !filter.field.empty() || !filter.values.empty() || filter.low.has_value() ||
+        filter.high.has_value()) {
+      return Invalid("in_slots: has a field, a value or a filter of its own");
+    }
+    const SlotRange& slots = filter.slots;
+    if (slots.first < 0 || slots.first >= kNumSlots) {
+      return Invalid("in_slots: the first slot is ", slots.first, "; must be 0 to ", kNumSlots - 1);
+    }
+    if (slots.end > slots.first && slots.end <= kNumSlots) return absl::OkStatus();
+    return Invalid("in_slots: the end is ", slots.end, "; must be ", slots.first + 1, " to ", kNumSlots);
+  }
+
   static absl::Status CheckNode(const Filter& filter) {
+    if (filter.kind == Filter::Kind::kInSlots) return CheckSlots(filter);
+    if (!filter.slots.is_whole()) return Invalid("a filter other than in_slots has a range of slots");
     const bool is_list = filter.kind == Filter::Kind::kAnd || filter.kind == Filter::Kind::kOr;
     const std::string_view name = filter.kind == Filter::Kind::kAnd ? "and" : is_list ? "or" : "not";
     if (is_list && filter.children.empty()) return Invalid(name, ": has no filter; must have at least one");
@@ -91,5 +106,13 @@ Filter Filter::Not(Filter child) {
 }
 
 absl::Status CheckFilter(const Filter& filter) { return Checker().Check(filter, 1, /*in_and=*/false); }
+
+std::optional<SlotRange> FindSlotsOutside(const Filter& filter, const SlotRange& held) {
+  if (filter.kind == Filter::Kind::kInSlots && !held.contains(filter.slots)) return filter.slots;
+  for (const Filter& child : filter.children) {
+    if (const std::optional<SlotRange> outside = FindSlotsOutside(child, held)) return outside;
+  }
+  return std::nullopt;
+}
 
 }  // namespace maxsim::collection

@@ -1,4 +1,4 @@
-// Filters: a tree of conditions on field values, which selects the documents of a request.
+// Filters: a tree of conditions on field values and slots, which selects the documents of a request.
 //
 // A filter is parsed from text (filter_text.h), JSON or a protobuf message into the same tree. Before it is evaluated
 // (evaluate.h), it is checked against the fields of a collection and converted to its canonical form (canonical.h).
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "collection/slots.h"
 
 namespace maxsim::collection {
 
@@ -34,23 +35,28 @@ struct FilterBound {
 
 // One node of the tree. If a document has no value of a field, it does not match equals, in, range and exists on this
 // field, and therefore matches their negations.
+//
+// An in_slots comes only from messages (Filter.in_slots). Text and JSON, which people write, have no form of it that is
+// parsed. It is still printed in both, for cache keys and for errors.
 struct Filter {
   enum class Kind : uint8_t {
-    kAnd,     // all children match; at least one
-    kOr,      // some child matches; at least one
-    kNot,     // the child does not match
-    kEquals,  // the field has the value or, for keywords, its list has the value
-    kIn,      // the field has one of the values; at least one
-    kRange,   // the value is in a range: of integer, number and time
-    kExists,  // the field has a value
+    kAnd,      // all children match; at least one
+    kOr,       // some child matches; at least one
+    kNot,      // the child does not match
+    kEquals,   // the field has the value or, for keywords, its list has the value
+    kIn,       // the field has one of the values; at least one
+    kRange,    // the value is in a range: of integer, number and time
+    kExists,   // the field has a value
+    kInSlots,  // the slot of the document's id (SlotOf) is in a range
   };
 
   Kind kind = Kind::kExists;
   std::vector<Filter> children = {};     // of and, or: some; of not: one
-  std::string field = {};                // of the others
+  std::string field = {};                // of equals, in, range and exists
   std::vector<FilterValue> values = {};  // of equals: one; of in: some
   std::optional<FilterBound> low = {};   // of range, which needs at least one bound
   std::optional<FilterBound> high = {};
+  SlotRange slots = {};  // of in_slots; all slots for the others
 
   static Filter And(std::vector<Filter> children) { return {.kind = Kind::kAnd, .children = std::move(children)}; }
   static Filter Or(std::vector<Filter> children) { return {.kind = Kind::kOr, .children = std::move(children)}; }
@@ -65,6 +71,12 @@ struct Filter {
     return {.kind = Kind::kRange, .field = std::move(field), .low = std::move(low), .high = std::move(high)};
   }
   static Filter Exists(std::string field) { return {.kind = Kind::kExists, .field = std::move(field)}; }
+  static Filter InSlots(const SlotRange& slots) { return {.kind = Kind::kInSlots, .slots = slots}; }
+  // Returns a filter that matches every document.
+  static Filter Everything() { return InSlots(SlotRange()); }
+
+  // Returns whether this is Everything(). Other filters may match every document, too.
+  bool is_everything() const { return kind == Kind::kInSlots && slots.is_whole(); }
 
   friend bool operator==(const Filter&, const Filter&) = default;
 };
@@ -74,5 +86,9 @@ struct Filter {
 // with two bounds counts as an "and" of two comparisons, as its text has it; inside of an "and" it counts as two
 // comparisons.
 absl::Status CheckFilter(const Filter& filter);
+
+// Returns the range of an in_slots anywhere in the filter that has slots outside of `held`, or nullopt if there is
+// none. The filter has passed CheckFilter.
+std::optional<SlotRange> FindSlotsOutside(const Filter& filter, const SlotRange& held);
 
 }  // namespace maxsim::collection

@@ -199,6 +199,9 @@ nlohmann::ordered_json JsonOf(const Filter& filter) {
     case Filter::Kind::kExists:
       json["exists"] = true;
       break;
+    case Filter::Kind::kInSlots:
+      json["in_slots"] = FormatSlotRange(filter.slots);
+      break;
   }
   return json;
 }

@@ -20,7 +20,8 @@ namespace maxsim::collection {
 // and what is expected. Whether the fields exist and the values suit them is left to CanonicalFilter.
 absl::StatusOr<Filter> ParseFilterJson(std::string_view json);
 
-// Returns the JSON of a filter that passed CheckFilter. What is parsed of it equals the filter.
+// Returns the JSON of a filter that passed CheckFilter. What is parsed of it equals the filter. An in_slots becomes
+// {"in_slots": "FIRST-LAST"}, which ParseFilterJson does not take.
 std::string FormatFilterJson(const Filter& filter);
 
 }  // namespace maxsim::collection

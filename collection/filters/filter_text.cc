@@ -302,6 +302,9 @@ void Append(const Filter& filter, std::string& text) {
     case Filter::Kind::kExists:
       text += Cat("exists(", filter.field, ")");
       return;
+    case Filter::Kind::kInSlots:
+      text += Cat("in_slots(", FormatSlotRange(filter.slots), ")");
+      return;
   }
 }
 

@@ -30,6 +30,9 @@ absl::StatusOr<Filter> ParseFilter(std::string_view text);
 
 // Returns text that ParseFilter takes. The filter has passed CheckFilter. A range with two bounds becomes two
 // comparisons, and what is parsed of the text has the same canonical form.
+//
+// An in_slots becomes in_slots(FIRST-LAST), which ParseFilter does not take, so that it is no part of what people
+// write. No other filter has this text: a "(" never follows a field's name.
 std::string FormatFilter(const Filter& filter);
 
 }  // namespace maxsim::collection

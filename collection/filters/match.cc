@@ -39,8 +39,9 @@ bool IsInRange(FieldKind kind, const FieldValue& value, const std::optional<Filt
 
 }  // namespace
 
-bool MatchesFilter(const Filter& filter, const std::vector<Field>& fields, const std::vector<FieldValue>& values) {
-  const auto matches = [&](const Filter& child) { return MatchesFilter(child, fields, values); };
+bool MatchesFilter(const Filter& filter, const std::vector<Field>& fields, const std::vector<FieldValue>& values,
+                   int32_t slot) {
+  const auto matches = [&](const Filter& child) { return MatchesFilter(child, fields, values, slot); };
   switch (filter.kind) {
     case Filter::Kind::kAnd:
       return std::all_of(filter.children.begin(), filter.children.end(), matches);
@@ -48,6 +49,8 @@ bool MatchesFilter(const Filter& filter, const std::vector<Field>& fields, const
       return std::any_of(filter.children.begin(), filter.children.end(), matches);
     case Filter::Kind::kNot:
       return !matches(filter.children.front());
+    case Filter::Kind::kInSlots:
+      return filter.slots.contains(slot);
     case Filter::Kind::kEquals:
     case Filter::Kind::kIn:
     case Filter::Kind::kRange:

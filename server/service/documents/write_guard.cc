@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -11,6 +12,7 @@
 #include "client/error_details.h"
 #include "collection/fields/field_reader.h"
 #include "collection/filters/match.h"
+#include "collection/slots.h"
 #include "server/service/call/status.h"
 #include "server/service/documents/document_write.h"
 #include "server/service/selection/selected_documents.h"
@@ -22,6 +24,11 @@ const std::string& StringIdOf(const v1::Document& document) { return document.st
 const std::string& StringIdOf(const store::Write& write) { return write.string_id; }
 int64_t IntIdOf(const v1::Document& document) { return document.int_id(); }
 int64_t IntIdOf(const store::Write& write) { return write.int_id; }
+
+int32_t SlotOfId(const v1::Document& document) {
+  return document.has_int_id() ? collection::SlotOf(int64_t{document.int_id()})
+                               : collection::SlotOf(std::string_view(document.string_id()));
+}
 
 // Returns the ordinals of the stored documents that have the ids of these writes, or kUnknown.
 template <typename Writes>
@@ -47,13 +54,14 @@ absl::Status CheckWrittenVisible(const v1::UpsertRequest& request, const store::
   if (!request.has_visible()) return absl::OkStatus();
   const absl::StatusOr<collection::Filter> visible = CanonicalVisible(request.visible(), collection);
   if (!visible.ok()) return visible.status();
+  if (visible->is_everything()) return absl::OkStatus();
   const std::vector<collection::Field>& fields = collection.manifest().fields;
   collection::FieldReader reader(fields);
   for (int i = 0; i < request.documents_size(); ++i) {
     const std::string path = Cat(DocumentPath(i), ".payload");
     const auto values = reader.Read(TrimmedPayload(request.documents(i).payload()));
     if (!values.ok()) return InvalidField(path, std::string(values.status().message()));
-    if (collection::MatchesFilter(*visible, fields, **values)) continue;
+    if (collection::MatchesFilter(*visible, fields, **values, SlotOfId(request.documents(i)))) continue;
     return InvalidField(path, "does not match the filter that bounds what this client may write");
   }
   return absl::OkStatus();
@@ -64,6 +72,7 @@ absl::Status CheckReplacedVisible(const v1::UpsertRequest& request, const store:
   if (!request.has_visible()) return absl::OkStatus();
   const auto visible = FindVisible(request.visible(), collection, check);
   if (!visible.ok()) return visible.status();
+  if (*visible == nullptr) return absl::OkStatus();
   const std::vector<uint64_t> ordinals = FindOrdinals(request.documents(), collection);
   for (size_t i = 0; i < ordinals.size(); ++i) {
     const uint64_t ordinal = ordinals[i];
@@ -78,6 +87,7 @@ absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& 
                             GuardedDeletes& deletes) {
   const auto matching = FindVisible(visible, collection, check);
   if (!matching.ok()) return matching.status();
+  if (*matching == nullptr) return absl::OkStatus();
   std::vector<store::Write>& writes = deletes.writes;
   std::vector<uint64_t> ordinals = FindOrdinals(writes, collection);
   HideInvisible(collection, **matching, absl::MakeSpan(ordinals));

@@ -13,8 +13,8 @@
 
 namespace maxsim::service {
 
-// Check an upsert that has passed CheckDocuments. They return OK for a request without `visible`, INVALID_ARGUMENT for
-// a `visible` that does not suit the collection, and the error of `check` (may be null).
+// Check an upsert that has passed CheckDocuments. They return OK for a request without `visible`, the errors of
+// CanonicalVisible for a `visible` that does not suit the collection, and the error of `check` (may be null).
 //
 // Returns INVALID_ARGUMENT about the payload of the first document that `visible` does not match.
 absl::Status CheckWrittenVisible(const v1::UpsertRequest& request, const store::Collection& collection);
@@ -32,7 +32,8 @@ struct GuardedDeletes {
 };
 
 // Leaves out the deletes of ids that no visible document of the snapshot has. The ids must be of the collection's type.
-// Errors are those of the checks above.
+// Leaves out none if `visible` is true for every document of the collection (Filter::Everything), as if there were no
+// `visible`. Errors are those of the checks above.
 absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& collection, const StopCheck& check,
                             GuardedDeletes& deletes);
 

@@ -65,6 +65,8 @@ class Converter {
         return ConvertRange(message.range(), where + "range");
       case v1::Filter::kExists:
         return Filter::Exists(message.exists());
+      case v1::Filter::kInSlots:
+        return ConvertSlots(message.in_slots(), where + "in_slots");
       case v1::Filter::NODE_NOT_SET:
         break;
     }
@@ -113,6 +115,17 @@ class Converter {
       filter.high = FilterBound{*std::move(value), !range.high().exclusive()};
     }
     return filter;
+  }
+
+  static absl::StatusOr<Filter> ConvertSlots(const v1::PartitionInfo& slots, const std::string& where) {
+    constexpr auto kEnd = static_cast<uint32_t>(collection::kNumSlots);
+    if (slots.first_slot() >= kEnd) {
+      return Invalid(where, ".first_slot: is ", slots.first_slot(), "; must be 0 to ", kEnd - 1);
+    }
+    if (slots.end_slot() <= slots.first_slot() || slots.end_slot() > kEnd) {
+      return Invalid(where, ".end_slot: is ", slots.end_slot(), "; must be ", slots.first_slot() + 1, " to ", kEnd);
+    }
+    return Filter::InSlots({static_cast<int32_t>(slots.first_slot()), static_cast<int32_t>(slots.end_slot())});
   }
 
   size_t num_nodes_ = 0;
@@ -164,6 +177,10 @@ void Fill(const Filter& filter, v1::Filter& message) {
     case Filter::Kind::kExists:
       message.set_exists(filter.field);
       return;
+    case Filter::Kind::kInSlots:
+      message.mutable_in_slots()->set_first_slot(static_cast<uint32_t>(filter.slots.first));
+      message.mutable_in_slots()->set_end_slot(static_cast<uint32_t>(filter.slots.end));
+      return;
   }
 }
 
@@ -203,6 +220,21 @@ template absl::Status FilterError(const v1::CountRequest& request, const absl::S
 template absl::Status FilterError(const v1::FacetsRequest& request, const absl::Status& error);
 template absl::Status FilterError(const v1::DeleteRequest& request, const absl::Status& error);
 template absl::Status FilterError(const v1::ScrollRequest& request, const absl::Status& error);
+
+std::optional<v1::Filter> WithoutSlots(const v1::Filter& filter) {
+  if (filter.has_in_slots()) return std::nullopt;
+  if (!filter.has_all_of()) return filter;
+  v1::Filter rest;
+  for (const v1::Filter& child : filter.all_of().filters()) {
+    std::optional<v1::Filter> kept = WithoutSlots(child);
+    if (kept.has_value()) *rest.mutable_all_of()->add_filters() = *std::move(kept);
+  }
+  if (!rest.has_all_of()) return std::nullopt;
+  const bool lost_others = rest.all_of().filters_size() == 1 && filter.all_of().filters_size() > 1;
+  if (!lost_others) return rest;
+  v1::Filter only = std::move(*rest.mutable_all_of()->mutable_filters(0));
+  return only;
+}
 
 v1::Filter FilterMessageOf(const collection::Filter& filter) {
   v1::Filter message;

@@ -27,6 +27,11 @@ absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const Request&
 template <typename Request>
 absl::Status FilterError(const Request& request, const absl::Status& error);
 
+// Returns a filter that FilterOf accepts without the in_slots by which it is narrowed: without an in_slots that is the
+// whole filter or a part of an all_of, and without an all_of of which this leaves one filter. Returns nullopt if
+// nothing is left. So if `narrowed` is an all_of of `filter` and in_slots, the result is `filter`.
+std::optional<v1::Filter> WithoutSlots(const v1::Filter& filter);
+
 // Returns the message of a filter that passed CheckFilter. FilterOf converts the message back to the same filter.
 v1::Filter FilterMessageOf(const collection::Filter& filter);
 

@@ -16,11 +16,11 @@
 
 namespace maxsim::collection {
 
-// A document with this payload. Its fields are those of RandomFilters.
+// A document with this payload, and with an id of this slot. Its fields are those of RandomFilters.
 class FilterMeaning {
  public:
-  explicit FilterMeaning(const std::string& payload)
-      : payload_(payload.empty() ? nlohmann::json::object() : nlohmann::json::parse(payload)) {}
+  explicit FilterMeaning(const std::string& payload, int32_t slot = 0)
+      : payload_(payload.empty() ? nlohmann::json::object() : nlohmann::json::parse(payload)), slot_(slot) {}
 
   bool Matches(const Filter& filter) const {
     const auto matches = [this](const Filter& child) { return Matches(child); };
@@ -31,6 +31,8 @@ class FilterMeaning {
         return std::any_of(filter.children.begin(), filter.children.end(), matches);
       case Filter::Kind::kNot:
         return !Matches(filter.children.front());
+      case Filter::Kind::kInSlots:
+        return filter.slots.first <= slot_ && slot_ < filter.slots.end;
       default:
         break;
     }
@@ -92,6 +94,7 @@ class FilterMeaning {
   }
 
   const nlohmann::json payload_;
+  const int32_t slot_;
 };
 
 }  // namespace maxsim::collection

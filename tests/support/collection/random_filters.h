@@ -8,6 +8,7 @@
 
 #include "collection/field.h"
 #include "collection/filters/filter.h"
+#include "collection/slots.h"
 #include "nlohmann/json.hpp"
 
 namespace maxsim::collection {
@@ -41,6 +42,17 @@ class RandomFilters {
     return payload.is_null() ? "" : payload.dump();
   }
 
+  // From now on, about one comparison in `every` is an in_slots; with 1 each of them, with 0 none.
+  void UseSlots(uint64_t every) { slots_every_ = every; }
+
+  // Returns a range of slots. Some come often.
+  SlotRange Slots() {
+    static const std::vector<SlotRange> often = {{0, kNumSlots}, {0, kNumSlots / 2}, {kNumSlots / 2, kNumSlots}};
+    if (Below(3) == 0) return often[Below(often.size())];
+    const auto first = static_cast<int32_t>(Below(kNumSlots));
+    return {first, first + 1 + static_cast<int32_t>(Below(static_cast<uint64_t>(kNumSlots - first)))};
+  }
+
   // Returns a filter of at most `depth` levels of and, or and not over comparisons.
   Filter Tree(int depth) {
     if (depth <= 1 || Below(3) == 0) return Comparison();
@@ -51,6 +63,7 @@ class RandomFilters {
   }
 
   Filter Comparison() {
+    if (slots_every_ != 0 && Below(slots_every_) == 0) return Filter::InSlots(Slots());
     const Field& field = fields()[Below(fields().size())];
     const bool has_order =
         field.kind == FieldKind::kInteger || field.kind == FieldKind::kNumber || field.kind == FieldKind::kTime;
@@ -111,6 +124,7 @@ class RandomFilters {
   }
 
   std::mt19937_64 random_;
+  uint64_t slots_every_ = 0;
 };
 
 }  // namespace maxsim::collection

@@ -6,6 +6,7 @@
 #include "collection/filters/filter_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/collection/filter_meaning.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
 #include "tests/support/values/sanitized.h"
@@ -94,6 +95,55 @@ TEST(CanonicalTest, TheFormOfTheFormAndOfItsTextIsTheForm) {
       ASSERT_TRUE(of_text.ok()) << of_text.status();
       ASSERT_EQ(*of_text, *canonical) << text << "\n" << FormatFilter(*of_text) << "\n" << FormatFilter(*canonical);
     }
+  }
+}
+
+// Returns the text of the canonical form for a collection with the slots 0 .. 2047.
+std::string CanonicalForSlots(const Filter& filter) {
+  const auto canonical = CanonicalFilter(filter, RandomFilters::fields(), {0, 2048});
+  EXPECT_TRUE(canonical.ok()) << canonical.status();
+  EXPECT_EQ(*CanonicalFilter(*canonical, RandomFilters::fields(), {0, 2048}), *canonical);
+  return FormatFilter(*canonical);
+}
+
+TEST(CanonicalTest, SlotsThatAreAllHeldMatchEveryDocument) {
+  const std::string everything = FormatFilter(Filter::Everything());
+  const std::string nothing = FormatFilter(Filter::Not(Filter::Everything()));
+  const Filter some = Filter::InSlots({0, 2047});
+  const Filter all = Filter::InSlots({0, 2048});
+  const Filter year = Filter::Exists("year");
+  EXPECT_EQ(CanonicalForSlots(some), "in_slots(0-2046)");
+  EXPECT_EQ(CanonicalForSlots(Filter::InSlots({1, 2048})), "in_slots(1-2047)");
+  EXPECT_EQ(CanonicalForSlots(all), everything);
+  EXPECT_EQ(CanonicalForSlots(Filter::InSlots({0, 3000})), everything);
+  EXPECT_EQ(CanonicalForSlots(Filter::Not(all)), nothing);
+  EXPECT_EQ(CanonicalForSlots(Filter::Not(Filter::Not(all))), everything);
+  EXPECT_EQ(CanonicalForSlots(Filter::And({year, all})), "exists(year)");
+  EXPECT_EQ(CanonicalForSlots(Filter::And({all, Filter::And({all, year}), some})), "exists(year) and in_slots(0-2046)");
+  EXPECT_EQ(CanonicalForSlots(Filter::And({all, Filter::Or({all, year})})), everything);
+  EXPECT_EQ(CanonicalForSlots(Filter::And({year, Filter::Not(all)})), nothing);
+  EXPECT_EQ(CanonicalForSlots(Filter::Or({year, all, some})), everything);
+  EXPECT_EQ(CanonicalForSlots(Filter::Or({year, Filter::Not(all)})), "exists(year)");
+  EXPECT_EQ(CanonicalForSlots(Filter::Or({Filter::Not(all), Filter::Not(all)})), nothing);
+  EXPECT_EQ(CanonicalForSlots(Filter::Or({some, some})), "in_slots(0-2046)");
+  // A child that decides an "or" hides no error of another one.
+  EXPECT_FALSE(CanonicalFilter(Filter::Or({all, Filter::Exists("color")}), RandomFilters::fields(), {0, 2048}).ok());
+}
+
+TEST(CanonicalTest, RandomFiltersWithSlotsMatchTheSameDocuments) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  RandomFilters random(seed);
+  random.UseSlots(3);
+  for (int round = 0; round < (test::kSanitized ? 300 : 3000); ++round) {
+    const Filter filter = random.Tree(1 + round % 5);
+    const SlotRange held = random.Slots();
+    const auto canonical = CanonicalFilter(filter, RandomFilters::fields(), held);
+    ASSERT_TRUE(canonical.ok()) << canonical.status();
+    ASSERT_EQ(*CanonicalFilter(*canonical, RandomFilters::fields(), held), *canonical) << FormatFilter(filter);
+    const FilterMeaning document(random.Payload(),
+                                 held.first + static_cast<int32_t>(random.Below(static_cast<uint64_t>(held.size()))));
+    ASSERT_EQ(document.Matches(*canonical), document.Matches(filter)) << FormatFilter(filter);
   }
 }
 

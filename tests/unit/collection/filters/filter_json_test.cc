@@ -48,6 +48,12 @@ TEST(FilterJsonTest, RandomFiltersReturn) {
   }
 }
 
+TEST(FilterJsonTest, SlotsArePrintedAndNotParsed) {
+  const std::string json = FormatFilterJson(Filter::Not(Filter::InSlots({0, 1365})));
+  EXPECT_EQ(json, R"({"not":{"in_slots":"0-1364"}})");
+  EXPECT_THAT(JsonError(json), HasSubstr("key \"in_slots\", expected and, or, not, or field with equals"));
+}
+
 TEST(FilterJsonTest, ErrorsNamePlaceWhatWasFoundAndWhatIsExpected) {
   EXPECT_THAT(JsonError("[]"), HasSubstr("found an array, expected an object"));
   EXPECT_THAT(JsonError("\"lang = 1\""), HasSubstr("expected an object"));

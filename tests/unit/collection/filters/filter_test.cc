@@ -2,6 +2,7 @@
 #include "collection/filters/filter.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,34 @@ TEST(FilterTest, NodesThatAreNotWhatTheirKindSaysAreNamed) {
   EXPECT_EQ(WrongWith(Filter::Equals("a", std::nan(""))), "field \"a\": nan is not finite");
   EXPECT_EQ(WrongWith(Filter::Range("a", std::nullopt, FilterBound{INFINITY})), "field \"a\": inf is not finite");
   EXPECT_EQ(WrongWith(Filter::Equals("a", "\xff")), "field \"a\": a value is not UTF-8");
+}
+
+TEST(FilterTest, ARangeOfSlotsLiesWithinAllSlots) {
+  const auto wrong_with = [](int32_t first, int32_t end) { return WrongWith(Filter::InSlots({first, end})); };
+  EXPECT_EQ(wrong_with(0, kNumSlots), "(accepted)");
+  EXPECT_EQ(wrong_with(kNumSlots - 1, kNumSlots), "(accepted)");
+  EXPECT_EQ(wrong_with(-1, 5), "in_slots: the first slot is -1; must be 0 to 4095");
+  EXPECT_EQ(wrong_with(4096, 4097), "in_slots: the first slot is 4096; must be 0 to 4095");
+  EXPECT_EQ(wrong_with(7, 7), "in_slots: the end is 7; must be 8 to 4096");
+  EXPECT_EQ(wrong_with(7, 4097), "in_slots: the end is 4097; must be 8 to 4096");
+  Filter filter = Filter::InSlots({1, 2});
+  filter.field = "a";
+  EXPECT_EQ(WrongWith(filter), "in_slots: has a field, a value or a filter of its own");
+  filter = Leaf();
+  filter.slots = {1, 2};
+  EXPECT_EQ(WrongWith(Filter::Not(filter)), "a filter other than in_slots has a range of slots");
+}
+
+TEST(FilterTest, SlotsThatAreNotHeldAreFoundWhereverTheyAre) {
+  const SlotRange held{100, 200};
+  const auto found = [&](const Filter& filter) { return FindSlotsOutside(filter, held); };
+  EXPECT_EQ(found(Leaf()), std::nullopt);
+  EXPECT_EQ(found(Filter::InSlots({100, 200})), std::nullopt);
+  EXPECT_EQ(found(Filter::InSlots({150, 160})), std::nullopt);
+  for (const SlotRange outside : {SlotRange{99, 200}, SlotRange{100, 201}, SlotRange{0, 50}, SlotRange()}) {
+    EXPECT_EQ(found(Filter::InSlots(outside)), outside);
+    EXPECT_EQ(found(Filter::Not(Filter::Or({Leaf(), Filter::And({Leaf(), Filter::InSlots(outside)})}))), outside);
+  }
 }
 
 Filter Nested(int depth) {

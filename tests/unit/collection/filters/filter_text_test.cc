@@ -114,6 +114,16 @@ TEST(FilterTextTest, DepthAndSizeAreBounded) {
             "the filter has 1048582 bytes, the limit is 1048576");
 }
 
+TEST(FilterTextTest, SlotsArePrintedAndNotParsed) {
+  const Filter slots = Filter::InSlots({0, 1365});
+  EXPECT_EQ(FormatFilter(slots), "in_slots(0-1364)");
+  EXPECT_EQ(FormatFilter(Filter::Or({Filter::Not(slots), Filter::Exists("a")})), "not in_slots(0-1364) or exists(a)");
+  EXPECT_EQ(FormatFilter(Filter::Everything()), "in_slots(0-4095)");
+  EXPECT_EQ(ParseError("in_slots(0-1364)"), "position 9: found \"(\", expected =, !=, <, <=, >, >=, in or not in");
+  // A field may have this name, and its comparisons have other texts.
+  EXPECT_EQ(Parsed("in_slots = 3"), Filter::Equals("in_slots", int64_t{3}));
+}
+
 TEST(FilterTextTest, TextReturns) {
   for (const char* const text :
        {"a = 1", "a = 1.0", "a != \"x\"", "a in (1, 2.5, \"x\\n\", true)", "a not in (false)", "exists(a)",

@@ -21,7 +21,7 @@ bool Matches(const std::string& text, const std::string& payload) {
   EXPECT_TRUE(filter.ok()) << filter.status();
   const auto values = reader.Read(payload);
   EXPECT_TRUE(values.ok()) << values.status();
-  return MatchesFilter(*filter, fields, **values);
+  return MatchesFilter(*filter, fields, **values, /*slot=*/0);
 }
 
 TEST(MatchTest, RandomFiltersMatchTheDocumentsThatTheyMean) {
@@ -31,14 +31,16 @@ TEST(MatchTest, RandomFiltersMatchTheDocumentsThatTheyMean) {
   FieldReader reader(fields);
   int num_matches = 0;
   for (int round = 0; round < 5'000; ++round) {
+    random.UseSlots(round % 2 == 0 ? 0 : 3);
     const Filter filter = random.Tree(1 + static_cast<int>(random.Below(4)));
     const std::string payload = random.Payload();
+    const auto slot = static_cast<int32_t>(random.Below(kNumSlots));
     const auto canonical = CanonicalFilter(filter, fields);
     ASSERT_TRUE(canonical.ok()) << canonical.status();
     const auto values = reader.Read(payload);
     ASSERT_TRUE(values.ok()) << values.status();
-    const bool expected = FilterMeaning(payload).Matches(filter);
-    ASSERT_EQ(MatchesFilter(*canonical, fields, **values), expected) << FormatFilter(filter) << "\n" << payload;
+    const bool expected = FilterMeaning(payload, slot).Matches(filter);
+    ASSERT_EQ(MatchesFilter(*canonical, fields, **values, slot), expected) << FormatFilter(filter) << "\n" << payload;
     num_matches += expected ? 1 : 0;
   }
   EXPECT_GT(num_matches, 500);

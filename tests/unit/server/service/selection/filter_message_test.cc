@@ -1,6 +1,8 @@
 // Filters as messages.
 #include "server/service/selection/filter_message.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -25,6 +27,7 @@ TEST(FilterMessageTest, RandomFiltersReturn) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
   collection::RandomFilters random(seed);
+  random.UseSlots(6);
   for (int round = 0; round < 2000; ++round) {
     const Filter filter = random.Tree(1 + round % 6);
     std::string bytes;
@@ -62,6 +65,43 @@ TEST(FilterMessageTest, WhatIsNotSetIsNamedWithItsPlace) {
   EXPECT_EQ(MessageError(message), "range.high.value is not set");
   message.set_exists("");
   EXPECT_THAT(MessageError(message), HasSubstr("name: \"\" must be 1 to 64 characters of"));
+}
+
+TEST(FilterMessageTest, ARangeOfSlotsLiesWithinAllSlots) {
+  const auto error_of = [](uint32_t first, uint32_t end) {
+    v1::Filter message;
+    v1::PartitionInfo& slots = *message.mutable_any_of()->add_filters()->mutable_in_slots();
+    slots.set_first_slot(first);
+    slots.set_end_slot(end);
+    return MessageError(message);
+  };
+  EXPECT_EQ(error_of(0, 4096), "(accepted)");
+  EXPECT_EQ(error_of(4095, 4096), "(accepted)");
+  EXPECT_EQ(error_of(4096, 4097), "any_of.filters[0].in_slots.first_slot: is 4096; must be 0 to 4095");
+  EXPECT_EQ(error_of(UINT32_MAX, 5), "any_of.filters[0].in_slots.first_slot: is 4294967295; must be 0 to 4095");
+  EXPECT_EQ(error_of(0, 0), "any_of.filters[0].in_slots.end_slot: is 0; must be 1 to 4096");
+  EXPECT_EQ(error_of(9, 9), "any_of.filters[0].in_slots.end_slot: is 9; must be 10 to 4096");
+  EXPECT_EQ(error_of(9, UINT32_MAX), "any_of.filters[0].in_slots.end_slot: is 4294967295; must be 10 to 4096");
+}
+
+TEST(FilterMessageTest, SlotsThatNarrowAFilterCanBeTakenAway) {
+  const auto without = [](const Filter& filter) {
+    const std::optional<v1::Filter> rest = WithoutSlots(FilterMessageOf(filter));
+    return rest.has_value() ? *FilterOf(*rest) : Filter::Everything();
+  };
+  const Filter slots = Filter::InSlots({3, 9});
+  const Filter a = Filter::Exists("a");
+  const Filter both = Filter::And({a, Filter::Exists("b")});
+  EXPECT_EQ(without(slots), Filter::Everything()) << "nothing is left";
+  EXPECT_EQ(without(Filter::And({slots, slots})), Filter::Everything());
+  EXPECT_EQ(without(Filter::And({slots, Filter::And({slots})})), Filter::Everything());
+  for (const Filter& filter : {a, both, Filter::Or({a, slots}), Filter::Not(slots), Filter::And({a})}) {
+    EXPECT_EQ(without(filter), filter);
+    EXPECT_EQ(without(Filter::And({filter, slots})), filter);
+    EXPECT_EQ(without(Filter::And({slots, filter})), filter);
+    EXPECT_EQ(without(Filter::And({slots, Filter::And({filter, slots})})), filter);
+  }
+  EXPECT_EQ(without(Filter::And({a, slots, Filter::Exists("b")})), both);
 }
 
 TEST(FilterMessageTest, DepthAndSizeAreBounded) {
