@@ -162,7 +162,8 @@ void AddBackendKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "memory.filter_cache", +[](Config& c) -> uint64_t& { return c.store.filter_cache_bytes; }, 0, kHuge,
       "Memory for the documents that filters match, so that a repeated filter is not evaluated again; 0 keeps "
-      "none. Taken of the collections' budget once one with fields is loaded, an eighth of it at most."));
+      "none. Taken of the collections' budget once one with fields is loaded, an eighth of it at most; taken again "
+      "once a request asks those without fields for some slots."));
   keys.push_back(Choice<int>(
       "memory.code_planes", {"4", "2", "1", "0"}, {4, 2, 1, 0},
       +[](Config& c) -> int& { return c.store.max_code_planes; },

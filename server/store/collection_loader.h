@@ -29,7 +29,7 @@ struct LoadRequest {
   const Collection* served = nullptr;  // the collection that a reload replaces; null for a first load
   // Reuses a part of `served` if the manifest has the same shard, the part is undamaged, and its devices answer.
   bool share_parts = false;
-  std::shared_ptr<FilterCache> filter_cache = {};  // for a collection with fields; may be null
+  std::shared_ptr<FilterCache> filter_cache = {};  // may be null
   collection::Tombstones tombstones;               // of the manifest's shards, or empty
   const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
 };

@@ -32,7 +32,7 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
     : owned_devices_(std::move(owned)),
       devices_(owned_devices_ != nullptr ? owned_devices_.get() : devices),
       options_(std::move(options)),
-      ledger_(std::make_unique<MemoryLedger>(
+      ledger_(std::make_shared<MemoryLedger>(
           devices_, MemoryBudget{options_.memory_budget_bytes, options_.memory_reserve_bytes},
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
       files_(std::make_unique<FileLedger>()) {}

@@ -50,9 +50,11 @@ struct StoreOptions {
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; NaN and Infinity are always rejected
   int load_threads = 4;          // shards read at the same time
-  // The size of the cache of filters, which all collections share; 0 for no cache. Its memory is reserved while a
-  // collection with fields is loaded, from the budget of the first device (CPU backend) or of pinned host memory. If a
-  // budget is configured, the cache takes at most an eighth of it (kFilterCacheShare).
+  // The size of the cache of filters, which all collections with fields share; 0 for no cache. Its memory is reserved
+  // while such a collection is loaded, from the budget of the first device (CPU backend) or of pinned host memory. If a
+  // budget is configured, the cache takes at most an eighth of it (kFilterCacheShare). Collections without fields share
+  // another cache of this size, whose memory is reserved when it is used first, by a request with an in_slots. If there
+  // is none, it stays empty.
   uint64_t filter_cache_bytes = uint64_t{64} << 20;
   int max_code_planes = 4;  // the most planes of codes to load: 0, 1, 2 or 4
   // The largest dimension of a collection. Set it to ExecutorOptions::max_dim of the engine: the load of a collection
@@ -177,8 +179,8 @@ class CollectionStore {
   absl::StatusOr<std::shared_ptr<LiveDocuments>> LiveOf(const std::shared_ptr<Entry>& entry, const Folder& folder,
                                                         const std::string& root, const collection::Manifest& manifest);
 
-  // Returns the cache of filters for a collection with this manifest, or null if the collection has no fields. If no
-  // collection uses the cache yet, makes it and reserves its memory.
+  // Returns the cache of filters for a collection with this manifest, or null if there is to be none. If no collection
+  // uses the cache yet, makes it. If the collection has fields, reserves the cache's memory.
   absl::StatusOr<std::shared_ptr<FilterCache>> FilterCacheFor(const collection::Manifest& manifest);
 
   CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
@@ -186,13 +188,14 @@ class CollectionStore {
   const std::unique_ptr<DeviceSet> owned_devices_;
   DeviceSet* const devices_;
   const StoreOptions options_;
-  const std::unique_ptr<MemoryLedger> ledger_;
+  const std::shared_ptr<MemoryLedger> ledger_;  // others have weak pointers to it
   const std::unique_ptr<FileLedger> files_;
   OpenLive open_live_;
   StopSignal stop_loads_;
   Mutex filter_cache_mutex_;
-  // The generations of collections with fields own it.
+  // The generations of collections with fields own the first one, those of other collections the second one.
   std::weak_ptr<FilterCache> filter_cache_ ABSL_GUARDED_BY(filter_cache_mutex_);
+  std::weak_ptr<FilterCache> slot_filter_cache_ ABSL_GUARDED_BY(filter_cache_mutex_);
   // Also guards the members of the entries, except for their names.
   mutable Mutex mutex_;
   ConditionVariable entry_unlocked_;

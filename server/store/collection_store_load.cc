@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@
 
 namespace maxsim::store {
 namespace {
+
+constexpr std::string_view kFilterCachePurpose = "the cache of filters (memory.filter_cache)";
 
 // Returns whether the manifest is that of the served generation. The first manifest of a live collection may have got
 // its log_sequence after the generation was loaded (LiveDocuments::Serve). This difference is ignored.
@@ -170,9 +173,10 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
 }
 
 absl::StatusOr<std::shared_ptr<FilterCache>> CollectionStore::FilterCacheFor(const collection::Manifest& manifest) {
-  if (manifest.fields.empty() || options_.filter_cache_bytes == 0) return nullptr;
+  if (options_.filter_cache_bytes == 0) return nullptr;
   const MutexLock lock(&filter_cache_mutex_);
-  std::shared_ptr<FilterCache> cache = filter_cache_.lock();
+  std::weak_ptr<FilterCache>& known = manifest.fields.empty() ? slot_filter_cache_ : filter_cache_;
+  std::shared_ptr<FilterCache> cache = known.lock();
   if (cache != nullptr) return cache;
   // If the budget is small, leave most of it to the collections.
   const uint64_t budget = devices_->is_gpu() ? options_.host_budget_bytes : options_.memory_budget_bytes;
@@ -180,11 +184,22 @@ absl::StatusOr<std::shared_ptr<FilterCache>> CollectionStore::FilterCacheFor(con
       budget == 0 ? options_.filter_cache_bytes : std::min(options_.filter_cache_bytes, budget / kFilterCacheShare);
   MemoryDemand demand{.device_bytes = std::vector<uint64_t>(devices_->size()), .host_bytes = 0};
   (devices_->is_gpu() ? demand.host_bytes : demand.device_bytes.front()) = bytes;
-  const absl::StatusOr<std::shared_ptr<Reservation>> reservation =
-      ledger_->Reserve(demand, "the cache of filters (memory.filter_cache)");
-  if (!reservation.ok()) return reservation.status();
-  cache = std::make_shared<FilterCache>(bytes, *reservation);
-  filter_cache_ = cache;
+  if (manifest.fields.empty()) {
+    // A collection may outlive the store and its ledger.
+    const auto reserve = [ledger = std::weak_ptr<MemoryLedger>(ledger_),
+                          demand]() -> std::shared_ptr<const Reservation> {
+      const std::shared_ptr<MemoryLedger> alive = ledger.lock();
+      if (alive == nullptr) return nullptr;
+      absl::StatusOr<std::shared_ptr<Reservation>> reservation = alive->Reserve(demand, kFilterCachePurpose);
+      return reservation.ok() ? *std::move(reservation) : nullptr;
+    };
+    cache = std::make_shared<FilterCache>(bytes, nullptr, reserve);
+  } else {
+    const absl::StatusOr<std::shared_ptr<Reservation>> reservation = ledger_->Reserve(demand, kFilterCachePurpose);
+    if (!reservation.ok()) return reservation.status();
+    cache = std::make_shared<FilterCache>(bytes, *reservation);
+  }
+  known = cache;
   return cache;
 }
 

@@ -26,6 +26,7 @@
 #include "kernels/maxsim.h"
 #include "server/observability/log_event.h"
 #include "server/store/collection/part_fields.h"
+#include "server/store/collection/slot_masks.h"
 #include "server/store/memory/residency.h"
 #include "server/store/memory_plan.h"
 
@@ -216,6 +217,7 @@ class PartLoader {
     part->tier = tier;
     part->reservation = reservation;
     part->view = part->shard->documents();
+    part->slot_masks = std::make_shared<SlotMasks>();
     return absl::OkStatus();
   }
 

@@ -13,6 +13,7 @@
 #include "server/store/collection/matching_documents.h"
 #include "server/store/collection/part_fields.h"
 #include "server/store/collection/segment.h"
+#include "server/store/collection/slot_masks.h"
 
 namespace maxsim::store {
 namespace {
@@ -119,6 +120,9 @@ size_t Collection::index_bytes() const {
   for (const Part& one : generation_->parts()) {
     if (one.fields != nullptr) bytes += static_cast<size_t>(one.fields->memory_bytes());
   }
+  for (size_t idx = 0; idx < num_parts(); ++idx) {
+    if (part(idx).slot_masks != nullptr) bytes += static_cast<size_t>(part(idx).slot_masks->memory_bytes());
+  }
   if (!generation_->on_gpu()) return bytes;
   for (const Part& one : generation_->parts()) bytes += static_cast<size_t>(one.shard->host_bytes());
   return bytes;
@@ -159,7 +163,8 @@ std::optional<uint64_t> Collection::Find(int64_t id) const {
 
 absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindMatching(const collection::Filter& filter,
                                                                                   const StopCheck& check) const {
-  const absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(filter, manifest().fields);
+  const absl::StatusOr<collection::Filter> canonical =
+      collection::CanonicalFilter(filter, manifest().fields, manifest().slots());
   if (!canonical.ok()) return canonical.status();
   return FindCanonical(*canonical, FilterUse::kRepeated, check);
 }

@@ -126,7 +126,7 @@ class Collection {
   // Sums up the device memory and the pinned host memory of all replicas; on the CPU backend, the shards' own memory.
   size_t resident_bytes() const;
   // Sums up the host memory that resident_bytes does not count: the id index, documents' lengths, the indexes of
-  // fields, and on GPUs ids, offsets and payloads.
+  // fields, masks of slots (SlotMasks), and on GPUs ids, offsets and payloads.
   size_t index_bytes() const;
   // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
   bool is_resident() const { return generation_->is_resident(); }

@@ -50,6 +50,10 @@ void FilterCache::Add(uint64_t generation, const std::string& filter,
   if (entry.num_bytes > max_bytes_) return;
   Entries dropped;
   const MutexLock lock(&mutex_);
+  if (reserve_ != nullptr && reservation_ == nullptr) {
+    reservation_ = reserve_();
+    if (reservation_ == nullptr) return;
+  }
   if (const auto known = by_key_.find(entry.key); known != by_key_.end()) {
     if (known->second->documents->sequence() > entry.documents->sequence()) return;
     Drop(known->second, dropped);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -17,12 +18,17 @@
 
 namespace maxsim::store {
 
-// One cache serves all collections of a store that have fields. Thread-safe.
+// One cache serves all collections of a store that have fields, and another one those without, whose filters only have
+// in_slots. Thread-safe.
 class FilterCache {
  public:
-  // `reservation` (may be null) reserves `max_bytes` in the ledger for as long as the cache lives.
-  FilterCache(uint64_t max_bytes, std::shared_ptr<const Reservation> reservation)
-      : max_bytes_(max_bytes), reservation_(std::move(reservation)) {}
+  // Reserves memory in the ledger. Returns null if there is none.
+  using Reserve = std::function<std::shared_ptr<const Reservation>()>;
+
+  // `reservation` (may be null) reserves `max_bytes` in the ledger for as long as the cache lives. If `reserve` is not
+  // null, it makes this reservation when the first entry is added. While it returns null, nothing is stored.
+  FilterCache(uint64_t max_bytes, std::shared_ptr<const Reservation> reservation, Reserve reserve = nullptr)
+      : max_bytes_(max_bytes), reserve_(std::move(reserve)), reservation_(std::move(reservation)) {}
 
   uint64_t max_bytes() const { return max_bytes_; }
 
@@ -35,7 +41,7 @@ class FilterCache {
   // if there are none. `filter` is the text of the filter's canonical form.
   std::shared_ptr<const MatchingDocuments> Find(uint64_t generation, const std::string& filter);
   // Stores the matching documents, unless they are larger than the whole cache, or the cache has the filter's documents
-  // of a later snapshot.
+  // of a later snapshot, or there is no memory for the cache.
   void Add(uint64_t generation, const std::string& filter, std::shared_ptr<const MatchingDocuments> documents);
 
   // Returns the memory of the entries, with a flat allowance for list and map nodes.
@@ -54,8 +60,9 @@ class FilterCache {
   void Drop(Entries::iterator entry, Entries& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t max_bytes_;
-  const std::shared_ptr<const Reservation> reservation_;
+  const Reserve reserve_;
   mutable Mutex mutex_;
+  std::shared_ptr<const Reservation> reservation_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_generations_ ABSL_GUARDED_BY(mutex_) = 0;
   Entries entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
   // The keys view the strings of the entries, which stay valid because entries of a list do not move.

@@ -35,7 +35,7 @@ class Generation {
     // The tombstones of a live collection's shards when the generation was written. [parts], or empty.
     collection::Tombstones tombstones;
     int code_planes = 0;                             // from the memory plan; a live collection's segments get as many
-    std::shared_ptr<FilterCache> filter_cache = {};  // the store's, if the collection has fields; may be null
+    std::shared_ptr<FilterCache> filter_cache = {};  // one of the store's; may be null
   };
   explicit Generation(Contents contents);
   // Makes the cache of filters forget those of this generation.

@@ -7,9 +7,12 @@
 
 #include "absl/types/span.h"
 #include "base/text.h"
+#include "collection/filters/evaluate.h"
+#include "collection/filters/field_index.h"
 #include "collection/filters/ordinal_bitmap.h"
 #include "server/store/collection/collection.h"
 #include "server/store/collection/part_fields.h"
+#include "server/store/collection/slot_masks.h"
 
 namespace maxsim::store {
 namespace {
@@ -28,6 +31,19 @@ std::vector<uint32_t> ListOf(const std::vector<uint64_t>& mask, uint64_t count) 
     }
   }
   return ordinals;
+}
+
+absl::StatusOr<collection::OrdinalBitmap> EvaluateOnPart(const Collection& collection, const Part& part,
+                                                         const collection::Filter& filter, const StopCheck& check) {
+  SlotReader slots(part, check);
+  if (part.fields != nullptr) return part.fields->Evaluate(filter, check, &slots);
+  const std::vector<collection::Field>& no_fields = collection.manifest().fields;
+  if (!no_fields.empty()) return absl::InternalError("a part of the collection has no fields");
+  // All comparisons of the filter are with slots.
+  const int64_t num_documents = part.num_documents();
+  return collection::EvaluateFilter(
+      filter, collection::ShardIndex(no_fields, {}, num_documents), check,
+      [&](const collection::SlotRange& range) { return slots.Find(range, 0, num_documents); });
 }
 
 }  // namespace
@@ -68,8 +84,7 @@ absl::StatusOr<MatchingDocuments::MatchingPart> MatchingDocuments::Evaluate(cons
                                                                             const Part& part,
                                                                             const collection::Filter& filter,
                                                                             const StopCheck& check) {
-  if (part.fields == nullptr) return absl::InternalError("a part of the collection has no fields");
-  const absl::StatusOr<collection::OrdinalBitmap> set = part.fields->Evaluate(filter, check);
+  const absl::StatusOr<collection::OrdinalBitmap> set = EvaluateOnPart(collection, part, filter, check);
   if (!set.ok()) return set.status();
   MatchingPart found;
   found.num_looked_at = part.num_documents();

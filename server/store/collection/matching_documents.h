@@ -28,10 +28,10 @@ class MatchingDocuments {
   static constexpr uint64_t kSparseShare = 32;
 
   // Finds the documents that match and are alive. `filter` is in its canonical form for the fields of the collection;
-  // every part must have fields. `known` (may be null) has the matches in another snapshot of the generation. The
-  // matches of parts that are the same in both snapshots are taken from it. If a part only lost documents after that
-  // snapshot, its matches are taken too, without these documents. Returns INVALID_ARGUMENT if the filter names a field
-  // that the collection lacks, and the error of `check` (collection::EvaluateFilter).
+  // if there are any, every part must have them. `known` (may be null) has the matches in another snapshot of the
+  // generation. The matches of parts that are the same in both snapshots are taken from it. If a part only lost
+  // documents after that snapshot, its matches are taken too, without these documents. Returns INVALID_ARGUMENT if the
+  // filter names a field that the collection lacks, and the error of `check` (collection::EvaluateFilter).
   static absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Find(const Collection& collection,
                                                                        const collection::Filter& filter,
                                                                        const MatchingDocuments* known,

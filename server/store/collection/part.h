@@ -18,6 +18,7 @@ namespace maxsim::store {
 
 class PartFields;
 class Segment;
+class SlotMasks;
 
 // Holds the tokens of a part on one device. Copies share them.
 struct Replica {
@@ -33,6 +34,7 @@ struct Part {
   // The files of codes that are scanned in place; null if the part has no codes, or if each device has a copy of them.
   std::shared_ptr<const collection::ShardCodes> codes;
   std::shared_ptr<const PartFields> fields;  // null if the collection has no fields
+  std::shared_ptr<SlotMasks> slot_masks;     // of its documents' ids; null: ids are hashed for each filter with slots
   std::shared_ptr<const void> reservation;   // keeps the replicas' memory reserved; may be null
   Residency tier = Residency::kHost;         // never kAuto
   std::vector<Replica> replicas;             // by device, at least one

@@ -6,6 +6,7 @@
 
 #include "collection/fields/field_file_maker.h"
 #include "collection/filters/evaluate.h"
+#include "server/store/collection/slot_masks.h"
 
 namespace maxsim::store {
 namespace {
@@ -86,12 +87,21 @@ absl::StatusOr<std::shared_ptr<const PartFields>> PartFields::With(
   return std::shared_ptr<const PartFields>(new PartFields(fields_, std::move(blocks), end));
 }
 
-absl::StatusOr<collection::OrdinalBitmap> PartFields::Evaluate(const collection::Filter& filter,
-                                                               const StopCheck& check) const {
-  if (blocks_.size() == 1) return collection::EvaluateFilter(filter, *blocks_.front().index, check);
+absl::StatusOr<collection::OrdinalBitmap> PartFields::Evaluate(const collection::Filter& filter, const StopCheck& check,
+                                                               SlotReader* slots) const {
+  const auto evaluate = [&](const Block& block) {
+    collection::FindInSlots in_slots;
+    if (slots != nullptr) {
+      in_slots = [&](const collection::SlotRange& range) {
+        return slots->Find(range, block.first, block.index->num_documents());
+      };
+    }
+    return collection::EvaluateFilter(filter, *block.index, check, in_slots);
+  };
+  if (blocks_.size() == 1) return evaluate(blocks_.front());
   std::vector<uint32_t> ordinals;
   for (const Block& block : blocks_) {
-    const absl::StatusOr<collection::OrdinalBitmap> found = collection::EvaluateFilter(filter, *block.index, check);
+    const absl::StatusOr<collection::OrdinalBitmap> found = evaluate(block);
     if (!found.ok()) return found.status();
     found->ForEachBlock([&](absl::Span<const uint32_t> some) {
       for (const uint32_t ordinal : some) ordinals.push_back(block.first + ordinal);

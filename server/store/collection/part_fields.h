@@ -17,6 +17,8 @@
 
 namespace maxsim::store {
 
+class SlotReader;
+
 // Immutable and thread-safe. Two generations that share a part also share this object. It therefore has its own copy of
 // the field declarations.
 //
@@ -37,9 +39,10 @@ class PartFields {
       int64_t count, absl::FunctionRef<std::string_view(uint32_t)> payload_of) const;
 
   int64_t num_documents() const { return num_documents_; }
-  // Returns the ordinals of the documents that match, as collection::EvaluateFilter does.
-  absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter,
-                                                     const StopCheck& check = nullptr) const;
+  // Returns the ordinals of the documents that match, as collection::EvaluateFilter does. `slots` reads the part's
+  // slots; it may be null if the filter has no in_slots.
+  absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter, const StopCheck& check = nullptr,
+                                                     SlotReader* slots = nullptr) const;
   // Calls `take` with each block: the index of the documents of the block, and the ordinal that the first of them has
   // in the part.
   void ForEachBlock(absl::FunctionRef<void(const collection::ShardIndex& index, uint32_t first)> take) const;

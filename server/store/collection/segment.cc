@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/store/collection/part_fields.h"
+#include "server/store/collection/slot_masks.h"
 
 namespace maxsim::store {
 namespace {
@@ -25,6 +26,7 @@ Segment::Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr
       memory_(std::move(memory)),
       reservation_(std::move(reservation)),
       reserved_bytes_(reserved_bytes),
+      slot_masks_(std::make_shared<SlotMasks>()),
       offsets_(Array<int64_t>(shape.tokens.max_documents + 1)),
       sequences_(Array<uint64_t>(shape.tokens.max_documents)),
       payloads_(Array<Text>(shape.tokens.max_documents)) {
@@ -170,6 +172,7 @@ Part Segment::MakePart(uint64_t first_ordinal) const {
                .rotation_seed = shape_.tokens.rotation_seed};
   part.replicas = replicas_;
   part.fields = fields_;
+  part.slot_masks = slot_masks_;
   return part;
 }
 

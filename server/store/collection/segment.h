@@ -108,6 +108,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   int64_t num_documents_ = 0;
   std::vector<Replica> replicas_;             // of the segment's documents; empty while there are none
   std::shared_ptr<const PartFields> fields_;  // of the segment's documents; null if the shape has no fields
+  const std::shared_ptr<SlotMasks> slot_masks_;
   int64_t field_bytes_ = 0;
   bool broken_ = false;  // Append failed: devices may hold different documents
   // Arrays of the largest size that they may need. The system provides their memory when it is first touched.

@@ -115,7 +115,7 @@ TEST_F(StoreFieldsTest, ACollectionWithoutFieldsHasNoIndexAndTakesNoFilter) {
   CollectionStore store(&cpu_, {.memory_reserve_bytes = 0});
   const auto plain = Load(store, folder.path());
   EXPECT_EQ(plain->part(0).fields, nullptr);
-  EXPECT_EQ(plain->generation().filter_cache(), nullptr);
+  EXPECT_EQ(plain->generation().filter_cache()->num_bytes(), 0u);
   EXPECT_EQ(FieldIndexBytes(manifest, manifest.shards[0]), 0u);
   const absl::Status status = plain->FindMatching(Filter::Exists("lang")).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -206,6 +206,38 @@ TEST_F(StoreFieldsTest, ADamagedOrMissingFileFailsTheLoad) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(manifest_.shards[1].field_file->file));
   std::filesystem::remove(path);
   EXPECT_FALSE(store.Load("corpus", folder_.path(), Residency::kAuto).ok());
+}
+
+// Collections without fields have a cache of their own. Its memory is reserved when it gets its first entry.
+TEST_F(StoreFieldsTest, TheCacheOfCollectionsWithoutFieldsTakesMemoryWhenItIsUsed) {
+  const test::TemporaryFolder folder;
+  const collection::Manifest manifest = test::BuildCorpus(folder.path(), documents_, Options(/*with_fields=*/false));
+  const DeviceSet devices(&cpu_);
+  constexpr size_t kCacheBytes = 10'000;
+  const size_t need = CollectionNeed(devices, manifest, Residency::kHost).device_bytes;
+  const Filter filter = Filter::InSlots({0, 2000});
+  const StoreOptions options{.memory_budget_bytes = 2 * need + kCacheBytes - 1, .filter_cache_bytes = kCacheBytes};
+  ASSERT_GE(options.memory_budget_bytes / kFilterCacheShare, kCacheBytes);
+  {
+    CollectionStore store(&cpu_, options);
+    const auto plain = Load(store, folder.path());
+    const auto found = plain->FindMatching(filter);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*plain->FindMatching(filter), *found) << "the cache has it";
+    EXPECT_TRUE(absl::IsResourceExhausted(store.Load("other", folder.path(), Residency::kHost).status()));
+  }
+  CollectionStore store(&cpu_, options);
+  const auto plain = Load(store, folder.path());
+  ASSERT_TRUE(store.Load("other", folder.path(), Residency::kHost).ok());
+  const auto found = plain->FindMatching(filter);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_GT((*found)->num_documents(), 0u);
+  EXPECT_NE(*plain->FindMatching(filter), *found) << "there is no memory to keep it";
+  ASSERT_TRUE(store.Unload("other").ok());
+  const auto later = plain->FindMatching(filter);
+  EXPECT_EQ(*plain->FindMatching(filter), *later);
+  CollectionStore without(&cpu_, {.memory_reserve_bytes = 0, .filter_cache_bytes = 0});
+  EXPECT_EQ(Load(without, folder.path())->generation().filter_cache(), nullptr);
 }
 
 TEST(FilterCacheTest, TheLeastRecentlyUsedGoFirst) {
