@@ -16,10 +16,10 @@ using prometheus::Histogram;
 using prometheus::Labels;
 
 constexpr std::array kRejections = {
-    Rejection::kQueueFull, Rejection::kDeadline,   Rejection::kCancelled, Rejection::kInvalid,
-    Rejection::kNotFound,  Rejection::kDevice,     Rejection::kShutdown,  Rejection::kQueueTime,
-    Rejection::kDisplaced, Rejection::kLoading,    Rejection::kHttpFull,  Rejection::kMemory,
-    Rejection::kEncoder,   Rejection::kGeneration, Rejection::kGroup,     Rejection::kTenantQuota};
+    Rejection::kQueueFull,   Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,    Rejection::kNotFound,
+    Rejection::kDevice,      Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced,  Rejection::kLoading,
+    Rejection::kHttpFull,    Rejection::kMemory,   Rejection::kEncoder,   Rejection::kGeneration, Rejection::kGroup,
+    Rejection::kTenantQuota, Rejection::kSlots};
 
 static_assert(kRejections.size() == kNumRejections);
 
@@ -59,6 +59,8 @@ std::string_view Name(Rejection reason) {
       return "group";
     case Rejection::kTenantQuota:
       return "tenant_quota";
+    case Rejection::kSlots:
+      return "slots";
   }
   return "other";
 }

@@ -38,9 +38,10 @@ enum class Rejection {
   kGeneration,   // the collection is not of the requested generation
   kGroup,        // at a router: a group of servers cannot answer, or the collection cannot be served
   kTenantQuota,  // a quota of the tenant was used up
+  kSlots,        // it asks for slots of the collection that this server does not hold
 };
 
-inline constexpr size_t kNumRejections = 16;
+inline constexpr size_t kNumRejections = 17;
 
 // Returns the value of the metrics' label: "queue_full" and so on.
 std::string_view Name(Rejection reason);

@@ -95,7 +95,7 @@ class DocumentService : public DocumentApiBase {
   void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
   void DeleteMatching(const v1::DeleteRequest& request, std::unique_ptr<Call<v1::DeleteResponse>> call);
   // Claims the ids of the deletes of a call that has `visible`, and then leaves out those that are no longer visible.
-  // Returns the claim; null without `visible`.
+  // Returns the claim; null without `visible`, or if that has only slots (WithoutSlots).
   absl::StatusOr<std::shared_ptr<const void>> ClaimDeletes(const v1::DeleteRequest& request, const StopCheck& check,
                                                            Target& target, GuardedDeletes& deletes);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,

@@ -1,6 +1,7 @@
 // The calls of DocumentService that delete documents.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "server/service/documents/document_delete.h"
 #include "server/service/documents/write_call.h"
 #include "server/service/documents/write_guard.h"
+#include "server/service/selection/filter_message.h"
 
 namespace maxsim::service {
 
@@ -51,13 +53,15 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
 absl::StatusOr<std::shared_ptr<const void>> DocumentService::ClaimDeletes(const v1::DeleteRequest& request,
                                                                           const StopCheck& check, Target& target,
                                                                           GuardedDeletes& deletes) {
-  if (!request.has_visible()) return nullptr;
+  // An id never changes its slot, so what the deletes were found by still holds for slots.
+  const std::optional<v1::Filter> visible = request.has_visible() ? WithoutSlots(request.visible()) : std::nullopt;
+  if (!visible.has_value()) return nullptr;
   absl::StatusOr<std::shared_ptr<const void>> claim =
-      claims_.Claim(request.collection(), request.visible(), target.collection->manifest().id_type, deletes.writes);
+      claims_.Claim(request.collection(), *visible, target.collection->manifest().id_type, deletes.writes);
   if (!claim.ok()) return claim.status();
   // Look again: before the ids were claimed, a document of another client may have replaced one of them.
   if (absl::Status status = FindLatest(request.collection(), target); !status.ok()) return status;
-  absl::Status status = LeaveOutHidden(request.visible(), *target.collection, check, deletes);
+  absl::Status status = LeaveOutHidden(*visible, *target.collection, check, deletes);
   if (!status.ok()) return status;
   return claim;
 }

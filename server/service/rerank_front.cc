@@ -125,6 +125,7 @@ Rejection Scorer::RejectionOf(const absl::Status& status) const {
     case absl::StatusCode::kResourceExhausted:
       return client::RetryAfter(status).has_value() ? Rejection::kQueueFull : Rejection::kMemory;
     case absl::StatusCode::kFailedPrecondition:
+      if (client::ReasonOf(status) == client::kReasonOtherSlots) return Rejection::kSlots;
       return client::ReasonOf(status) == client::kReasonOtherGeneration ? Rejection::kGeneration : Rejection::kEncoder;
     default:
       return Rejection::kDevice;

@@ -1,11 +1,13 @@
 #include "server/service/documents/write_claims.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "base/text.h"
 #include "client/status.h"
+#include "server/service/selection/filter_message.h"
 
 namespace maxsim::service {
 namespace {
@@ -60,7 +62,10 @@ class WriteClaims::Claimed {
 absl::StatusOr<std::shared_ptr<const void>> WriteClaims::ClaimAll(const std::string& collection,
                                                                   const v1::Filter& visible, int count,
                                                                   absl::FunctionRef<std::string(int)> id_of) {
-  auto claimed = std::make_shared<Claimed>(table_, visible.SerializeAsString(), count);
+  // A router adds in_slots to some calls of a tenant, and not to others.
+  const std::optional<v1::Filter> of_tenant = WithoutSlots(visible);
+  auto claimed =
+      std::make_shared<Claimed>(table_, of_tenant.has_value() ? of_tenant->SerializeAsString() : std::string(), count);
   for (int i = 0; i < count; ++i) {
     if (claimed->Add(Cat(collection, " ", id_of(i)))) continue;
     // The error does not name the id, because the client must not learn which ids other tenants write.

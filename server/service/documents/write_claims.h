@@ -19,7 +19,8 @@
 
 namespace maxsim::service {
 
-// Thread-safe. Writes with equal filters do not exclude each other: they may replace each other's documents.
+// Thread-safe. Writes with equal filters do not exclude each other: they may replace each other's documents. Slots do
+// not count: filters are compared by WithoutSlots.
 class WriteClaims {
  public:
   // Claims the ids of a write that has `visible`, until the last copy of the result is destroyed. Claim them before the

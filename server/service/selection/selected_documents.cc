@@ -2,7 +2,9 @@
 
 #include <string_view>
 
+#include "base/text.h"
 #include "client/error_details.h"
+#include "collection/slots.h"
 
 namespace maxsim::service {
 
@@ -14,10 +16,22 @@ absl::Status VisibleError(const absl::Status& error) {
 
 absl::Status CheckVisible(const v1::Filter& visible) { return VisibleError(FilterOf(visible).status()); }
 
+absl::Status CheckSlotsHeld(const collection::Filter& filter, const store::Collection& collection,
+                            std::string_view field) {
+  const collection::SlotRange held = collection.manifest().slots();
+  const std::optional<collection::SlotRange> outside = collection::FindSlotsOutside(filter, held);
+  if (!outside.has_value()) return absl::OkStatus();
+  return client::FieldError(absl::StatusCode::kFailedPrecondition, client::kReasonOtherSlots, field,
+                            Cat("asks for ", collection::DescribeSlots(*outside), ", but this server holds only ",
+                                collection::DescribeSlots(held), " of collection ", Quote(collection.name())));
+}
+
 absl::StatusOr<collection::Filter> CanonicalVisible(const v1::Filter& visible, const store::Collection& collection) {
   const absl::StatusOr<collection::Filter> filter = FilterOf(visible);
   if (!filter.ok()) return VisibleError(filter.status());
-  absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(*filter, collection.manifest().fields);
+  if (absl::Status status = CheckSlotsHeld(*filter, collection, "visible"); !status.ok()) return status;
+  absl::StatusOr<collection::Filter> canonical =
+      collection::CanonicalFilter(*filter, collection.manifest().fields, collection.manifest().slots());
   if (!canonical.ok()) return VisibleError(canonical.status());
   return canonical;
 }
@@ -27,6 +41,7 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindVisible(cons
                                                                             const StopCheck& check) {
   const absl::StatusOr<collection::Filter> canonical = CanonicalVisible(visible, collection);
   if (!canonical.ok()) return canonical.status();
+  if (canonical->is_everything()) return nullptr;
   return collection.FindCanonical(*canonical, store::FilterUse::kRepeated, check);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,10 +29,18 @@ absl::Status VisibleError(const absl::Status& error);
 // Checks the part of `visible` that needs no collection (FilterOf).
 absl::Status CheckVisible(const v1::Filter& visible);
 
-// Returns `visible` in canonical form for the fields of the collection. INVALID_ARGUMENT is about the field `visible`.
+// Checks that the collection holds all slots that the filter asks for by in_slots, wherever in the filter. Otherwise
+// the answer would lack documents, and returns FAILED_PRECONDITION about `field` with the reason OTHER_SLOTS. A router
+// that gets it knows another layout of the collection than the server.
+absl::Status CheckSlotsHeld(const collection::Filter& filter, const store::Collection& collection,
+                            std::string_view field);
+
+// Returns `visible` in canonical form for the collection. INVALID_ARGUMENT, and the error of CheckSlotsHeld, are about
+// the field `visible`.
 absl::StatusOr<collection::Filter> CanonicalVisible(const v1::Filter& visible, const store::Collection& collection);
 
-// Returns the documents that `visible` matches.
+// Returns the documents that `visible` matches; null if it is Filter::Everything. Errors as CanonicalVisible, and that
+// of `check`.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindVisible(const v1::Filter& visible,
                                                                             const store::Collection& collection,
                                                                             const StopCheck& check);
@@ -40,8 +49,9 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindVisible(cons
 void HideInvisible(const store::Collection& collection, const store::MatchingDocuments& visible,
                    absl::Span<uint64_t> ordinals);
 
-// Returns the conjunction of the request's filter and its `visible`, in canonical form; nullopt if it has neither. The
-// errors are INVALID_ARGUMENT about one of the two.
+// Returns the conjunction of the request's filter and its `visible`, in canonical form; nullopt if it has neither, or
+// if each that it has is Filter::Everything. The errors are INVALID_ARGUMENT and that of CheckSlotsHeld, about one of
+// the two.
 template <typename Request>
 absl::StatusOr<std::optional<collection::Filter>> CanonicalSelection(const Request& request,
                                                                      const store::Collection& collection) {
@@ -49,21 +59,25 @@ absl::StatusOr<std::optional<collection::Filter>> CanonicalSelection(const Reque
   if (!filter.ok()) return filter.status();
   std::vector<collection::Filter> filters;
   if (filter->has_value()) {
-    absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(**filter, collection.manifest().fields);
+    // Text has no in_slots, so the error of a slot can only be about the message.
+    if (absl::Status status = CheckSlotsHeld(**filter, collection, "filter"); !status.ok()) return status;
+    absl::StatusOr<collection::Filter> canonical =
+        collection::CanonicalFilter(**filter, collection.manifest().fields, collection.manifest().slots());
     if (!canonical.ok()) return FilterError(request, canonical.status());
-    filters.push_back(*std::move(canonical));
+    if (!canonical->is_everything()) filters.push_back(*std::move(canonical));
   }
   if (request.has_visible()) {
     absl::StatusOr<collection::Filter> visible = CanonicalVisible(request.visible(), collection);
     if (!visible.ok()) return visible.status();
-    filters.push_back(*std::move(visible));
+    if (!visible->is_everything()) filters.push_back(*std::move(visible));
   }
   if (filters.empty()) return std::nullopt;
   return AllOf(std::move(filters));
 }
 
-// Returns the documents that are visible and match the request's filter; null if it has neither. `check` is called now
-// and then; its error ends the search and is returned. Other errors as CanonicalSelection.
+// Returns the documents that are visible and match the request's filter; null for all documents, if CanonicalSelection
+// returns nullopt. `check` is called now and then; its error ends the search and is returned. Other errors as
+// CanonicalSelection.
 template <typename Request>
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindSelected(const Request& request,
                                                                              const store::Collection& collection,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collection/slots.h"
 #include "tests/support/collection/corpus.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/engine_fixture.h"
@@ -47,11 +48,15 @@ class FilteredCorpusTest : public testing::TestWithParam<FilteredCase> {
     EXPECT_GE(collection_->num_parts(), 2u);
     known_.collection = collection_;
     for (int64_t idx = 0; idx < kNumDocuments; ++idx) {
+      const std::string string_id = test::CorpusId(options_, idx);
+      const int64_t int_id = test::CorpusIntId(idx);
+      const int32_t slot =
+          options_.id_type == collection::IdType::kInt64 ? collection::SlotOf(int_id) : collection::SlotOf(string_id);
       known_.documents.push_back(
-          {.string_id = test::CorpusId(options_, idx),
-           .int_id = test::CorpusIntId(idx),
+          {.string_id = string_id,
+           .int_id = int_id,
            .position = static_cast<uint64_t>(idx),
-           .meaning = std::make_shared<const collection::FilterMeaning>(payloads_[static_cast<size_t>(idx)])});
+           .meaning = std::make_shared<const collection::FilterMeaning>(payloads_[static_cast<size_t>(idx)], slot)});
     }
   }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -53,6 +55,7 @@ TEST_P(VisibleRerankTest, AnswersAreThoseOfAFilterAndOtherIdsAreMissing) {
   size_t num_hidden = 0;
   for (int round = 0; round < (test::kSanitized ? 30 : 150); ++round) {
     SCOPED_TRACE(round);
+    random_.UseSlots(round % 2 == 0 ? 0 : 3);
     const Filter visible = random_.Tree(1 + static_cast<int>(random_.Below(3)));
     SCOPED_TRACE(collection::FormatFilter(visible));
     v1::RerankRequest request = MakeRequest();
@@ -89,6 +92,50 @@ TEST_P(VisibleRerankTest, AnswersAreThoseOfAFilterAndOtherIdsAreMissing) {
         << expected.ShortDebugString().substr(0, 2000);
   }
   EXPECT_GE(num_hidden, 1u);
+}
+
+TEST_P(VisibleRerankTest, AScanOfSomeSlotsFindsExactlyTheirDocuments) {
+  int num_scanned = 0;
+  for (int round = 0; round < 20; ++round) {
+    const collection::SlotRange slots = random_.Slots();
+    SCOPED_TRACE(collection::FormatSlotRange(slots));
+    const Filter visible = Filter::InSlots(slots);
+    v1::RerankRequest listed = MakeRequest();
+    listed.clear_offset();
+    // A collection with codes scans them only if there are more candidates than are to be scored exactly.
+    const bool is_whole_ranking = round % 2 == 0 || slots.is_whole();
+    listed.set_top_k(is_whole_ranking ? static_cast<uint32_t>(kNumDocuments) : 10);
+    if (!is_whole_ranking) listed.mutable_refinement()->set_documents(15);
+    v1::RerankRequest scanned = listed;
+    scanned.mutable_candidates()->mutable_whole_collection();
+    *scanned.mutable_visible() = FilterMessageOf(visible);
+    std::vector<uint64_t> documents;
+    for (uint64_t document = 0; document < known_.documents.size(); ++document) {
+      if (!known_.documents[document].meaning->Matches(visible)) continue;
+      documents.push_back(document);
+      AddId(known_, document, *listed.mutable_candidates());
+    }
+    const v1::QueryResult actual = Answer(scanned).results(0);
+    ASSERT_EQ(static_cast<size_t>(actual.scores_size()), std::min<size_t>(documents.size(), listed.top_k()));
+    num_scanned += actual.has_refinement() ? 1 : 0;
+    if (documents.empty()) continue;
+    v1::QueryResult expected = Answer(listed).results(0);
+    for (uint64_t& position : *expected.mutable_positions()) position = known_.documents[documents[position]].position;
+    ASSERT_EQ(actual.SerializeAsString(), expected.SerializeAsString()) << actual.ShortDebugString().substr(0, 2000);
+  }
+  EXPECT_EQ(num_scanned > 0, GetParam().planes > 0);
+}
+
+TEST_P(VisibleRerankTest, SlotsThatAreAllSlotsOfTheCollectionCostNothing) {
+  v1::RerankRequest request = MakeRequest();
+  request.mutable_candidates()->mutable_whole_collection();
+  *request.mutable_visible() = FilterMessageOf(Filter::And({Filter::Everything(), Filter::Everything()}));
+  const auto translated = Translate(request, collection_, {});
+  ASSERT_TRUE(translated.ok()) << translated.status();
+  EXPECT_EQ(translated->job->queries.front().candidates->kind, engine::CandidateSet::Kind::kWholeCollection);
+  v1::RerankRequest unrestricted = request;
+  unrestricted.clear_visible();
+  EXPECT_EQ(Answer(request).results(0).SerializeAsString(), Answer(unrestricted).results(0).SerializeAsString());
 }
 
 TEST_P(VisibleRerankTest, AnIdThatIsNotVisibleFailsARequestAsAnUnknownOneDoes) {

@@ -49,6 +49,22 @@ TEST(WriteClaimsTest, WritesWithTheSameFilterDoNotExcludeEachOther) {
   EXPECT_TRUE(claims.Claim(ClaimedUpsert("other", {"a"})).ok());
 }
 
+TEST(WriteClaimsTest, SlotsThatARouterAddedDoNotMakeAnotherFilter) {
+  WriteClaims claims;
+  const auto narrowed = [](const std::string& owner) {
+    v1::UpsertRequest request = ClaimedUpsert(owner, {"a"});
+    v1::Filter both;
+    *both.mutable_all_of()->add_filters() = request.visible();
+    both.mutable_all_of()->add_filters()->mutable_in_slots()->set_end_slot(7);
+    *request.mutable_visible() = both;
+    return request;
+  };
+  const auto first = claims.Claim(narrowed("acme"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(claims.Claim(ClaimedUpsert("acme", {"a"})).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(claims.Claim(narrowed("other")).status()));
+}
+
 TEST(WriteClaimsTest, CollectionsAndKindsOfIdsAreApart) {
   WriteClaims claims;
   const auto first = claims.Claim(ClaimedUpsert("acme", {"1"}));

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "client/status.h"
+#include "collection/field.h"
+#include "collection/filters/canonical.h"
 #include "server/service/tenant_gate/tenant_view.h"
 #include "tests/unit/server/service/tenants/tenant_gate_fixture.h"
 
@@ -62,6 +64,18 @@ TEST_F(TenantGateTest, AClientCannotWidenTheFilter) {
   *request.mutable_visible() = FilterMessageOf(*collection::ParseFilter("exists(owner)"));
   EXPECT_TRUE(Rerank(CallerOf(kAcme), request).ok());
   EXPECT_EQ(TextOf(questions_.request.visible()), "owner = \"acme\" and exists(owner)");
+}
+
+TEST_F(TenantGateTest, SlotsOfAClientDoNotWidenTheFilter) {
+  v1::RerankRequest request = RequestOf("docs");
+  *request.mutable_visible() = FilterMessageOf(
+      collection::Filter::Or({collection::Filter::Everything(), *collection::ParseFilter("exists(owner)")}));
+  EXPECT_TRUE(Rerank(CallerOf(kAcme), request).ok());
+  EXPECT_EQ(TextOf(questions_.request.visible()), "owner = \"acme\" and (in_slots(0-4095) or exists(owner))");
+  const auto canonical =
+      collection::CanonicalFilter(*FilterOf(questions_.request.visible()), *collection::ParseFields("owner:keyword"));
+  ASSERT_TRUE(canonical.ok()) << canonical.status();
+  EXPECT_EQ(collection::FormatFilter(*canonical), "owner = \"acme\"");
 }
 
 TEST_F(TenantGateTest, ADeleteWithAFilterKeepsItsFilterAndGetsTheTenants) {

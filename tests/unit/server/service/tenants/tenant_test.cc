@@ -33,6 +33,16 @@ TEST(TenantTest, AllMembersAreRead) {
   EXPECT_EQ(settings->quotas, expected);
 }
 
+TEST(TenantTest, AFilterCannotNameSlots) {
+  const absl::Status status = ParseTenant(R"x({"tenant": "a", "filter": "in_slots(0-4095)"})x").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("filter: position 9: found \"(\""));
+  // A field may have the name of the node.
+  const auto settings = ParseTenant(R"({"tenant": "a", "filter": "in_slots = 3"})");
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(*settings->filter, collection::Filter::Equals("in_slots", int64_t{3}));
+}
+
 TEST(TenantTest, ANameIsEnoughAndNothingIsBounded) {
   const auto settings = ParseTenant(R"({"tenant": "a"})");
   ASSERT_TRUE(settings.ok()) << settings.status();
