@@ -8,8 +8,8 @@
 #include "base/monotonic_clock.h"
 #include "base/output_file.h"
 #include "base/text.h"
+#include "collection/partition/snapshot_folder.h"
 #include "server/live/local/live_collection_impl.h"
-#include "server/live/local/snapshot_folder.h"
 #include "server/live/stream/nats_stream.h"
 #include "server/live/stream/streamed_collection.h"
 #include "server/observability/log_event.h"
@@ -380,7 +380,8 @@ absl::StatusOr<uint64_t> LiveCollection::SnapshotTo(const std::string& folder, c
     if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
     manifest = served->generation().manifest();
   }
-  absl::StatusOr<uint64_t> sequence = MakeSnapshotFolder(request_.path, manifest, *log, folder, &either);
+  absl::StatusOr<uint64_t> sequence =
+      collection::MakeSnapshotFolder(request_.path, manifest, *log, folder, &either);
   if (!sequence.ok()) return sequence;
   log::Write(spdlog::level::info, "snapshot_made",
              {{"name", request_.name},

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collection/log/collection_log.h"
-#include "server/live/local/snapshot_folder.h"
+#include "collection/partition/snapshot_folder.h"
 #include "tests/unit/server/live/live_fixture.h"
 
 namespace maxsim::live {
@@ -60,7 +60,8 @@ TEST_F(SnapshotFolderTest, IsMadeOnceByManyAtTheSameTime) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&] {
-      const auto made = MakeSnapshotFolder(path_, Find()->manifest(), **log, folder_ / "copy", nullptr);
+      const auto made =
+          collection::MakeSnapshotFolder(path_, Find()->manifest(), **log, folder_ / "copy", nullptr);
       if (made.ok()) {
         ++num_made;
       } else {
