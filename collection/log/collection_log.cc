@@ -22,6 +22,12 @@ namespace {
 
 constexpr std::string_view kReserveName = "reserve";
 
+absl::Status CheckMayBeLive(const std::string& folder, const LogFormat& format) {
+  if (!IsResidual(format.storage)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat(folder, ": is stored as ", Name(format.storage), ", but a live collection stores f16, bf16, f32 or i8"));
+}
+
 }  // namespace
 
 absl::Status CollectionLog::State::OpenDatabase() {
@@ -153,14 +159,12 @@ CollectionLog::~CollectionLog() {
 absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::string& folder, const LogFormat& format,
                                                                    Mode mode, uint64_t begin,
                                                                    uint64_t remembered_bytes) {
-  if (IsResidual(format.storage)) {
-    return absl::FailedPreconditionError(
-        Cat(folder, ": is stored as ", Name(format.storage), ", but a live collection stores f16, bf16, f32 or i8"));
-  }
+  if (absl::Status status = CheckMayBeLive(folder, format); !status.ok()) return status;
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CollectionLog>> {
     if (!HasLog(folder)) {
       if (mode == Mode::kMustExist) return absl::NotFoundError(Cat(folder, ": has no log"));
-      if (absl::Status status = CreateLog(folder, format, begin, remembered_bytes); !status.ok()) return status;
+      const NewLog log{.begin = begin, .remembered_bytes = remembered_bytes};
+      if (absl::Status status = CreateLog(folder, format, log, nullptr); !status.ok()) return status;
     }
     auto state = std::make_unique<State>();
     state->folder = folder;
@@ -171,6 +175,13 @@ absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::st
     if (absl::Status status = state->OpenDatabase(); !status.ok()) return status;
     return std::unique_ptr<CollectionLog>(new CollectionLog(std::move(state)));
   });
+}
+
+absl::Status CollectionLog::Create(const std::string& folder, const LogFormat& format, const NewLog& log,
+                                   const std::function<absl::Status(const VersionVisitor& add)>& add_versions) {
+  if (absl::Status status = CheckMayBeLive(folder, format); !status.ok()) return status;
+  if (HasLog(folder)) return absl::FailedPreconditionError(Cat(folder, ": has a log already"));
+  return Guarded([&] { return CreateLog(folder, format, log, add_versions); });
 }
 
 const LogFormat& CollectionLog::format() const { return state_->format; }

@@ -72,6 +72,17 @@ bool MayBeSame(const LogStream& a, const LogStream& b);
 // Returns the stream in words, such as "stream maxsim-docs of 2026-01-31T12:00:00.123456789Z".
 std::string Describe(const LogStream& stream);
 
+// What a new log begins with.
+struct NewLog {
+  uint64_t begin = 0;                            // the last write that the shards hold
+  std::optional<LogStream> stream = {};          // the stream whose messages its writes are
+  uint64_t remembered_bytes = kRememberedBytes;  // the limit for versions of deleted ids (version_memory.h)
+  uint64_t deleted_bytes = 0;                    // the count of deleted bytes
+};
+
+// Called with the version of an id. The view is valid during the call.
+using VersionVisitor = std::function<absl::Status(const IdVersion&)>;
+
 // The documents of each shard of a generation that were replaced or deleted, as ordinals in the shard, ascending.
 using Tombstones = std::vector<std::vector<uint32_t>>;
 
@@ -92,6 +103,13 @@ class CollectionLog {
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
                                                              Mode mode, uint64_t begin = 0,
                                                              uint64_t remembered_bytes = kRememberedBytes);
+  // Makes a log without writes in the collection's `folder`, in one step: the log appears complete, or not at all. Its
+  // first write gets sequence `log.begin` + 1. `add_versions` (may be null) passes the versions that ids have to the
+  // function that it is called with, each id once, in any order; none may have been deleted above `log.deleted_bytes`.
+  // Returns FAILED_PRECONDITION if the folder has a log, the first error of `add_versions`, or errors of the disk like
+  // Append.
+  static absl::Status Create(const std::string& folder, const LogFormat& format, const NewLog& log,
+                             const std::function<absl::Status(const VersionVisitor& add)>& add_versions = nullptr);
   virtual ~CollectionLog();
 
   const LogFormat& format() const;
@@ -141,6 +159,12 @@ class CollectionLog {
   absl::StatusOr<uint64_t> VersionOf(std::string_view id, uint64_t pending_bytes = 0) const;
   absl::StatusOr<uint64_t> VersionOf(int64_t id, uint64_t pending_bytes = 0) const;
   uint64_t remembered_bytes() const;
+  // Returns the count of deleted bytes (version_memory.h).
+  uint64_t deleted_bytes() const;
+  // Calls `visit` for each id that has a version which is not forgotten, in the order of the ids' bytes. Returns its
+  // first error. FAILED_PRECONDITION for a log with versions that UpgradeVersions must upgrade first. Errors of the
+  // database are DATA_LOSS and those of Append.
+  absl::Status ReadVersions(const VersionVisitor& visit) const;
 
   // Saves the tombstones, [shards], of a generation that is about to be published, durably. Replaces the tombstones of
   // this generation and of later ones, which were never published.

@@ -61,6 +61,7 @@ struct CollectionLog::State {
   absl::Status AddVersion(const LogRecord& record, rocksdb::WriteBatch& batch, uint64_t& new_deleted_bytes) const;
   absl::Status Append(absl::Span<const LogRecord> records);
   absl::StatusOr<uint64_t> VersionAt(std::string_view key, uint64_t pending_bytes) const;
+  absl::Status ReadVersions(const VersionVisitor& visit) const;
   void NoteDeletedBytes(uint64_t now);
   absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds, const StopSignal* stop);
   absl::Status MarkOldVersions(const std::function<bool(const LogRecord&)>& holds, const StopSignal* stop);

@@ -14,6 +14,8 @@
 #include "collection/log/log_check.h"
 #include "collection/log/log_database.h"
 #include "collection/log/log_mark.h"
+#include "collection/log/log_versions.h"
+#include "collection/log/version_memory.h"
 
 namespace maxsim::collection {
 namespace {
@@ -41,20 +43,67 @@ absl::Status FinishLog(const std::string& folder) {
   return SyncFolder(folder);
 }
 
-absl::Status WriteFirstMeta(const LogDatabase& database, const LogFormat& format, uint64_t begin,
-                            uint64_t remembered_bytes) {
+absl::Status WriteFirstMeta(const LogDatabase& database, const LogFormat& format, const NewLog& log,
+                            bool has_versions) {
   rocksdb::WriteBatch batch;
   const auto put = [&](std::string_view key, const std::string& value) {
     return batch.Put(database.family(LogFamily::kMeta), AsSlice(key), value);
   };
-  rocksdb::Status status = put(kFormatVersionKey, Cat(kLogFormatVersion));
+  rocksdb::Status status =
+      put(kFormatVersionKey, Cat(log.stream.has_value() ? kStreamedLogFormatVersion : kLogFormatVersion));
   if (status.ok()) status = put(kFormatKey, Describe(format));
-  if (status.ok()) status = put(kFirstKey, Cat(begin));
-  if (status.ok()) status = put(kLastKey, Cat(begin));
-  if (status.ok()) status = put(kDeletedBytesKey, Cat(0));
-  if (status.ok()) status = put(kRememberedBytesKey, Cat(remembered_bytes));
+  if (status.ok()) status = put(kFirstKey, Cat(log.begin));
+  if (status.ok()) status = put(kLastKey, Cat(log.begin));
+  if (status.ok()) status = put(kDeletedBytesKey, Cat(log.deleted_bytes));
+  if (status.ok()) status = put(kRememberedBytesKey, Cat(log.remembered_bytes));
+  if (status.ok() && has_versions) status = put(kHasVersionsKey, "");
+  if (status.ok() && log.stream.has_value()) status = put(kStreamNameKey, log.stream->name);
+  if (status.ok() && log.stream.has_value()) status = put(kStreamCreatedKey, Cat(log.stream->created_ns));
   if (status.ok()) status = database.db().Write(Synced(), &batch);
   return FromRocksDb(status, "");
+}
+
+// Writes versions of ids to a new database, in batches.
+class VersionWriter {
+ public:
+  VersionWriter(const LogDatabase& database, IdType id_type) : database_(database), id_type_(id_type) {}
+
+  bool has_versions() const { return has_versions_; }
+
+  absl::Status Add(const IdVersion& id) {
+    constexpr size_t kVersionBatchBytes = size_t{4} << 20;
+    LogRecord record;
+    record.string_id = id.string_id;
+    record.int_id = id.int_id;
+    has_versions_ = true;
+    const rocksdb::Status put =
+        batch_.Put(database_.family(LogFamily::kVersions), VersionKey(record, id_type_), VersionValue(id.version));
+    if (!put.ok()) return FromRocksDb(put, "");
+    return batch_.GetDataSize() < kVersionBatchBytes ? absl::OkStatus() : Flush();
+  }
+  absl::Status Flush() {
+    const rocksdb::Status written = database_.db().Write(Synced(), &batch_);
+    batch_.Clear();
+    return FromRocksDb(written, "");
+  }
+
+ private:
+  const LogDatabase& database_;
+  const IdType id_type_;
+  rocksdb::WriteBatch batch_;
+  bool has_versions_ = false;
+};
+
+// Writes the contents of a new log.
+absl::Status FillLog(const LogDatabase& database, const LogFormat& format, const NewLog& log,
+                     const std::function<absl::Status(const VersionVisitor& add)>& add_versions) {
+  VersionWriter versions(database, format.id_type);
+  if (add_versions != nullptr) {
+    absl::Status status = add_versions([&](const IdVersion& id) { return versions.Add(id); });
+    if (status.ok() && versions.has_versions()) status = versions.Flush();
+    if (!status.ok()) return status;
+  }
+  return WriteFirstMeta(database, format, log, versions.has_versions());
 }
 
 }  // namespace
@@ -92,7 +141,8 @@ uint64_t NumLogBytes(const std::string& folder) {
   return sum;
 }
 
-absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin, uint64_t remembered_bytes) {
+absl::Status CreateLog(const std::string& folder, const LogFormat& format, const NewLog& log,
+                       const std::function<absl::Status(const VersionVisitor& add)>& add_versions) {
   if (absl::Status status = BeginLog(folder); !status.ok()) return status;
   const std::string unfinished = JoinPath(folder, kUnfinishedName);
   {
@@ -104,11 +154,11 @@ absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint6
       absl::StatusOr<std::unique_ptr<LogDatabase>> database =
           LogDatabase::Open(path, LogDatabase::Access::kCreate, mark->get());
       if (!database.ok()) return Prefix(prefix, database.status());
-      if (absl::Status status = WriteFirstMeta(**database, format, begin, remembered_bytes); !status.ok()) {
+      if (absl::Status status = FillLog(**database, format, log, add_versions); !status.ok()) {
         return Prefix(prefix, status);
       }
     }
-    (*mark)->Note(begin);
+    (*mark)->Note(log.begin);
     if (absl::Status status = NoteClosedDatabase(path, **mark); !status.ok()) return Prefix(prefix, status);
     if (absl::Status status = (*mark)->Sync(); !status.ok()) return status;
   }

@@ -4,6 +4,7 @@
 #include <rocksdb/db.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -26,9 +27,9 @@ inline rocksdb::WriteOptions Synced() {
   return options;
 }
 
-// Creates an empty log, whose first write gets sequence `begin` + 1. Creates it under a temporary name, and renames it
-// when it is on disk.
-absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin, uint64_t remembered_bytes);
+// Creates a log, as CollectionLog::Create says. Creates it under a temporary name, and renames it when it is on disk.
+absl::Status CreateLog(const std::string& folder, const LogFormat& format, const NewLog& log,
+                       const std::function<absl::Status(const VersionVisitor& add)>& add_versions);
 
 // Copies the open database, also under a temporary name at first. Returns the copy's last sequence, or
 // FAILED_PRECONDITION if the folder has a log.

@@ -42,6 +42,29 @@ absl::StatusOr<uint64_t> CollectionLog::State::VersionAt(std::string_view key, u
   return version.ok() ? version : Prefix(Where(), version.status());
 }
 
+absl::Status CollectionLog::State::ReadVersions(const VersionVisitor& visit) const {
+  if (!has_versions) return absl::OkStatus();
+  if (needs_upgrade) {
+    return absl::FailedPreconditionError(Cat(
+        Where(), "has an earlier version, and was not upgraded; load the collection once in a server of this version"));
+  }
+  const uint64_t forgotten_below = ForgottenBelow(deleted_bytes, remembered_bytes);
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  options.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> iterator(
+      database->db().NewIterator(options, database->family(LogFamily::kVersions)));
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    const absl::StatusOr<StoredVersion> version = ParseVersion(AsView(iterator->value()));
+    if (!version.ok()) return Prefix(Where(), version.status());
+    if (version->deleted_at.has_value() && *version->deleted_at < forgotten_below) continue;
+    const absl::StatusOr<LogRecord> record = RecordOfVersionKey(AsView(iterator->key()), format.id_type);
+    if (!record.ok()) return Prefix(Where(), record.status());
+    if (absl::Status status = visit({record->string_id, record->int_id, *version}); !status.ok()) return status;
+  }
+  return FromRocksDb(iterator->status(), Cat(Where(), "versions: "));
+}
+
 absl::Status CollectionLog::State::DropForgottenVersions() const {
   const uint64_t below = ForgottenBelow(deleted_bytes, remembered_bytes);
   if (below <= compacted_below + remembered_bytes / kDroppedShare) return absl::OkStatus();
@@ -125,9 +148,19 @@ absl::StatusOr<uint64_t> CollectionLog::VersionOf(int64_t id, uint64_t pending_b
   return Guarded([&] { return state_->VersionAt(BigEndian(static_cast<uint64_t>(id)), pending_bytes); });
 }
 
+absl::Status CollectionLog::ReadVersions(const VersionVisitor& visit) const {
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
+    return state_->ReadVersions(visit);
+  });
+}
+
 uint64_t CollectionLog::remembered_bytes() const {
   const std::shared_lock lock(state_->mutex);
   return state_->remembered_bytes;
 }
+
+uint64_t CollectionLog::deleted_bytes() const { return state_->deleted_bytes; }
 
 }  // namespace maxsim::collection

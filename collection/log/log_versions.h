@@ -15,19 +15,12 @@
 #include "absl/status/statusor.h"
 #include "collection/log/log_database.h"
 #include "collection/log/log_record.h"
+#include "collection/log/version_memory.h"
 #include "collection/manifest.h"
 
 namespace maxsim::collection {
 
 struct LogContents;
-
-// The version of an id, as the database stores it.
-struct StoredVersion {
-  uint64_t version = 0;
-  // The log's count of deleted bytes (version_memory.h) just after the delete that gave the id this version; nullopt
-  // for the version of a document.
-  std::optional<uint64_t> deleted_at;
-};
 
 // Returns the key of the record's id in LogFamily::kVersions.
 std::string VersionKey(const LogRecord& record, IdType id_type);

@@ -380,8 +380,7 @@ absl::StatusOr<uint64_t> LiveCollection::SnapshotTo(const std::string& folder, c
     if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
     manifest = served->generation().manifest();
   }
-  absl::StatusOr<uint64_t> sequence =
-      collection::MakeSnapshotFolder(request_.path, manifest, *log, folder, &either);
+  absl::StatusOr<uint64_t> sequence = collection::MakeSnapshotFolder(request_.path, manifest, *log, folder, &either);
   if (!sequence.ok()) return sequence;
   log::Write(spdlog::level::info, "snapshot_made",
              {{"name", request_.name},

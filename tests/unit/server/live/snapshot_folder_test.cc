@@ -60,8 +60,7 @@ TEST_F(SnapshotFolderTest, IsMadeOnceByManyAtTheSameTime) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&] {
-      const auto made =
-          collection::MakeSnapshotFolder(path_, Find()->manifest(), **log, folder_ / "copy", nullptr);
+      const auto made = collection::MakeSnapshotFolder(path_, Find()->manifest(), **log, folder_ / "copy", nullptr);
       if (made.ok()) {
         ++num_made;
       } else {
