@@ -67,10 +67,16 @@ std::string ParentOf(const std::string& path) {
   return folder.has_parent_path() ? folder.parent_path().string() : ".";
 }
 
+absl::Status CheckIsNew(const std::string& path) {
+  const std::filesystem::path given = WithoutSlash(path);
+  std::error_code ignored;
+  const bool exists = std::filesystem::exists(std::filesystem::symlink_status(given, ignored));
+  return exists ? AlreadyExists(given.string()) : absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<NewFolder>> NewFolder::Begin(const std::string& target) {
+  if (absl::Status status = CheckIsNew(target); !status.ok()) return status;
   const std::filesystem::path folder = WithoutSlash(target);
-  std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(folder, error))) return AlreadyExists(folder.string());
   std::string parent = ParentOf(target);
   absl::StatusOr<std::string> made = MakeUnfinished(parent, folder.filename().string());
   if (!made.ok()) return made.status();

@@ -13,6 +13,9 @@ namespace maxsim::collection {
 // Returns the folder that holds `path`, which may end with a slash; "." if the path names none.
 std::string ParentOf(const std::string& path);
 
+// Returns ALREADY_EXISTS if there is a file or a folder at `path`.
+absl::Status CheckIsNew(const std::string& path);
+
 // A temporary folder beside the place where it will appear. For one thread.
 class NewFolder {
  public:

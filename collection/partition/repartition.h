@@ -1,5 +1,6 @@
 // Splits a collection into partitions, and joins partitions. Does not look into documents: rows, scales, ids and
-// payloads stay as they are, and token bytes are read once and written once.
+// payloads stay as they are, and token bytes are read once and written once. AssembleLive (assemble.h) does both at the
+// same time, for servers of a live collection.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,13 @@ std::vector<PartitionFolder> PartitionFolders(const std::string& output, const S
 // and order. They are published like those of BuildPartitions. Returns their manifests.
 //
 // SplitCollection and MergeCollections need all writes in the shards. They return FAILED_PRECONDITION for a live
-// collection whose log has writes that the shards lack, or that is open in a server. If the collection is live, the
-// result is live too: it gets a new log, which continues after the same sequence but does not have the clients'
-// versions. Both verify checksums (DATA_LOSS). Other errors are those of BuildPartitions.
+// collection whose log has writes that the shards lack, or that is open in a server. Both verify checksums (DATA_LOSS).
+// Other errors are those of BuildPartitions.
+//
+// If the collection is live, the results are live too. Each gets a log of its own (part_logs.h), which follows the same
+// stream, continues after the same sequence, and has the clients' versions of the documents and the deleted ids of its
+// slots. So a server that loads it follows the stream from there. The folder of a live result must not exist
+// (ALREADY_EXISTS), and appears complete or not at all.
 absl::StatusOr<std::vector<Manifest>> SplitCollection(const std::string& folder, int32_t count,
                                                       const RepartitionOptions& options,
                                                       const BuildObserver& observer = nullptr);
@@ -42,8 +47,11 @@ absl::StatusOr<std::vector<Manifest>> SplitCollection(const std::string& folder,
 // they have all slots. So the parts from SplitCollection give a collection with the same bytes of tokens, ids and
 // payloads as before. INVALID_ARGUMENT for fewer than two folders or a whole collection. FAILED_PRECONDITION, naming
 // two of them, if their slots overlap or do not adjoin, or if they differ in name, dimension, storage, rotation, type
-// of ids, encoder or generation. Live partitions are compacted one by one, so their generations may differ: the result
-// has the newest.
+// of ids, encoder or generation, or if their logs do not follow one stream. Live partitions are compacted one by one,
+// so their generations may differ: the result has the newest. Live partitions of a stream may be at different
+// sequences: the result is at the lowest, and lacks documents that were written later until a server has applied the
+// stream's messages from there on. Live partitions without a stream numbered their writes independently; the result
+// goes on after the highest number.
 absl::StatusOr<Manifest> MergeCollections(const std::vector<std::string>& folders, const RepartitionOptions& options,
                                           const BuildObserver& observer = nullptr);
 

@@ -14,6 +14,19 @@ namespace {
 
 size_t RowBytes(const DocumentsView& documents) { return static_cast<size_t>(documents.dim) * SizeOf(documents.type); }
 
+std::string_view RowsOf(const DocumentsView& documents, int64_t document) {
+  const size_t row_bytes = RowBytes(documents);
+  const int64_t first = documents.offsets[document];
+  return {static_cast<const char*>(documents.tokens) + static_cast<size_t>(first) * row_bytes,
+          static_cast<size_t>(documents.offsets[document + 1] - first) * row_bytes};
+}
+
+// Returns the position of a shard's document. In a whole collection, `shard_begin` documents are in the shards before.
+int64_t PositionIn(const Shard& shard, int64_t shard_begin, int64_t document) {
+  const int64_t* const ordinals = shard.ordinals();
+  return ordinals == nullptr ? shard_begin + document : ordinals[document];
+}
+
 // Returns the position of the tokens in the bytes of the shard's file.
 size_t TokensBegin(const Shard& shard) {
   return static_cast<size_t>(static_cast<const char*>(shard.documents().tokens) - shard.bytes().data());
@@ -21,12 +34,18 @@ size_t TokensBegin(const Shard& shard) {
 
 }  // namespace
 
-StoredWalk::StoredWalk(absl::Span<const StoredCollection> collections, bool hashes) : hashes_(hashes) {
-  for (const StoredCollection& one : collections) sources_.push_back({.collection = &one, .shard = nullptr});
+StoredWalk::StoredWalk(absl::Span<const StoredCollection> collections, bool hashes, const StopSignal* stop)
+    : hashes_(hashes), stop_(stop) {
+  for (const StoredCollection& one : collections) {
+    const SlotRange held = one.manifest.slots();
+    const bool has_others = one.max_position < kMaxPosition || held.first < one.slots.first || one.slots.end < held.end;
+    sources_.push_back({.collection = &one, .has_others = has_others, .shard = nullptr});
+  }
 }
 
 absl::Status StoredWalk::OpenNext(Source& source) const {
-  const auto& [folder, manifest] = *source.collection;
+  const std::string& folder = source.collection->folder;
+  const Manifest& manifest = source.collection->manifest;
   absl::StatusOr<std::shared_ptr<const Shard>> opened =
       Shard::Open(folder, manifest, manifest.shards[source.next_shard++], Access::kMapped, /*check_checksum=*/false);
   if (!opened.ok()) return opened.status();
@@ -40,16 +59,44 @@ absl::Status StoredWalk::OpenNext(Source& source) const {
   return absl::OkStatus();
 }
 
+// Returns whether a document of the source's shard is passed over.
+bool StoredWalk::IsOther(const Source& source, int64_t document) {
+  if (!source.has_others) return false;
+  const Shard& shard = *source.shard;
+  const int32_t slot =
+      shard.id_type() == IdType::kString ? SlotOf(shard.string_id(document)) : SlotOf(shard.int_id(document));
+  return !source.collection->slots.contains(slot) ||
+         PositionIn(shard, source.shard_begin, document) > source.collection->max_position;
+}
+
+// Passes over documents of the source's shard that are not read, up to one that is, or to the shard's end.
+absl::Status StoredWalk::PassOthers(Source& source) {
+  const DocumentsView& documents = source.shard->documents();
+  for (; source.next_document < documents.num_documents && IsOther(source, source.next_document);
+       ++source.next_document) {
+    if (num_passed_++ % kStopBlockDocuments == 0 && Stopped(stop_)) return StopStatus(stop_);
+    if (!hashes_) continue;
+    const std::string_view rows = RowsOf(documents, source.next_document);
+    if (absl::Status status = AddToChecksum(source, rows.data(), rows.size()); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 // Adds the source's next document to the heap, if there is one.
 absl::Status StoredWalk::Advance(size_t source_idx) {
   Source& source = sources_[source_idx];
-  if (source.shard == nullptr || source.next_document == source.shard->documents().num_documents) {
-    source.shard.reset();
+  while (true) {
+    if (source.shard != nullptr) {
+      if (absl::Status status = PassOthers(source); !status.ok()) return status;
+      const int64_t num_documents = source.shard->documents().num_documents;
+      if (source.next_document < num_documents) break;
+      source.shard_begin += num_documents;
+      source.shard.reset();
+    }
     if (source.next_shard == source.collection->manifest.shards.size()) return absl::OkStatus();
     if (absl::Status status = OpenNext(source); !status.ok()) return status;
   }
-  const int64_t* const ordinals = source.shard->ordinals();
-  const int64_t position = ordinals == nullptr ? source.last_position + 1 : ordinals[source.next_document];
+  const int64_t position = PositionIn(*source.shard, source.shard_begin, source.next_document);
   if (position <= source.last_position) {
     return absl::DataLossError(Cat(source.shard->path(), ": ordinals[", source.next_document, "]: ", position,
                                    " is not above ", source.last_position, ", which is that of the document before"));
@@ -61,6 +108,7 @@ absl::Status StoredWalk::Advance(size_t source_idx) {
 }
 
 absl::StatusOr<bool> StoredWalk::Next() {
+  if (num_passed_++ % kStopBlockDocuments == 0 && Stopped(stop_)) return StopStatus(stop_);
   if (!has_begun_) {
     has_begun_ = true;
     for (size_t idx = 0; idx < sources_.size(); ++idx) {
@@ -74,6 +122,7 @@ absl::StatusOr<bool> StoredWalk::Next() {
   std::tie(position_, source_) = next_.back();
   next_.pop_back();
   document_ = sources_[source_].next_document++;
+  row_bytes_left_ = rows().size();
   return true;
 }
 
@@ -84,15 +133,17 @@ int32_t StoredWalk::num_tokens() const {
 
 float StoredWalk::scale() const { return shard().documents().scales[document_]; }
 
-std::string_view StoredWalk::rows() const {
-  const DocumentsView& documents = shard().documents();
-  const size_t row_bytes = RowBytes(documents);
-  return {static_cast<const char*>(documents.tokens) + static_cast<size_t>(documents.offsets[document_]) * row_bytes,
-          static_cast<size_t>(num_tokens()) * row_bytes};
-}
+std::string_view StoredWalk::rows() const { return RowsOf(shard().documents(), document_); }
 
 absl::Status StoredWalk::HashRows(const void* data, size_t count) {
   Source& source = sources_[source_];
+  if (absl::Status status = AddToChecksum(source, data, count); !status.ok()) return status;
+  row_bytes_left_ -= count;
+  // If only documents that are passed over follow in the shard, this completes its checksum.
+  return row_bytes_left_ > 0 ? absl::OkStatus() : PassOthers(source);
+}
+
+absl::Status StoredWalk::AddToChecksum(Source& source, const void* data, size_t count) {
   source.checksum->Update(data, count);
   source.bytes_left -= count;
   if (source.bytes_left > 0) return absl::OkStatus();
@@ -109,10 +160,10 @@ absl::Status StoredWalk::HashRows(const void* data, size_t count) {
 }
 
 absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
-                                                           bool has_payloads, bool has_positions) {
+                                                           const StoredCatalogOptions& options) {
   const IdType id_type = collections.front().manifest.id_type;
   auto catalog = std::make_unique<Catalog>(id_type);
-  StoredWalk walk(collections, /*hashes=*/false);
+  StoredWalk walk(collections, /*hashes=*/false, options.stop);
   int64_t last_position = -1;
   while (true) {
     const absl::StatusOr<bool> found = walk.Next();
@@ -123,24 +174,22 @@ absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const Stor
     // All ids of a collection and of its partitions are different. So a duplicate means damage.
     if (!added.ok()) return absl::DataLossError(Cat(walk.folder(), ": ", added.message()));
     catalog->lengths.push_back(walk.num_tokens());
-    if (has_payloads) catalog->payload_sizes.push_back(static_cast<int32_t>(walk.payload().size()));
-    if (has_positions) {
-      if (walk.position() == last_position) {
-        return absl::FailedPreconditionError(Cat(
-            walk.folder(), ": document ", catalog->ids.Format(catalog->ids.size() - 1), " has position ", last_position,
-            ", as one of another partition has, which was written after the collection was cut; "
-            "merge all partitions into a whole collection, and split that"));
-      }
-      last_position = walk.position();
-      catalog->positions.push_back(last_position);
+    if (options.has_payloads) catalog->payload_sizes.push_back(static_cast<int32_t>(walk.payload().size()));
+    if (!options.has_positions) continue;
+    const bool is_free = walk.position() > last_position;
+    if (!is_free && (!options.moves_equal_positions || walk.position() >= kFirstWrittenPosition)) {
+      return absl::FailedPreconditionError(Cat(
+          walk.folder(), ": document ", catalog->ids.Format(catalog->ids.size() - 1), " has position ", walk.position(),
+          ", as one of another partition has, which was written after the collection was cut; "
+          "merge all partitions into a whole collection, and split that"));
     }
+    last_position = is_free ? walk.position() : last_position + 1;
+    catalog->positions.push_back(last_position);
   }
 }
 
-StoredTokens::StoredTokens(absl::Span<const StoredCollection> collections)
-    : manifest_(collections.front().manifest), walk_(collections, /*hashes=*/true) {
-  for (const StoredCollection& one : collections) num_tokens_ += one.manifest.num_tokens;
-}
+StoredTokens::StoredTokens(absl::Span<const StoredCollection> collections, int64_t num_tokens, const StopSignal* stop)
+    : manifest_(collections.front().manifest), num_tokens_(num_tokens), walk_(collections, /*hashes=*/true, stop) {}
 
 ElementType StoredTokens::type() const { return StoredElementType(manifest_.storage); }
 

@@ -1,5 +1,5 @@
-// The documents of one collection or of several partitions, as their shards store them, in the order of their
-// positions (collection/positions.h). Rows, scales, ids and payloads pass byte for byte.
+// The documents of one collection or of several partitions, or of some of their slots, as their shards store them, in
+// the order of their positions (collection/positions.h). Rows, scales, ids and payloads pass byte for byte.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,23 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/file.h"
+#include "base/stop.h"
 #include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 #include "collection/manifest.h"
+#include "collection/positions.h"
 #include "collection/shard.h"
+#include "collection/slots.h"
 
 namespace maxsim::collection {
 
-// A generation to read. Collections that are read together must have the same dimension, storage and type of ids.
+// A generation to read, and which of its documents. Collections that are read together must have the same dimension,
+// storage and type of ids, and no id in common.
 struct StoredCollection {
   std::string folder;
   Manifest manifest;
+  SlotRange slots = {};                 // only documents of these slots are read
+  int64_t max_position = kMaxPosition;  // and only those up to this position
 };
 
 // Walks over the documents of collections, in ascending order of their positions. If positions are equal, the document
@@ -34,11 +40,13 @@ struct StoredCollection {
 // its tokens.
 class StoredWalk {
  public:
-  // `collections` must outlive the walk. With `hashes` the caller must pass all rows that it reads to HashRows.
-  StoredWalk(absl::Span<const StoredCollection> collections, bool hashes);
+  // `collections` and `stop` (may be null) must outlive the walk. With `hashes` the caller must pass all rows that it
+  // reads to HashRows. The walk then also reads the rows of documents that it passes over, because the checksums are
+  // those of whole shards.
+  StoredWalk(absl::Span<const StoredCollection> collections, bool hashes, const StopSignal* stop = nullptr);
 
   // Moves to the next document; returns false after the last. Views are valid until the next call. DATA_LOSS if
-  // positions do not ascend. Other errors are those of Shard::Open.
+  // positions do not ascend. Other errors are those of Shard::Open and of `stop`.
   absl::StatusOr<bool> Next();
 
   const std::string& folder() const { return sources_[source_].collection->folder; }
@@ -51,15 +59,17 @@ class StoredWalk {
   std::string_view rows() const;
 
   // Adds the next bytes of the present document's rows to the checksum of its shard. The caller passes its copy of the
-  // rows, so that tokens are only read once. After the last bytes of a shard, returns DATA_LOSS, naming the file, if
-  // the checksum is wrong.
+  // rows, so that tokens are only read once. After the last document of a shard that is not passed over, returns
+  // DATA_LOSS, naming the file, if the checksum is wrong.
   absl::Status HashRows(const void* data, size_t count);
 
  private:
   struct Source {
     const StoredCollection* collection = nullptr;
+    bool has_others = false;  // it has documents that are passed over
     size_t next_shard = 0;
     std::shared_ptr<const Shard> shard;
+    int64_t shard_begin = 0;    // number of documents in the shards before
     int64_t next_document = 0;  // in the shard
     int64_t last_position = -1;
     size_t bytes_left = 0;  // of the shard's tokens, to be hashed
@@ -69,25 +79,41 @@ class StoredWalk {
   const Shard& shard() const { return *sources_[source_].shard; }
   absl::Status Advance(size_t source_idx);
   absl::Status OpenNext(Source& source) const;
+  absl::Status PassOthers(Source& source);
+  static bool IsOther(const Source& source, int64_t document);
+  static absl::Status AddToChecksum(Source& source, const void* data, size_t count);
 
   const bool hashes_;
+  const StopSignal* const stop_;
+  int64_t num_passed_ = 0;  // documents
   std::vector<Source> sources_;
   bool has_begun_ = false;
   std::vector<std::pair<int64_t, size_t>> next_;  // heap: the position of each source's next document, least first
   size_t source_ = 0;                             // of the present document
   int64_t document_ = 0;                          // in its shard
   int64_t position_ = 0;
+  size_t row_bytes_left_ = 0;  // of the present document, to be hashed
 };
 
-// Reads the catalog that a builder needs before it writes. With `has_payloads` there is a size for each document, 0 for
-// none; with `has_positions` a position: FAILED_PRECONDITION if two documents have the same.
-absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
-                                                           bool has_payloads, bool has_positions);
+struct StoredCatalogOptions {
+  bool has_payloads = false;   // there is a size for each document, 0 for none
+  bool has_positions = false;  // there is a position for each document
+  // What happens if two documents have the same position. If this is set and they were not written to the collection
+  // after it was cut (kFirstWrittenPosition), the later one of them gets the next free position. Otherwise the function
+  // returns FAILED_PRECONDITION.
+  bool moves_equal_positions = false;
+  const StopSignal* stop = nullptr;
+};
 
-// Gives rows as they are stored, with their scales, and verifies the checksums of the shards.
+// Reads the catalog that a builder needs before it writes.
+absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
+                                                           const StoredCatalogOptions& options);
+
+// Gives rows as they are stored, with their scales, and verifies the checksums of the shards from which it reads.
 class StoredTokens : public TokenSource {
  public:
-  explicit StoredTokens(absl::Span<const StoredCollection> collections);
+  // `num_tokens`: of the documents that are read. `stop` may be null.
+  StoredTokens(absl::Span<const StoredCollection> collections, int64_t num_tokens, const StopSignal* stop);
   ElementType type() const override;
   int64_t dim() const override { return manifest_.dim; }
   int64_t num_tokens() const override { return num_tokens_; }
@@ -96,7 +122,7 @@ class StoredTokens : public TokenSource {
 
  private:
   const Manifest& manifest_;  // of the first collection
-  int64_t num_tokens_ = 0;
+  const int64_t num_tokens_;
   StoredWalk walk_;
   std::string_view rest_;  // of the present document's rows
   std::deque<float> scales_;

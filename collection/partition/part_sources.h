@@ -1,0 +1,42 @@
+// The collections that a split, a merge or an assembly reads.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/log/collection_log.h"
+#include "collection/manifest.h"
+#include "collection/partition/stored_documents.h"
+
+namespace maxsim::collection {
+
+struct PartSources {
+  std::vector<StoredCollection> collections;  // at least one
+  // [collections] The log of each, or null if it is not live. While these logs are open, no other process can open
+  // them.
+  std::vector<std::unique_ptr<CollectionLog>> logs;
+
+  bool any_is_live() const;
+  bool all_are_live() const;
+  // Returns the stream that the logs follow: that of the first log which follows one.
+  std::optional<LogStream> stream() const;
+};
+
+// Opens the log of a live collection, which must exist. If another process has it open, the message begins with what
+// is done: "a live collection is `done` while no server has it loaded".
+absl::StatusOr<std::unique_ptr<CollectionLog>> OpenSourceLog(const std::string& folder, const Manifest& manifest,
+                                                             std::string_view done);
+
+// Returns FAILED_PRECONDITION, naming both folders, unless the two may be parts of one collection. The parts of a live
+// collection may differ in their generation, and in whether they have payloads.
+absl::Status CheckAlike(const StoredCollection& one, const StoredCollection& other, bool are_live);
+
+// Returns FAILED_PRECONDITION, naming two folders, unless all sources follow one stream, or none follows a stream.
+absl::Status CheckStreams(const PartSources& sources);
+
+}  // namespace maxsim::collection
