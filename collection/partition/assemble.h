@@ -29,12 +29,17 @@ struct AssembleOptions {
 // from one source. The sources are chosen so that as few bytes as possible are read; if several choices are equal, so
 // that the result's position is as high as possible. The same sources always give the same result.
 //
-// The result has the collection's name, encoder, codes and fields, and its documents have the bytes and the positions
-// that they have in the sources, to the bit. Its log has:
+// The result has the collection's name, encoder, codes and fields. Its documents have the bytes and the positions that
+// they have in the sources, to the bit, with two exceptions. In a result of all slots, which is a whole collection,
+// the position of a document is its number, in the order of the sources' positions. And if two sources were cut from a
+// whole collection at different times, two documents may have the same position (below kFirstWrittenPosition): that of
+// the higher slots then gets the next free one.
+//
+// Its log has:
 // - the stream of the sources. All sources must be of one stream (MayBeSame).
 // - the position in the stream: the lowest sequence of the sources that are used. The log is empty, so that a server
 //   applies the messages after this position. For a server of a source that was further, these include messages that
-//   the source already had. The comment in assemble.cc says why the result is the same.
+//   the source already had. part_logs.h says why the result is the same.
 // - the versions of the ids, also of deleted ones, as far as the sources remember them (version_memory.h).
 //
 // If a single source has exactly the wanted slots, the result is a copy of it (hard links, where possible), which need
