@@ -45,7 +45,9 @@ void AddSplit(CLI::App& app, SplitArguments& arguments) {
       "each\n"
       "keeps its position in the whole, so that merge brings the collection back. A live collection is compacted "
       "first,\n"
-      "while no server has it loaded; the partitions are live then.");
+      "while no server has it loaded. Its partitions are live: they keep the versions of ids, and follow the same "
+      "stream\n"
+      "from the same write on. Their folders must not exist yet.");
 }
 
 void AddMerge(CLI::App& app, MergeArguments& arguments) {
@@ -57,7 +59,8 @@ void AddMerge(CLI::App& app, MergeArguments& arguments) {
   app.footer(
       "The partitions must be of one collection: of one name, generation, encoder and form. With all slots they "
       "become\n"
-      "the whole collection, and else a larger partition.");
+      "the whole collection, and else a larger partition. Live partitions of one stream may be at different writes: a\n"
+      "server that loads the result takes the writes after the oldest of these from the stream.");
 }
 
 int RunSplit(const SplitArguments& arguments) {
