@@ -246,15 +246,67 @@ def test_servers_that_start_together_agree(world, _):
             world.servers[name].stop()
 
 
+def run_shard_tool(world, *arguments):
+    command = [str(part) for part in (world.programs / "maxsim-shard", *arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    expect(done.returncode == 0, f"{' '.join(command)}: {done.stderr}")
+
+
+def split_in_two(world, source):
+    """Returns the folders of the halves."""
+    run_shard_tool(world, "split", source, "--into", "2", "--output", world.folder / "parts")
+    parts = sorted(path for path in (world.folder / "parts").iterdir() if path.is_dir())
+    expect(len(parts) == 2, f"split made {parts}")
+    return parts
+
+
+def test_halves_of_a_live_collection_follow_its_stream(world, _):
+    """A snapshot of a server is split while the server takes writes. Two servers begin with the halves."""
+    world.nats.start()
+    a = world.add("a")
+    world.wait_connected("a")
+    ids = [f"new-{i}" for i in range(20)]
+    for i in range(60):
+        upsert(a, ids[i % 20], [8, i], f'{{"n":{i}}}', version=i + 1)
+    deleted = a.delete(client.delete_request(NAME, ["new-3"], version=100))
+    expect(deleted.results[0].outcome == APPLIED, f"a delete: {deleted}")
+    cut = world.folder / "a" / "cut"
+    a.snapshot(NAME, cut)
+    run_shard_tool(world, "compact", cut)
+    halves = split_in_two(world, cut)
+    for i in range(60, 90):
+        if i % 20 != 3:
+            upsert(a, ids[i % 20], [8, i], f'{{"n":{i}}}', version=i + 1)
+    a.delete(client.delete_request(NAME, ["new-4"], version=100))
+    names = ["half-0", "half-1"]
+    for name, half in zip(names, halves):
+        world.add(name, half)
+    world.wait_connected(*names)
+    world.settle("a", *names)
+    ids += [f"doc-{i}" for i in range(NUM_BASE)]
+    whole = world.contents("a", ids)
+    found = [world.contents(name, ids) for name in names]
+    expect(len(whole) == len(ids) - 2 and all(found), f"a has {len(whole)} documents")
+    for id in ids:
+        held = [one[id] for one in found if id in one]
+        expect(len(held) == (id in whole), f"{id} is {len(held)} times in the halves")
+        for payload, version, _, tokens in held:
+            expected = whole[id][0], whole[id][1], whole[id][3]
+            expect((payload, version, tokens) == expected, f"{id} is {payload}, {version}; expected {expected[:2]}")
+    # Writes that are older than those before and after the split do nothing.
+    for id in ("new-1", "new-3", "new-4", "new-7"):
+        try:  # The id belongs to exactly one of the halves. The other half refuses it.
+            answer = upsert(world.servers["half-0"], id, 1, version=7)
+        except grpc.RpcError as error:
+            expect(error.code() == grpc.StatusCode.INVALID_ARGUMENT and "slot" in error.details(), error.details())
+            answer = upsert(world.servers["half-1"], id, 1, version=7)
+        expect(answer.results[0].outcome == STALE, f"an old write of {id}: {answer}")
+
+
 def test_partitions_apply_their_own_writes(world, seed):
     """One server has the whole collection, two others have one half each. The merged answers of the halves equal the
     answer of the whole."""
-    command = [world.programs / "maxsim-shard", "split", world.folder / "base", "--into", "2"]
-    command += ["--output", world.folder / "parts"]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    expect(done.returncode == 0, f"maxsim-shard split: {done.stderr}")
-    parts = sorted(path for path in (world.folder / "parts").iterdir() if path.is_dir())
-    expect(len(parts) == 2, f"split made {parts}")
+    parts = split_in_two(world, world.folder / "base")
     world.nats.start()
     names = ["whole", "half-0", "half-1"]
     for name, source in zip(names, [None, *parts]):
