@@ -1,4 +1,4 @@
-#include "server/cluster/groups/timer.h"
+#include "server/cluster/calls/timer.h"
 
 #include <atomic>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "server/cluster/groups/call_registry.h"
+#include "server/cluster/calls/call_registry.h"
 
 #include <algorithm>
 #include <utility>

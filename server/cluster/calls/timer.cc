@@ -1,4 +1,4 @@
-#include "server/cluster/groups/timer.h"
+#include "server/cluster/calls/timer.h"
 
 #include <algorithm>
 #include <chrono>
