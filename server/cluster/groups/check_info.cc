@@ -12,6 +12,7 @@
 #include "collection/manifest.h"
 #include "collection/slots.h"
 #include "kernels/limits.h"
+#include "server/cluster/observed/slot_layout.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -63,12 +64,13 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
     if (!collection::IsCollectionName(info.name()) || !names.insert(info.name()).second) {
       return WrongInfo("name", path, ".name is ", Quote(info.name()), ", which is not a valid name or is repeated");
     }
-    if (info.has_partition()) {
-      const v1::PartitionInfo& slots = info.partition();
-      if (slots.first_slot() >= slots.end_slot() || slots.end_slot() > static_cast<uint32_t>(collection::kNumSlots)) {
-        return WrongInfo("partition", path, ".partition is ", slots.first_slot(), " to ", slots.end_slot(),
-                         "; must be a range within 0 to ", collection::kNumSlots);
-      }
+    if (info.has_partition() && !IsSlotRange(info.partition())) {
+      return WrongInfo("partition", path, ".partition is ", info.partition().first_slot(), " to ",
+                       info.partition().end_slot(), "; must be a range within 0 to ", collection::kNumSlots);
+    }
+    if (info.live().has_layout()) {
+      const std::string fault = LayoutFault(info.live().layout());
+      if (!fault.empty()) return WrongInfo("layout", path, ".live.layout.", fault);
     }
     if (info.generation() == 0) continue;
     if (auto fault = CheckLoaded(path, info); fault.has_value()) return fault;

@@ -17,7 +17,7 @@ namespace maxsim::cluster {
 inline constexpr size_t kMaxInfoBytes = size_t{16} << 20;
 
 // Refuses the answer of a router, because routers that ask each other would pass a request around for ever. Checks
-// names and slots and, for loaded collections, dimension, storage type and kind of ids.
+// names, slots and layouts and, for loaded collections, dimension, storage type and kind of ids.
 std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer);
 
 // Checks that the answer to a change of collection `name` is about that collection.

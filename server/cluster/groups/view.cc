@@ -5,34 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/saturating.h"
 #include "base/text.h"
+#include "server/cluster/groups/group_reports.h"
 #include "server/cluster/observed/collection_report.h"
+#include "server/cluster/observed/slot_layout.h"
 
 namespace maxsim::cluster {
 namespace {
-
-// One replica's last report about a collection.
-struct Said {
-  std::shared_ptr<Replica> replica;
-  bool answers = false;
-  v1::CollectionInfo info;
-};
-
-// The reports of one group about a collection, from the replicas that can serve it.
-struct GroupSaid {
-  std::shared_ptr<Group> group;
-  std::vector<Said> replicas;
-  std::string error;  // of a replica that could not load it
-
-  bool answers() const {
-    return std::any_of(replicas.begin(), replicas.end(), [](const Said& said) { return said.answers; });
-  }
-  bool Has(uint64_t generation) const {
-    return std::any_of(replicas.begin(), replicas.end(), [&](const Said& said) {
-      return said.info.generation() == generation && (said.answers || !answers());
-    });
-  }
-};
 
 // Returns whether a server has not yet said whether it has a collection, because it has not answered or is still
 // loading.
@@ -41,137 +21,6 @@ bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
   const v1::CollectionInfo* const report = ReportAbout(name, info);
   if (report == nullptr) return info->loading();
   return report->generation() == 0 && report->state() == v1::COLLECTION_STATE_LOADING;
-}
-
-std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {
-  std::vector<GroupSaid> all;
-  for (const std::shared_ptr<Group>& group : groups) {
-    GroupSaid of_group{.group = group, .replicas = {}, .error = {}};
-    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
-      if (info == nullptr) continue;
-      const bool answers = IsLoaded(*replica, info.get());
-      for (const v1::CollectionInfo& collection : info->collections()) {
-        if (collection.name() != name) continue;
-        // If a reload fails, the server keeps the previous generation. So if there is a generation, ignore state and
-        // error.
-        if (collection.generation() == 0) {
-          of_group.error = collection.error();
-        } else {
-          of_group.replicas.push_back({replica, answers, collection});
-        }
-      }
-    }
-    // The last report of a server that no longer answers counts only if no other server of its group answers.
-    if (of_group.answers()) {
-      of_group.replicas.erase(std::remove_if(of_group.replicas.begin(), of_group.replicas.end(),
-                                             [](const Said& said) { return !said.answers; }),
-                              of_group.replicas.end());
-    }
-    if (!of_group.replicas.empty() || !of_group.error.empty()) all.push_back(std::move(of_group));
-  }
-  return all;
-}
-
-// Returns the generation that requests will name: the one that the most groups have, or the newest of these if
-// several are equally common.
-uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
-  std::set<uint64_t, std::greater<>> known;  // newest first
-  for (const GroupSaid& group : groups) {
-    for (const Said& said : group.replicas) known.insert(said.info.generation());
-  }
-  uint64_t best = 0;
-  int64_t best_count = -1;
-  for (const uint64_t generation : known) {
-    const int64_t count =
-        std::count_if(groups.begin(), groups.end(), [&](const GroupSaid& group) { return group.Has(generation); });
-    if (count > best_count) {
-      best = generation;
-      best_count = count;
-    }
-  }
-  return best;
-}
-
-// Returns whether two servers have different builds of a generation. Earlier servers report no fingerprint.
-bool IsOtherBuild(const std::string& one, const std::string& other) {
-  return !one.empty() && !other.empty() && one != other;
-}
-
-std::string OtherBuild(const std::string& name, const Group& group, uint64_t generation, const std::string& fingerprint,
-                       const v1::CollectionInfo& other) {
-  return absl::StrCat("collection ", Quote(name), ": servers of group ", group.name(),
-                      " have different builds of generation ", generation, ": the fingerprint is ", fingerprint,
-                      " on one and ", other.fingerprint(), " on another");
-}
-
-// Returns an error if a server contradicts the known shape of the collection or the known slots of its group, else OK.
-absl::Status Contradiction(const CollectionView& before, const Group& group, const v1::CollectionInfo& info) {
-  if (absl::Status status = CheckSameShape(before.info, info, before.name); !status.ok()) return status;
-  for (const CollectionView::Part& part : before.parts) {
-    if (part.target.group.get() != &group) continue;
-    if (part.slots != SlotsOf(info)) {
-      return absl::UnavailableError(absl::StrCat("collection ", Quote(before.name), ": group ", group.name(), " held ",
-                                                 collection::DescribeSlots(part.slots), ", but a server of it holds ",
-                                                 collection::DescribeSlots(SlotsOf(info))));
-    }
-    if (before.generation == info.generation() && IsOtherBuild(part.fingerprint, info.fingerprint())) {
-      return absl::UnavailableError(OtherBuild(before.name, group, info.generation(), part.fingerprint, info));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Removes the servers that contradict the known state (`before`), but only from groups in which another server agrees
-// with that state. So a single server that is configured wrongly does not make the collection unavailable. Considers
-// only servers that report the generation `generation` or a live collection. Returns the contradiction of the last
-// removed server, or OK.
-absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups,
-                                    std::map<const Replica*, std::string>& reasons) {
-  absl::Status left_out;
-  if (before == nullptr || !before->status.ok()) return left_out;
-  for (GroupSaid& group : groups) {
-    const auto counts = [&](const Said& said) { return said.info.has_live() || said.info.generation() == generation; };
-    const auto agrees = [&](const Said& said) { return Contradiction(*before, *group.group, said.info).ok(); };
-    if (std::none_of(group.replicas.begin(), group.replicas.end(),
-                     [&](const Said& said) { return counts(said) && agrees(said); })) {
-      continue;
-    }
-    const auto contradicts = [&](const Said& said) {
-      if (!counts(said) || agrees(said)) return false;
-      left_out = Contradiction(*before, *group.group, said.info);
-      reasons[said.replica.get()] = std::string(left_out.message());
-      return true;
-    };
-    group.replicas.erase(std::remove_if(group.replicas.begin(), group.replicas.end(), contradicts),
-                         group.replicas.end());
-  }
-  return left_out;
-}
-
-// Removes the replicas whose lag exceeds the limits of `lags`, and adds why to `reasons`. View::Of says which stay.
-void LeaveOutLagging(const LagTracker& lags, const std::string& name, std::vector<GroupSaid>& groups,
-                     std::map<const Replica*, std::string>& reasons) {
-  for (GroupSaid& group : groups) {
-    if (group.replicas.size() < 2 || group.replicas.front().info.live().log() != kStreamLog) continue;
-    std::vector<std::string> excesses;
-    bool any_is_within = false;
-    uint64_t most_advanced = 0;
-    for (const Said& said : group.replicas) {
-      const v1::LiveInfo& live = said.info.live();
-      excesses.push_back(lags.Excess(lags.LagOf(name, live.sequence(), live.lag(), said.replica->info_asked())));
-      any_is_within = any_is_within || excesses.back().empty();
-      most_advanced = std::max(most_advanced, live.sequence());
-    }
-    std::vector<Said> kept;
-    for (size_t i = 0; i < excesses.size(); ++i) {
-      Said& said = group.replicas[i];
-      const bool is_kept = any_is_within ? excesses[i].empty() : said.info.live().sequence() == most_advanced;
-      if (!is_kept) reasons[said.replica.get()] = excesses[i];
-      if (is_kept) kept.push_back(std::move(said));
-    }
-    group.replicas = std::move(kept);
-  }
 }
 
 // Assigns every slot to the part that holds it. Assigns slots that no part holds to `silent`, a group that has not
@@ -207,9 +56,10 @@ absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& vie
   return absl::OkStatus();
 }
 
-// Adds the group's part, with the replicas that have the view's generation. Returns an error if the replicas contradict
-// each other or the view.
-absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
+// Adds the group's part, with the replicas that have the view's generation. `owner` is the group's entry in the layout,
+// or null if there is no layout: then the replicas must hold the same slots. Returns an error if the replicas
+// contradict each other or the view.
+absl::Status AddPart(const GroupSaid& group, const v1::SlotOwner* owner, CollectionView& view) {
   CollectionView::Part part;
   part.target.group = group.group;
   const v1::CollectionInfo* of_part = nullptr;
@@ -222,7 +72,7 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
       continue;
     }
     if (absl::Status status = CheckSameShape(view.info, said.info, view.name); !status.ok()) return status;
-    if (of_part != nullptr && SlotsOf(*of_part) != SlotsOf(said.info)) {
+    if (owner == nullptr && of_part != nullptr && SlotsOf(*of_part) != SlotsOf(said.info)) {
       return absl::UnavailableError(absl::StrCat(
           "collection ", Quote(view.name), ": replicas of group ", group.group->name(), " hold ",
           collection::DescribeSlots(SlotsOf(*of_part)), " and ", collection::DescribeSlots(SlotsOf(said.info))));
@@ -236,10 +86,51 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
   }
   // A group that has only a different generation cannot answer requests, but it still reports which slots it holds.
   if (of_part == nullptr) of_part = &group.replicas.front().info;
-  part.slots = SlotsOf(*of_part);
-  part.num_documents = of_part->num_documents();
+  part.slots = owner == nullptr ? SlotsOf(*of_part) : RangeOf(owner->slots());
+  // If no server has counted the documents of the part's slots, those that the replica holds are the best guess.
+  const bool is_counted = owner != nullptr && owner->counted_case() == v1::SlotOwner::kNumDocuments;
+  part.num_documents = is_counted ? owner->num_documents() : of_part->num_documents();
+  part.is_restricted = owner != nullptr;
+  const uint64_t num_documents = view.info.num_documents();
   AddUp(*of_part, view.parts.empty(), view.info);
+  view.info.set_num_documents(SaturatingAdd(num_documents, part.num_documents));
   view.parts.push_back(std::move(part));
+  return absl::OkStatus();
+}
+
+// Adds one part for each owner of the view's layout, in the order of their slots. Returns an error if replicas
+// contradict each other or the view.
+//
+// Requests to every part are restricted to its slots, also while all replicas of its group hold exactly these. If a
+// server takes or drops slots, the router learns it only by its next poll. Until then an unrestricted answer would have
+// documents of other groups, or lack documents; a restricted one has the right documents, or is refused (IsOtherSlots).
+absl::Status AddOwnedParts(const std::vector<std::shared_ptr<Group>>& groups, const std::vector<GroupSaid>& said,
+                           CollectionView& view) {
+  std::vector<const v1::SlotOwner*> missing;
+  for (const v1::SlotOwner& owner : view.layout.owners()) {
+    const auto of_owner = std::find_if(said.begin(), said.end(), [&](const GroupSaid& group) {
+      return group.group->name() == owner.group() && !group.replicas.empty();
+    });
+    if (of_owner == said.end()) {
+      missing.push_back(&owner);
+    } else if (absl::Status status = AddPart(*of_owner, &owner, view); !status.ok()) {
+      return status;
+    }
+  }
+  for (const v1::SlotOwner* owner : missing) {
+    const auto known = std::find_if(groups.begin(), groups.end(), [&](const std::shared_ptr<Group>& group) {
+      return group->name() == owner->group();
+    });
+    const bool is_configured = known != groups.end();
+    view.parts.push_back(
+        {.target = {.group = is_configured ? *known : std::make_shared<Group>(owner->group(), 0), .replicas = {}},
+         .num_documents = owner->num_documents(),
+         .slots = RangeOf(owner->slots()),
+         .is_restricted = true,
+         .is_configured = is_configured});
+  }
+  std::sort(view.parts.begin(), view.parts.end(),
+            [](const CollectionView::Part& a, const CollectionView::Part& b) { return a.slots.first < b.slots.first; });
   return absl::OkStatus();
 }
 
@@ -278,6 +169,35 @@ bool HadPart(const Group& group, const CollectionView* before) {
                      [&](const CollectionView::Part& part) { return part.target.group.get() == &group; });
 }
 
+// Adds the parts of the groups that report what they hold, and of those that did so before.
+absl::Status AddHeldParts(const std::vector<std::shared_ptr<Group>>& groups, const std::vector<GroupSaid>& said,
+                          const CollectionView* before, CollectionView& view) {
+  absl::Status status;
+  for (const GroupSaid& group : said) {
+    if (group.replicas.empty() && !group.error.empty() && !HadPart(*group.group, before)) {
+      status.Update(absl::UnavailableError(
+          absl::StrCat("collection ", Quote(view.name), ": group ", group.group->name(), ": ", group.error)));
+    }
+  }
+  for (const GroupSaid& group : said) {
+    if (!group.replicas.empty()) status.Update(AddPart(group, /*owner=*/nullptr, view));
+  }
+  KeepParts(groups, before, view);
+  return status;
+}
+
+void SetShape(const v1::CollectionInfo& shape, uint64_t newest, CollectionView& view) {
+  view.info.set_dim(shape.dim());
+  view.info.set_storage(shape.storage());
+  view.info.set_id_type(shape.id_type());
+  view.info.set_rotation_seed(shape.rotation_seed());
+  *view.info.mutable_fields() = shape.fields();
+  if (shape.has_encoder()) *view.info.mutable_encoder() = shape.encoder();
+  if (shape.has_live()) view.info.mutable_live()->set_log(shape.live().log());
+  view.generation = shape.has_live() ? 0 : newest;
+  view.info.set_generation(view.generation);
+}
+
 std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shared_ptr<Group>>& groups,
                                                      const std::string& name, const CollectionView* before,
                                                      const LagTracker* lags) {
@@ -285,35 +205,19 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
   auto view = std::make_shared<CollectionView>();
   view->name = name;
   view->info.set_name(name);
-  const v1::CollectionInfo* shape = nullptr;
+  view->layout = ChooseLayout(said, before);
+  if (view->has_layout()) LeaveOutOtherSlots(view->layout, said, view->left_out);
+  DropSilent(said);
   const uint64_t newest = ChooseGeneration(said);
-  const absl::Status left_out = LeaveOutContradictions(before, newest, said, view->left_out);
+  const absl::Status left_out = LeaveOutContradictions(before, newest, view->layout, said, view->left_out);
   if (lags != nullptr) LeaveOutLagging(*lags, name, said, view->left_out);
-  for (const GroupSaid& group : said) {
-    for (const Said& one : group.replicas) {
-      if (shape == nullptr || (shape->generation() != newest && one.info.generation() == newest)) shape = &one.info;
-    }
-    if (group.replicas.empty() && !group.error.empty() && !HadPart(*group.group, before)) {
-      view->status.Update(absl::UnavailableError(
-          absl::StrCat("collection ", Quote(name), ": group ", group.group->name(), ": ", group.error)));
-    }
-  }
-  if (shape != nullptr) {
-    view->info.set_dim(shape->dim());
-    view->info.set_storage(shape->storage());
-    view->info.set_id_type(shape->id_type());
-    view->info.set_rotation_seed(shape->rotation_seed());
-    *view->info.mutable_fields() = shape->fields();
-    if (shape->has_encoder()) *view->info.mutable_encoder() = shape->encoder();
-    if (shape->has_live()) view->info.mutable_live();
-    view->generation = shape->has_live() ? 0 : newest;
-    view->info.set_generation(view->generation);
-  }
-  for (const GroupSaid& group : said) {
-    if (!group.replicas.empty()) view->status.Update(AddPart(group, *view));
-  }
-  KeepParts(groups, before, *view);
+  const v1::CollectionInfo* shape = ChooseShape(said, newest, view->layout);
+  // The groups that a layout names are known even if none of their servers has loaded the collection now.
+  if (shape == nullptr && view->has_layout() && before != nullptr) shape = &before->info;
+  if (shape != nullptr) SetShape(*shape, newest, *view);
+  view->status = view->has_layout() ? AddOwnedParts(groups, said, *view) : AddHeldParts(groups, said, before, *view);
   if (view->status.ok()) view->status = DealSlots(SilentGroup(groups, name), *view);
+  if (view->has_layout()) *view->info.mutable_live()->mutable_layout() = view->layout;
   view->SetState(left_out);
   return view;
 }

@@ -27,18 +27,24 @@ inline constexpr char kStreamLog[] = "nats";
 
 // A collection over all groups.
 struct CollectionView {
-  // The part of the collection that one group holds.
+  // The part of the collection that one group answers for.
   struct Part {
-    CallTarget target;  // with the replicas that have `generation`
+    CallTarget target;  // with the replicas that have `generation` and hold all of `slots`
     uint64_t num_documents = 0;
     collection::SlotRange slots;
     std::string fingerprint = {};  // of the replicas' generation; "" if unknown or live
+    // Whether requests that look at all documents of the group must name the part's slots (parts/restriction.h).
+    bool is_restricted = false;
+    bool is_configured = true;  // false if the layout names a group that the router's list of groups does not have
   };
 
   std::string name;
   // Counts are sums over the groups. The groups agree on the shape. The encoder and the fields are those that one group
-  // reports. `partition` is unset.
+  // reports. `partition` is unset. num_documents has the documents of each group's slots, if a server has counted them.
+  // The other figures are of all documents that one replica of each group holds. live.layout is `layout`.
   v1::CollectionInfo info;
+  // Which group owns which slots. Revision 0: there is no layout, and each group owns the slots that it holds.
+  v1::SlotLayout layout = {};
   uint64_t generation = 0;  // the generation that requests name; 0 if live, because each server compacts on its own
   std::vector<Part> parts;
   std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
@@ -47,8 +53,8 @@ struct CollectionView {
   // The groups that cannot answer now, because none of their replicas answers, or has the generation. Answers lack
   // their documents. Empty if `status` is not OK.
   std::vector<std::string> missing_groups = {};
-  // Why a replica gets no requests although it answers polls: it contradicts the other replicas of its group, or lags
-  // too far behind the stream.
+  // Why a replica gets no requests although it answers polls: it contradicts the other replicas of its group, lags too
+  // far behind the stream, or does not hold all slots of its group.
   std::map<const Replica*, std::string> left_out = {};
 
   // Return the part that holds a slot, and the index of that part.
@@ -58,6 +64,7 @@ struct CollectionView {
   // parts.
   bool has_one_log() const { return parts.size() == 1 || info.live().log() == kStreamLog; }
   bool has_int_ids() const { return info.id_type() == v1::ID_TYPE_INT64; }
+  bool has_layout() const { return layout.revision() > 0; }
 
   // Sets missing_groups, and state and error of `info`. `note` is the error if all groups can answer.
   void SetState(const absl::Status& note);
@@ -74,6 +81,10 @@ class View {
   // takes the group's part from `before` (may be null), because its servers are probably starting or not reachable.
   // Leaves out each replica whose lag exceeds the limits of `lags`. If this applies to all replicas of a group, keeps
   // those with the highest sequence. If `lags` is null, no lag is too long.
+  //
+  // If a server reports a layout of a collection, or `before` has one, the newest of them decides which group has which
+  // part (ChooseLayout in group_reports.h). A group that owns no slots has no part. A group that owns slots always has
+  // one, even if no replica of it holds them, or if it is not in `groups`: then it is one of the missing groups.
   static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups, const View* before = nullptr,
                                         const LagTracker* lags = nullptr);
 

@@ -9,12 +9,18 @@
 #include "absl/strings/str_join.h"
 #include "server/cluster/groups/view.h"
 #include "server/cluster/observed/collection_report.h"
+#include "server/cluster/observed/slot_layout.h"
 
 namespace maxsim::cluster {
 namespace {
 
 // Returns why a part's group cannot answer requests for the collection now; "" if it can.
 std::string WhyMissing(const CollectionView& view, const CollectionView::Part& part) {
+  const std::string& name = part.target.group->name();
+  if (!part.is_configured) {
+    return absl::StrCat("group ", name, " owns ", collection::DescribeSlots(part.slots), " (revision ",
+                        view.layout.revision(), " of the layout), but is not in the router's list of groups");
+  }
   for (const std::shared_ptr<Replica>& replica : part.target.replicas) {
     if (IsLoaded(*replica, replica->info().get())) return "";
   }
@@ -25,12 +31,14 @@ std::string WhyMissing(const CollectionView& view, const CollectionView::Part& p
     const v1::CollectionInfo* const report = ReportAbout(view.name, info.get());
     if (report == nullptr || report->generation() == 0) {
       why = "has not loaded it";
+    } else if (view.has_layout() && !Holds(*report, part.slots)) {
+      return absl::StrCat("group ", name, " owns ", collection::DescribeSlots(part.slots), " (revision ",
+                          view.layout.revision(), " of the layout), but no replica that answers holds all of them");
     } else if (report->generation() != view.generation && view.generation != 0) {
-      return absl::StrCat("group ", part.target.group->name(), " has generation ", report->generation(), " and not ",
-                          view.generation);
+      return absl::StrCat("group ", name, " has generation ", report->generation(), " and not ", view.generation);
     }
   }
-  return absl::StrCat("group ", part.target.group->name(), " ", why);
+  return absl::StrCat("group ", name, " ", why);
 }
 
 }  // namespace
@@ -66,6 +74,8 @@ void View::SetReports(const LagTracker* lags) {
         v1::ReplicaCollection& report = reports_[replica.get()].emplace_back();
         report.set_name(collection.name());
         report.set_generation(collection.generation());
+        if (collection.has_partition()) *report.mutable_slots() = collection.partition();
+        report.set_layout_revision(collection.live().layout().revision());
         if (collection.live().log() == kStreamLog) {
           const v1::LiveInfo& live = collection.live();
           report.set_sequence(live.sequence());

@@ -48,14 +48,25 @@ std::string StateName(v1::ReplicaState state) {
 Json HeldJson(const v1::ReplicaInfo& replica) {
   Json collections = Json::array();
   for (const v1::ReplicaCollection& held : replica.collections()) {
-    collections.push_back({{"name", held.name()},
-                           {"generation", held.generation()},
-                           {"sequence", held.sequence()},
-                           {"lag_writes", held.lag_writes()},
-                           {"lag_seconds", held.lag_seconds()},
-                           {"left_out", held.left_out()}});
+    Json json = {{"name", held.name()},
+                 {"generation", held.generation()},
+                 {"sequence", held.sequence()},
+                 {"lag_writes", held.lag_writes()},
+                 {"lag_seconds", held.lag_seconds()},
+                 {"left_out", held.left_out()},
+                 {"layout_revision", held.layout_revision()}};
+    if (held.has_slots()) json["slots"] = client::PartitionJson<Json>(held.slots());
+    collections.push_back(std::move(json));
   }
   return collections;
+}
+
+// Returns the slots that a replica holds, in the form of cluster.partition: "0-1364". Returns "all" for all slots, and
+// "-" if it has not loaded the collection.
+std::string SlotsText(const v1::ReplicaCollection& held) {
+  if (held.generation() == 0) return "-";
+  if (!held.has_slots() || held.slots().end_slot() == 0) return "all";
+  return std::to_string(held.slots().first_slot()) + "-" + std::to_string(held.slots().end_slot() - 1);
 }
 
 // Prints what each replica has of each collection.
@@ -66,6 +77,8 @@ void PrintHeld(const v1::GetInfoResponse& info, std::ostream& out) {
                              {"sequence", command_line::Align::kRight},
                              {"lag", command_line::Align::kRight},
                              {"behind for", command_line::Align::kRight},
+                             {"slots"},
+                             {"layout", command_line::Align::kRight},
                              {"requests"}});
   bool any = false;
   for (const v1::GroupInfo& group : info.groups()) {
@@ -76,7 +89,8 @@ void PrintHeld(const v1::GetInfoResponse& info, std::ostream& out) {
                       std::to_string(held.generation()),
                       held.sequence() > 0 ? FormatCount(static_cast<int64_t>(held.sequence())) : "-",
                       held.lag_writes() > 0 ? FormatCount(static_cast<int64_t>(held.lag_writes())) + " writes" : "-",
-                      held.lag_seconds() > 0 ? command_line::Fixed(held.lag_seconds(), 1) + " s" : "-",
+                      held.lag_seconds() > 0 ? command_line::Fixed(held.lag_seconds(), 1) + " s" : "-", SlotsText(held),
+                      held.layout_revision() > 0 ? std::to_string(held.layout_revision()) : "-",
                       held.left_out().empty() ? "yes" : "no"});
       }
     }

@@ -37,6 +37,14 @@ TEST(CheckInfoTest, ACollectionThatCannotBeIsRefused) {
   EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.mutable_partition()->set_end_slot(0); }), "partition");
   EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.mutable_partition()->set_first_slot(3u << 30); }),
             "partition");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) {
+              *info.mutable_live()->mutable_layout() = LayoutOf(1, {{"g0", {0, 100}}, {"g1", {100, 4096}}});
+            }),
+            "");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) {
+              *info.mutable_live()->mutable_layout() = LayoutOf(1, {{"g0", {0, 100}}, {"g1", {101, 4096}}});
+            }),
+            "layout");
   EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_dim(0); }), "dim");
   EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_dim(4097); }), "dim");
   EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_storage(static_cast<v1::DataType>(9)); }), "storage");

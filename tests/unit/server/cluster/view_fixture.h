@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/cluster/groups/group.h"
 #include "server/cluster/groups/view.h"
+#include "server/cluster/observed/slot_layout.h"
 
 namespace maxsim::cluster {
 
@@ -28,6 +29,29 @@ inline v1::CollectionInfo InfoOf(const std::string& name, uint64_t generation, c
     info.mutable_partition()->set_first_slot(static_cast<uint32_t>(slots.first));
     info.mutable_partition()->set_end_slot(static_cast<uint32_t>(slots.end));
   }
+  return info;
+}
+
+// Returns a layout with these owners, in the order of their slots.
+inline v1::SlotLayout LayoutOf(uint64_t revision,
+                               const std::vector<std::pair<std::string, collection::SlotRange>>& owners) {
+  v1::SlotLayout layout;
+  layout.set_revision(revision);
+  for (const auto& [group, slots] : owners) {
+    v1::SlotOwner& owner = *layout.add_owners();
+    owner.set_group(group);
+    *owner.mutable_slots() = MessageOf(slots);
+  }
+  return layout;
+}
+
+// Returns what a server reports that holds these slots of the live collection "c", whose writes a stream orders. A
+// layout of revision 0 is none.
+inline v1::CollectionInfo LiveInfoOf(collection::SlotRange held, const v1::SlotLayout& layout,
+                                     uint64_t num_documents = 10) {
+  v1::CollectionInfo info = InfoOf("c", 1, held, num_documents);
+  info.mutable_live()->set_log(kStreamLog);
+  if (layout.revision() > 0) *info.mutable_live()->mutable_layout() = layout;
   return info;
 }
 
