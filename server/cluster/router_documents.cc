@@ -19,25 +19,16 @@
 #include "server/cluster/parts/merge.h"
 #include "server/cluster/parts/merge_documents.h"
 #include "server/cluster/parts/scatter.h"
+#include "server/cluster/router_writes.h"
 #include "server/service/call/call.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
 #include "server/service/documents/document_delete.h"
 #include "server/service/documents/document_write.h"
 #include "server/service/request/stored_rows.h"
-#include "server/service/selection/filter_message.h"
 
 namespace maxsim::cluster {
 namespace {
-
-using service::ServingState;
-
-// The longest time in which a write may begin at a replica. It is longer than a write that succeeds normally takes:
-// with the default values of live.max_queue_time and nats.timeout, a replica gives up after 10 s.
-constexpr absl::Duration kMaxWriteTime = absl::Seconds(10);
-
-// Returns until when a write with this deadline may begin.
-absl::Time ExpiryOf(absl::Time deadline) { return std::min(deadline, MonotonicNow() + kMaxWriteTime); }
 
 // Takes an error about a document or id in a part's request. Returns the error with the index that the document or id
 // has in the client's request.
@@ -72,46 +63,10 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   if (!written.empty()) {
     absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
-  absl::Status status = client::WithAddition(WithClientsItem(*first, positions[failed]), addition);
+  absl::Status status = client::WithAddition(WithClientsItem(WriteErrorOf(*first), positions[failed]), addition);
   // The error's ErrorInfo may say that nothing was written. If several groups were asked, this is true only of the
   // group that returned the error. So drop the ErrorInfo.
   if (answers.size() > 1 && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
-  return status;
-}
-
-// Returns the error of a delete with a filter, or OK if all groups carried it out. The error names the groups that
-// failed. If other groups have deleted documents, the error has their number as its detail (NumDeletedOf). The call can
-// be repeated in any case, because it then finds only the documents that are left.
-absl::Status MatchingDeleteErrorOf(const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers,
-                                   const std::vector<std::string>& groups) {
-  const absl::Status* first = nullptr;
-  std::vector<std::string> failed;
-  std::vector<std::string> done;
-  uint64_t num_deleted = 0;
-  bool all_wrote_nothing = true;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].ok()) {
-      num_deleted += answers[i]->num_deleted();
-      done.push_back(groups[i]);
-      continue;
-    }
-    failed.push_back(groups[i]);
-    if (first == nullptr) first = &answers[i].status();
-    all_wrote_nothing &= IsSafeToRepeat(answers[i].status());
-  }
-  if (first == nullptr) return absl::OkStatus();
-  std::string addition = absl::StrCat(failed.size() == 1 ? " (group " : " (groups ", absl::StrJoin(failed, ", "), ")");
-  if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
-  if (!done.empty()) {
-    absl::StrAppend(&addition, "; ", num_deleted, num_deleted == 1 ? " document" : " documents", " of group ",
-                    absl::StrJoin(done, " and group "), num_deleted == 1 ? " was" : " were",
-                    " deleted: the call can be repeated");
-  }
-  absl::Status status = client::WithAddition(*first, addition);
-  // The first error may say that nothing was written. That is true of the whole call only if it is true of all groups.
-  if (IsSafeToRepeat(status) && !(all_wrote_nothing && num_deleted == 0))
-    status.ErasePayload(client::kErrorInfoTypeUrl);
-  if (num_deleted > 0) client::SetPartlyDeleted(num_deleted, status);
   return status;
 }
 
@@ -120,16 +75,6 @@ absl::Status MatchingDeleteErrorOf(const std::vector<absl::StatusOr<v1::DeleteRe
 absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
   absl::Status of_client = WithClientsItem(status, positions);
   return IsLost(status) ? WithOrigin(of_client, absl::StrCat("group ", group)) : of_client;
-}
-
-// Returns one check per request. It calls `check` with that request and its answer.
-template <typename Response, typename Request, typename Check>
-std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<const Request>>& requests, Check check) {
-  std::vector<AnswerCheck<Response>> checks;
-  for (const std::shared_ptr<const Request>& request : requests) {
-    checks.emplace_back([request, check](const Response& answer) { return check(*request, answer); });
-  }
-  return checks;
 }
 
 // If each group's answer is within the limit but the merged answer is too large, returns INVALID_ARGUMENT, as a
@@ -147,10 +92,9 @@ absl::Status CheckReadSize(const v1::GetResponse& merged, const service::Request
 // Sends the parts of a write to their groups. If all groups answer without an error, `merge` makes the response, and
 // `submitted` (may be null) is called. In each case this finishes the client's call.
 template <typename Request, typename Response, typename Check, typename Merge>
-void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, const std::string& collection,
-                  DealtCall<Request> sent, Rpc<Request, Response> rpc, Check check,
-                  std::shared_ptr<service::Call<Response>> call, Merge merge, RouterDocuments::Submitted submitted) {
-  for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), collection);
+void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, DealtCall<Request> sent,
+                  Rpc<Request, Response> rpc, Check check, std::shared_ptr<service::Call<Response>> call, Merge merge,
+                  RouterDocuments::Submitted submitted) {
   const GroupCallOptions options{.deadline = deadline,
                                  .may_hedge = false,
                                  .may_repeat = false,
@@ -194,8 +138,8 @@ absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(
   return collection;
 }
 
-template <typename Partition>
-absl::Status RouterDocuments::PartitionWrite(const std::string& name, Partition partition) const {
+absl::Status RouterDocuments::PartitionWrite(
+    const std::string& name, const std::function<absl::Status(const CollectionView&)>& partition) const {
   return Guarded([&] {
     if (absl::Status s = CheckState(); !s.ok()) return s;
     const auto collection = FindLive(name);
@@ -217,49 +161,8 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
   });
   if (!status.ok()) return call->Finish(status);
   const absl::Time deadline = DeadlineOf(call->context);
-  ScatterWrite(deps_.environment, deadline, request.collection(), std::move(sent), kUpsertRpc, CheckUpsertAnswer,
-               std::move(call), MergeUpserts, std::move(submitted));
-}
-
-void RouterDocuments::DeleteMatching(const v1::DeleteRequest& request,
-                                     std::shared_ptr<service::Call<v1::DeleteResponse>> call) {
-  DealtCall<v1::DeleteRequest> sent;
-  std::shared_ptr<const void> place;
-  const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
-    if (absl::Status s = service::CheckDeleteSelection(request); !s.ok()) return s;
-    // Check here what every group would refuse.
-    if (absl::Status s = service::FilterOfRequest(request).status(); !s.ok()) return s;
-    if (absl::Status s = CheckMinSequence(request.min_sequence(), collection); !s.ok()) return s;
-    if (absl::Status s = service::CheckAwaited(call->context, "before the groups were asked"); !s.ok()) return s;
-    absl::StatusOr<std::shared_ptr<const void>> taken = matching_deletes_.Take();
-    if (!taken.ok()) return taken.status();
-    place = *std::move(taken);
-    const auto of_part = std::make_shared<const v1::DeleteRequest>(request);
-    sent.one_log = collection.has_one_log();
-    for (const CollectionView::Part& part : collection.parts) sent.Add(part, {}, of_part);
-    for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), collection.name);
-    return absl::OkStatus();
-  });
-  if (!status.ok()) return call->Finish(status);
-  // If the client goes away, a group that still looks for documents stops. One that writes already goes on.
-  const absl::Time deadline = DeadlineOf(call->context);
-  const GroupCallOptions options{.deadline = deadline,
-                                 .may_hedge = false,
-                                 .may_repeat = false,
-                                 .expires = ExpiryOf(deadline),
-                                 .cancelled = call->context.cancelled,
-                                 .span = call->context.span.AsParent()};
-  std::vector<AnswerCheck<v1::DeleteResponse>> checks = ChecksOf<v1::DeleteResponse>(sent.requests, CheckDeleteAnswer);
-  Scatter<v1::DeleteRequest, v1::DeleteResponse>(
-      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kDeleteRpc,
-      [call, place = std::move(place), groups = std::move(sent.groups), positions = std::move(sent.positions),
-       one_log = sent.one_log](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) mutable {
-        place = nullptr;  // A client may make its next call as soon as it has the answer.
-        call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
-          if (absl::Status s = MatchingDeleteErrorOf(answers, groups); !s.ok()) return s;
-          return MergeDeletes(answers, positions, one_log);
-        }));
-      });
+  ScatterWrite(deps_.environment, deadline, std::move(sent), kUpsertRpc, CheckUpsertAnswer, std::move(call),
+               MergeUpserts, std::move(submitted));
 }
 
 void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
@@ -279,8 +182,8 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
   });
   if (!status.ok()) return call->Finish(status);
   const absl::Time deadline = DeadlineOf(call->context);
-  ScatterWrite(deps_.environment, deadline, request.collection(), std::move(sent), kDeleteRpc, CheckDeleteAnswer,
-               std::move(call), MergeDeletes, /*submitted=*/nullptr);
+  ScatterWrite(deps_.environment, deadline, std::move(sent), kDeleteRpc, CheckDeleteAnswer, std::move(call),
+               MergeDeletes, /*submitted=*/nullptr);
 }
 
 void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,

@@ -1,6 +1,7 @@
 // Writes and reads documents through the groups that hold their slots.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -61,10 +62,19 @@ class RouterDocuments : public service::DocumentApiBase {
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
   // Returns the error of CheckState or of FindLive if there is one, else the result of calling `partition` with the
   // collection.
-  template <typename Partition>
-  absl::Status PartitionWrite(const std::string& name, Partition partition) const;
+  absl::Status PartitionWrite(const std::string& name,
+                              const std::function<absl::Status(const CollectionView&)>& partition) const;
+
+  // A delete with a filter, and the state of its current attempt (router_deleting.cc).
+  struct Deleting;
   // Sends a delete with a filter to all groups: each finds and deletes its own documents.
   void DeleteMatching(const v1::DeleteRequest& request, std::shared_ptr<service::Call<v1::DeleteResponse>> call);
+  void AskToDelete(const std::shared_ptr<Deleting>& deleting);
+  // If groups failed only because they do not hold the slots of their parts any more, counts what the others did, and
+  // asks all groups again with a fresh view. Returns false, and does nothing, if groups failed for other reasons or not
+  // at all, if this was the last attempt, or if the deadline has passed.
+  bool DeleteAgain(const std::shared_ptr<Deleting>& deleting,
+                   const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers);
   absl::Time DeadlineOf(const service::CallContext& context) const;
 
   const RouterDependencies deps_;

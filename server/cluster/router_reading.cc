@@ -15,6 +15,7 @@
 #include "server/cluster/parts/merge.h"
 #include "server/cluster/parts/merge_counts.h"
 #include "server/cluster/parts/merge_scroll.h"
+#include "server/cluster/parts/restriction.h"
 #include "server/cluster/parts/scatter.h"
 #include "server/cluster/parts/split.h"
 #include "server/cluster/router_documents.h"
@@ -27,7 +28,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// The maximum number of times that a call is tried if the groups keep changing to another generation.
+// The maximum number of times that a call is tried if the groups keep changing to other generations or slots.
 constexpr int kMaxReadingAttempts = 4;
 
 // Turns an error of a group into the client's error. If the group is lost, the error names it.
@@ -115,16 +116,18 @@ void RouterDocuments::Ask(std::shared_ptr<Reading<Request, Response>> reading) {
     }
     if (wrong.ok()) wrong = CheckLimit(reading->request);
     if (!wrong.ok()) return wrong;
-    auto of_part = std::make_shared<Request>(reading->request);
-    of_part->set_generation(collection.generation);
+    Request of_any = reading->request;
+    of_any.set_generation(collection.generation);
     if constexpr (std::is_same_v<Request, v1::FacetsRequest>) {
       // A value that is frequent in total may be rare in each group. So each group sends all of its values.
-      if (collection.parts.size() > 1) of_part->set_limit(service::kMaxFacetValues);
+      if (collection.parts.size() > 1) of_any.set_limit(service::kMaxFacetValues);
     }
     for (const CollectionView::Part& part : collection.parts) {
+      auto of_part = std::make_shared<Request>(of_any);
+      RestrictToSlots(part, *of_part);
       targets.push_back(part.target);
       requests.push_back(of_part);
-      checks.push_back(CheckOf<Request, Response>(of_part, collection));
+      checks.push_back(CheckOf<Request, Response>(std::move(of_part), collection));
     }
     return absl::OkStatus();
   });
@@ -144,11 +147,12 @@ template <typename Request, typename Response>
 void RouterDocuments::Gather(const std::shared_ptr<Reading<Request, Response>>& reading,
                              std::vector<absl::StatusOr<Response>> answers) {
   const bool names_generation = reading->request.generation() != 0;
-  const bool other_generation = std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<Response>& answer) {
-    return IsOtherGeneration(answer.status());
+  const bool has_changed = std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<Response>& answer) {
+    return IsOtherView(answer.status());
   });
-  // The groups have changed to another generation since the view was made. Refresh the view and try again.
-  if (other_generation && !names_generation && reading->num_attempts < kMaxReadingAttempts &&
+  // The groups have changed to another generation or other slots since the view was made. Refresh the view and try
+  // again.
+  if (has_changed && !names_generation && reading->num_attempts < kMaxReadingAttempts &&
       MonotonicNow() < reading->call->context.deadline) {
     return deps_.membership->RefreshThen([this, reading] {
       // If memory runs out, the destructor of the call sends its answer.

@@ -17,7 +17,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// The maximum number of times that a request is tried if the groups keep changing to another generation.
+// The maximum number of times that a request is tried if the groups keep changing to other generations or slots.
 constexpr int kMaxAttempts = 4;
 
 }  // namespace
@@ -126,9 +126,10 @@ bool RouterScorer::OthersMayAnswer(const Scoring& scoring,
 void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
                           std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
   Charge(*scoring->call, answers);
-  // Asks again if the groups have changed to another generation, or if a replica that was not asked may answer.
+  // Asks again if the groups have changed to another generation or other slots, or if a replica that was not asked may
+  // answer.
   const bool others_may_answer = scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers);
-  if ((NameOtherGeneration(answers) || others_may_answer) && AskAgain(scoring)) return;
+  if ((NeedFreshView(answers) || others_may_answer) && AskAgain(scoring)) return;
   if (!AskForMembers(scoring, answers)) Finish(*scoring, std::move(answers));
 }
 
@@ -142,10 +143,9 @@ void RouterScorer::Charge(service::RerankCall& call,
   call.Charge(std::min(num_pairs, deps_.limits.max_request_work), /*is_certain=*/true).IgnoreError();
 }
 
-bool RouterScorer::NameOtherGeneration(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
-  return std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<v1::RerankResponse>& answer) {
-    return IsOtherGeneration(answer.status());
-  });
+bool RouterScorer::NeedFreshView(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  return std::any_of(answers.begin(), answers.end(),
+                     [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherView(answer.status()); });
 }
 
 bool RouterScorer::AskAgain(const std::shared_ptr<Scoring>& scoring) {
@@ -199,7 +199,7 @@ bool RouterScorer::AskForMembers(const std::shared_ptr<Scoring>& scoring,
       OptionsOf(call.context, /*is_rerank=*/true), kRerankRpc,
       [this, scoring](std::vector<absl::StatusOr<v1::RerankResponse>> members) {
         Charge(*scoring->call, members);
-        if (NameOtherGeneration(members) && AskAgain(scoring)) return;
+        if (NeedFreshView(members) && AskAgain(scoring)) return;
         absl::Status replaced = Guarded([&] {
           ReplaceResults(scoring->members, std::move(members), scoring->answers);
           return absl::OkStatus();

@@ -24,9 +24,23 @@ bool IsOtherGeneration(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) && client::ReasonOf(status) == client::kReasonOtherGeneration;
 }
 
+bool IsOtherSlots(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) && client::ReasonOf(status) == client::kReasonOtherSlots &&
+         client::FieldOf(status) != "filter";
+}
+
+bool IsOtherView(const absl::Status& status) { return IsOtherGeneration(status) || IsOtherSlots(status); }
+
 bool IsSafeToRepeat(const absl::Status& status) {
   const std::string reason = client::ReasonOf(status);
-  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected;
+  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected || IsOtherSlots(status);
+}
+
+absl::Status WriteErrorOf(const absl::Status& status) {
+  if (!IsOtherSlots(status)) return status;
+  absl::Status error = absl::UnavailableError(status.message());
+  client::SetNothingWritten(error);
+  return error;
 }
 
 bool MayAskAnother(const absl::Status& status) {
@@ -40,7 +54,7 @@ bool MayAskAnother(const absl::Status& status) {
     case absl::StatusCode::kResourceExhausted:
       return client::RetryAfter(status).has_value();
     default:
-      return IsOtherGeneration(status);
+      return IsOtherView(status);
   }
 }
 

@@ -172,7 +172,7 @@ class ResultCheck {
     const uint64_t expected = std::min<uint64_t>(max_results(), num_documents - unavailable);
     const auto count = static_cast<uint64_t>(num_hits());
     const bool is_filtered = request_.matching_case() != v1::RerankRequest::MATCHING_NOT_SET || is_grouped() ||
-                             (request_.has_visible() && !is_inline());
+                             (part_.has_visible && !is_inline());
     if (count == expected || (is_filtered && count < expected)) return std::nullopt;
     return WrongField("scores", Path("scores"), " has ", num_hits(), " elements, but ", expected,
                       " were to be returned");
@@ -316,7 +316,10 @@ Fault CheckTimings(const v1::Timings& timings) {
 AskedPart AskedPartOf(const PartRequest& part, const CollectionView* collection) {
   if (collection == nullptr || part.part == PartRequest::kAnyGroup) return {};
   const CollectionView::Part& of = collection->parts[part.part];
-  return {.has_int_ids = collection->has_int_ids(), .slots = of.slots, .num_documents = of.num_documents};
+  return {.has_int_ids = collection->has_int_ids(),
+          .slots = of.slots,
+          .num_documents = of.num_documents,
+          .has_visible = part.has_visible};
 }
 
 std::optional<AnswerFault> CheckRerankAnswer(const v1::RerankRequest& request, const AskedPart& part,

@@ -21,6 +21,7 @@ struct AskedPart {
   bool has_int_ids = false;
   collection::SlotRange slots;
   uint64_t num_documents = 0;  // in the generation that the request names
+  bool has_visible = false;    // the client may not know of all documents (PartRequest::has_visible)
 };
 
 // Returns the facts against which the answers to a part's request are checked. `collection` is the one passed to

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +17,8 @@
 #include "maxsim/v1/documents.pb.h"
 #include "server/cluster/groups/group_call.h"
 #include "server/cluster/groups/view.h"
+#include "server/cluster/observed/collection_report.h"
+#include "server/cluster/observed/slot_layout.h"
 #include "server/cluster/parts/split.h"
 #include "server/service/call/limits.h"
 #include "server/service/call/status.h"
@@ -92,9 +94,27 @@ void CopyIds(const Request& from, const Positions& positions, Request& to) {
   }
 }
 
+// Returns the replicas of a part that can take writes to the collection, by what they last reported. That may be newer
+// than the view that `part` is from. Leaves out replicas that no longer hold all slots of a restricted part. Of the
+// others leaves out those that cannot write, such as one that has lost the stream, unless that would leave out all.
+inline CallTarget ForWrites(const CollectionView::Part& part, const std::string& collection) {
+  CallTarget target{.group = part.target.group, .replicas = {}};
+  Replicas unable;
+  for (const std::shared_ptr<Replica>& replica : part.target.replicas) {
+    const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
+    const v1::CollectionInfo* const report = ReportAbout(collection, info.get());
+    if (part.is_restricted && report != nullptr && !Holds(*report, part.slots)) continue;
+    (report != nullptr && !report->live().error().empty() ? unable : target.replicas).push_back(replica);
+  }
+  if (target.replicas.empty()) target.replicas = std::move(unable);
+  return target;
+}
+
 // The requests that one client call is split into, and which of the client's items each of them has. [parts with items]
 template <typename Request>
 struct DealtCall {
+  static constexpr bool kIsWrite = !std::is_same_v<Request, v1::GetRequest>;
+
   std::vector<CallTarget> targets;
   std::vector<std::shared_ptr<const Request>> requests;
   std::vector<std::string> groups;
@@ -102,7 +122,7 @@ struct DealtCall {
   bool one_log = false;  // the sequences of all parts come from one log
 
   void Add(const CollectionView::Part& part, Positions items, std::shared_ptr<const Request> request) {
-    targets.push_back(part.target);
+    targets.push_back(kIsWrite ? ForWrites(part, request->collection()) : part.target);
     groups.push_back(part.target.group->name());
     positions.push_back(std::move(items));
     requests.push_back(std::move(request));
@@ -154,22 +174,6 @@ inline absl::Status PartitionDocuments(v1::UpsertRequest& request, const Collect
     sent.Add(collection.parts[part], std::move(positions), std::move(of_part));
   }
   return absl::OkStatus();
-}
-
-// Removes the replicas whose last report says that they cannot write to the collection, such as one that has lost the
-// stream. If that would remove all of them, returns the target unchanged.
-inline CallTarget ForWrites(CallTarget target, const std::string& collection) {
-  const auto cannot_write = [&](const std::shared_ptr<Replica>& replica) {
-    const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
-    if (info == nullptr) return false;
-    return std::any_of(info->collections().begin(), info->collections().end(), [&](const v1::CollectionInfo& one) {
-      return one.name() == collection && !one.live().error().empty();
-    });
-  };
-  Replicas able;
-  std::remove_copy_if(target.replicas.begin(), target.replicas.end(), std::back_inserter(able), cannot_write);
-  if (!able.empty()) target.replicas = std::move(able);
-  return target;
 }
 
 }  // namespace maxsim::cluster

@@ -232,8 +232,7 @@ class Merger {
         if (split_.queries[query].kind == SplitRequest::Query::Kind::kWhole) {
           // The router does not know how many of them are visible. 1 says that some may be missing.
           const uint64_t num_documents = collection_->parts[part->part].num_documents;
-          count =
-              SaturatingAdd(count, part->request->has_visible() ? std::min<uint64_t>(num_documents, 1) : num_documents);
+          count = SaturatingAdd(count, part->has_visible ? std::min<uint64_t>(num_documents, 1) : num_documents);
         } else if (part->positions[i] != nullptr) {
           count += CountIds(*part, i);
         } else {
@@ -350,7 +349,7 @@ bool IsLost(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:  // it was silent, or too slow
       return true;
     default:
-      return IsOtherGeneration(status);
+      return IsOtherView(status);
   }
 }
 

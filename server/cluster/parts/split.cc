@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "server/cluster/parts/restriction.h"
 #include "server/service/call/status.h"
 #include "server/service/page/grouping.h"
 #include "server/service/request/candidates.h"
@@ -209,7 +210,12 @@ class Splitter {
     // Each group applies the filter to its own documents.
     if (request_.has_filter()) *sub->mutable_filter() = request_.filter();
     if (request_.has_filter_text()) sub->set_filter_text(request_.filter_text());
+    built.has_visible = request_.has_visible();
     if (request_.has_visible()) *sub->mutable_visible() = request_.visible();
+    const bool is_whole = std::any_of(built.queries.begin(), built.queries.end(), [this](int query) {
+      return split_.queries[static_cast<size_t>(query)].kind == Kind::kWhole;
+    });
+    if (is_whole) RestrictToSlots(collection_->parts[part], *sub);
     if (!request_.group_by().empty()) {
       sub->set_group_by(request_.group_by());
       sub->set_group_size(request_.group_size());

@@ -63,6 +63,38 @@ TEST_F(GroupCallTest, AnotherReplicaMayHaveTheGenerationThatOneHasNot) {
   EXPECT_EQ(attempt_, 1);
 }
 
+TEST_F(GroupCallTest, AnotherReplicaMayHoldTheSlotsThatOneHasNot) {
+  const absl::Status other = client::FieldError(absl::StatusCode::kFailedPrecondition, client::kReasonOtherSlots,
+                                                "visible", "asks for slots 0 .. 99");
+  // The refused write was not carried out, so another replica may get it.
+  for (const bool may_repeat : {true, false}) {
+    may_repeat_ = may_repeat;
+    const size_t first = asked().size();
+    Begin();
+    End(first, other);
+    ASSERT_EQ(asked().size(), first + 2);
+    End(first + 1, absl::OkStatus());
+    EXPECT_TRUE(status_.ok());
+    EXPECT_EQ(attempt_, 1);
+  }
+  EXPECT_FALSE(IsFault(other));
+  EXPECT_FALSE(IsOtherGeneration(other));
+  EXPECT_TRUE(absl::IsUnavailable(WriteErrorOf(other)));
+  EXPECT_TRUE(client::IsNothingWritten(WriteErrorOf(other)));
+  EXPECT_EQ(WriteErrorOf(Away()), Away());
+}
+
+TEST_F(GroupCallTest, SlotsInTheClientsOwnFilterAreTheClientsMistake) {
+  const absl::Status wrong = client::FieldError(absl::StatusCode::kFailedPrecondition, client::kReasonOtherSlots,
+                                                "filter", "asks for slots 0 .. 99");
+  Begin();
+  End(0, wrong);
+  EXPECT_TRUE(finished_.HasBeenNotified());
+  EXPECT_EQ(asked().size(), 1);
+  EXPECT_EQ(status_, wrong);
+  EXPECT_FALSE(IsSafeToRepeat(wrong));
+}
+
 TEST_F(GroupCallTest, AFullReplicaIsNotAskedAgainForAWhile) {
   absl::Status full = absl::ResourceExhaustedError("full");
   client::SetRetryAfter(absl::Hours(1), full);

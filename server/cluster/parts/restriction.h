@@ -1,0 +1,36 @@
+// Restricts the requests to a part of a collection to the part's slots. Pure: no network, no clock.
+#pragma once
+
+#include <utility>
+
+#include "maxsim/v1/rerank.pb.h"
+#include "server/cluster/groups/view.h"
+#include "server/cluster/observed/slot_layout.h"
+
+namespace maxsim::cluster {
+
+// Adds the part's slots to the `visible` of a request if the part is restricted (CollectionView::Part). The server then
+// treats documents of other slots as if it did not have them, and refuses the request if it does not hold all of these
+// slots (IsOtherSlots). Must be called for every request to a part that looks at documents which it does not list by
+// id. Not needed for a request that only lists ids, because all of them are of the part's slots.
+//
+// Adds to a conjunction that is there already, so that the filter gets at most one level deeper.
+template <typename Request>
+void RestrictToSlots(const CollectionView::Part& part, Request& request) {
+  if (!part.is_restricted) return;
+  v1::Filter in_slots;
+  *in_slots.mutable_in_slots() = MessageOf(part.slots);
+  if (!request.has_visible()) {
+    *request.mutable_visible() = std::move(in_slots);
+    return;
+  }
+  v1::Filter& visible = *request.mutable_visible();
+  if (!visible.has_all_of()) {
+    v1::Filter both;
+    *both.mutable_all_of()->add_filters() = std::move(visible);
+    visible = std::move(both);
+  }
+  *visible.mutable_all_of()->add_filters() = std::move(in_slots);
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,197 @@
+// Deletes by filter through a router: each group finds and deletes its own documents, and the router adds up the
+// numbers.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/saturating.h"
+#include "client/error_details.h"
+#include "server/cluster/groups/call_outcome.h"
+#include "server/cluster/groups/rpcs.h"
+#include "server/cluster/parts/check_documents.h"
+#include "server/cluster/parts/deal_documents.h"
+#include "server/cluster/parts/merge_documents.h"
+#include "server/cluster/parts/restriction.h"
+#include "server/cluster/parts/scatter.h"
+#include "server/cluster/parts/split.h"
+#include "server/cluster/router_documents.h"
+#include "server/cluster/router_writes.h"
+#include "server/service/call/call.h"
+#include "server/service/documents/document_delete.h"
+#include "server/service/selection/filter_message.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using DeleteAnswers = std::vector<absl::StatusOr<v1::DeleteResponse>>;
+
+// The maximum number of times that a delete is tried if the groups keep changing to other slots.
+constexpr int kMaxDeletingAttempts = 4;
+
+std::string DocumentCount(uint64_t count) { return absl::StrCat(count, count == 1 ? " document" : " documents"); }
+
+// Returns the error with the number of documents that were deleted before it as its detail (NumDeletedOf), unless that
+// is 0.
+absl::Status WithNumDeleted(absl::Status status, uint64_t num_deleted) {
+  if (num_deleted > 0) client::SetPartlyDeleted(num_deleted, status);
+  return status;
+}
+
+// Returns the error of a delete with a filter, or OK if all groups carried it out. The error names the groups that
+// failed. If other groups, or earlier attempts (`deleted_before`), have deleted documents, the error has their number
+// as its detail (NumDeletedOf). The call can be repeated in any case, because it then finds only the documents that are
+// left.
+absl::Status MatchingDeleteErrorOf(const DeleteAnswers& answers, const std::vector<std::string>& groups,
+                                   uint64_t deleted_before) {
+  const absl::Status* first = nullptr;
+  std::vector<std::string> failed;
+  std::vector<std::string> done;
+  uint64_t num_deleted = deleted_before;
+  bool all_wrote_nothing = true;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].ok()) {
+      num_deleted = SaturatingAdd(num_deleted, answers[i]->num_deleted());
+      done.push_back(groups[i]);
+      continue;
+    }
+    failed.push_back(groups[i]);
+    if (first == nullptr) first = &answers[i].status();
+    all_wrote_nothing &= IsSafeToRepeat(answers[i].status());
+  }
+  if (first == nullptr) return absl::OkStatus();
+  std::string addition = absl::StrCat(failed.size() == 1 ? " (group " : " (groups ", absl::StrJoin(failed, ", "), ")");
+  if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
+  if (!done.empty() || deleted_before > 0) {
+    absl::StrAppend(&addition, "; ", DocumentCount(num_deleted));
+    // Earlier attempts may have deleted documents of other groups, too.
+    if (deleted_before == 0) absl::StrAppend(&addition, " of group ", absl::StrJoin(done, " and group "));
+    absl::StrAppend(&addition, num_deleted == 1 ? " was" : " were", " deleted: the call can be repeated");
+  }
+  absl::Status status = client::WithAddition(WriteErrorOf(*first), addition);
+  // The first error may say that nothing was written. That is true of the whole call only if it is true of all groups.
+  if (IsSafeToRepeat(status) && !(all_wrote_nothing && num_deleted == 0))
+    status.ErasePayload(client::kErrorInfoTypeUrl);
+  return WithNumDeleted(std::move(status), num_deleted);
+}
+
+// Returns whether groups failed, all of them because none of their replicas holds the slots of its part any more.
+bool FailedForSlotsOnly(const DeleteAnswers& answers) {
+  bool has_failed = false;
+  for (const absl::StatusOr<v1::DeleteResponse>& answer : answers) {
+    if (answer.ok()) continue;
+    if (!IsOtherSlots(answer.status())) return false;
+    has_failed = true;
+  }
+  return has_failed;
+}
+
+}  // namespace
+
+struct RouterDocuments::Deleting {
+  std::shared_ptr<service::Call<v1::DeleteResponse>> call;
+  v1::DeleteRequest request;
+  std::shared_ptr<const void> place;  // in the limit on these calls
+  int num_attempts = 0;
+  // What earlier attempts did. A document that they deleted, or found missing, is not found again. One that they found
+  // stale is found again, so it is not counted here.
+  uint64_t num_deleted = 0;
+  uint64_t num_missing = 0;
+  uint64_t sequence = 0;
+};
+
+void RouterDocuments::DeleteMatching(const v1::DeleteRequest& request,
+                                     std::shared_ptr<service::Call<v1::DeleteResponse>> call) {
+  std::shared_ptr<Deleting> deleting;
+  absl::Status status = Guarded([&] {
+    deleting = std::make_shared<Deleting>();
+    deleting->request = request;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(std::move(status));
+  deleting->call = std::move(call);
+  AskToDelete(deleting);
+}
+
+void RouterDocuments::AskToDelete(const std::shared_ptr<Deleting>& deleting) {
+  ++deleting->num_attempts;
+  service::Call<v1::DeleteResponse>& call = *deleting->call;
+  const v1::DeleteRequest& request = deleting->request;
+  DealtCall<v1::DeleteRequest> sent;
+  const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
+    if (absl::Status s = service::CheckDeleteSelection(request); !s.ok()) return s;
+    // Check here what every group would refuse.
+    if (absl::Status s = service::FilterOfRequest(request).status(); !s.ok()) return s;
+    if (absl::Status s = CheckMinSequence(request.min_sequence(), collection); !s.ok()) return s;
+    if (absl::Status s = service::CheckAwaited(call.context, "before the groups were asked"); !s.ok()) return s;
+    if (deleting->place == nullptr) {
+      absl::StatusOr<std::shared_ptr<const void>> taken = matching_deletes_.Take();
+      if (!taken.ok()) return taken.status();
+      deleting->place = *std::move(taken);
+    }
+    sent.one_log = collection.has_one_log();
+    for (const CollectionView::Part& part : collection.parts) {
+      auto of_part = std::make_shared<v1::DeleteRequest>(request);
+      RestrictToSlots(part, *of_part);
+      sent.Add(part, {}, std::move(of_part));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    deleting->place = nullptr;
+    return call.Finish(WithNumDeleted(status, deleting->num_deleted));
+  }
+  // If the client goes away, a group that still looks for documents stops. One that writes already goes on.
+  const absl::Time deadline = DeadlineOf(call.context);
+  const GroupCallOptions options{.deadline = deadline,
+                                 .may_hedge = false,
+                                 .may_repeat = false,
+                                 .expires = ExpiryOf(deadline),
+                                 .cancelled = call.context.cancelled,
+                                 .span = call.context.span.AsParent()};
+  std::vector<AnswerCheck<v1::DeleteResponse>> checks = ChecksOf<v1::DeleteResponse>(sent.requests, CheckDeleteAnswer);
+  Scatter<v1::DeleteRequest, v1::DeleteResponse>(
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kDeleteRpc,
+      [this, deleting, groups = std::move(sent.groups), positions = std::move(sent.positions),
+       one_log = sent.one_log](const DeleteAnswers& answers) {
+        if (DeleteAgain(deleting, answers)) return;
+        deleting->place = nullptr;  // A client may make its next call as soon as it has the answer.
+        deleting->call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
+          if (absl::Status s = MatchingDeleteErrorOf(answers, groups, deleting->num_deleted); !s.ok()) return s;
+          v1::DeleteResponse merged = MergeDeletes(answers, positions, one_log);
+          merged.set_num_deleted(SaturatingAdd(merged.num_deleted(), deleting->num_deleted));
+          merged.set_num_missing(SaturatingAdd(merged.num_missing(), deleting->num_missing));
+          if (one_log) merged.set_sequence(std::max(merged.sequence(), deleting->sequence));
+          return merged;
+        }));
+      });
+}
+
+bool RouterDocuments::DeleteAgain(const std::shared_ptr<Deleting>& deleting, const DeleteAnswers& answers) {
+  if (!FailedForSlotsOnly(answers) || deleting->num_attempts >= kMaxDeletingAttempts ||
+      MonotonicNow() >= deleting->call->context.deadline) {
+    return false;
+  }
+  for (const absl::StatusOr<v1::DeleteResponse>& answer : answers) {
+    if (!answer.ok()) continue;
+    deleting->num_deleted = SaturatingAdd(deleting->num_deleted, answer->num_deleted());
+    deleting->num_missing = SaturatingAdd(deleting->num_missing, answer->num_missing());
+    deleting->sequence = std::max(deleting->sequence, answer->sequence());
+  }
+  deps_.membership->RefreshThen([this, deleting] {
+    // If memory runs out, the destructor of the call sends its answer.
+    Guarded([&] {
+      AskToDelete(deleting);
+      return absl::OkStatus();
+    }).IgnoreError();
+  });
+  return true;
+}
+
+}  // namespace maxsim::cluster
