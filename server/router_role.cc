@@ -80,6 +80,7 @@ v1::GetInfoResponse RouterRole::Info() const {
   v1::GetInfoResponse response;
   response.set_version(kVersion);
   response.set_commit(kCommit);
+  response.set_zone(config_.cluster.zone);
   response.set_loading(front_.state() == service::ServingState::kLoading);
   if (auto encoder = texts_.info(); encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
   *response.mutable_limits() = service::ToProto(config_.limits, config_.batching.max_queue_work);

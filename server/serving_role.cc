@@ -104,6 +104,7 @@ v1::GetInfoResponse ServingRole::Info() const {
   v1::GetInfoResponse info =
       service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, texts_.info());
   info.set_loading(loading);
+  info.set_zone(config_.cluster.zone);
   return info;
 }
 

@@ -40,6 +40,24 @@ Key PartitionKey() {
           }};
 }
 
+Key ZoneKey() {
+  Key key = Text(
+      "cluster.zone", "name", +[](Config& c) -> std::string& { return c.cluster.zone; },
+      "Zone in which this process runs, such as an availability zone; 1 to 64 of A-Z a-z 0-9 . _ -. Servers report it. "
+      "A "
+      "router with a zone prefers replicas of its zone, and asks one of another zone if it asks a second one. Empty: "
+      "none.");
+  key.set = [](std::string_view text, Config& config) {
+    if (!text.empty() && !cluster::IsZoneName(text)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quote(text), " is not the name of a zone: 1 to 64 of A-Z a-z 0-9 . _ -"));
+    }
+    config.cluster.zone = std::string(text);
+    return absl::OkStatus();
+  };
+  return key;
+}
+
 Key GroupsKey() {
   return {.name = "cluster.groups",
           .type = "list of groups",
@@ -123,6 +141,7 @@ void AddRouterKeys(std::vector<Key>& keys) {
 
 void AddClusterKeys(std::vector<Key>& keys) {
   keys.push_back(PartitionKey());
+  keys.push_back(ZoneKey());
   AddRouterKeys(keys);
 }
 

@@ -217,6 +217,14 @@ TEST_F(RerankServiceTest, GetInfoTellsVersionLimitsDevicesAndCollections) {
   EXPECT_GT(collection.loaded_at_unix_seconds(), 1.6e9);
 }
 
+TEST_F(RerankServiceTest, GetInfoTellsTheZone) {
+  RunningServer server([](config::Config* config) { config->cluster.zone = "eu-west-1a"; });
+  grpc::ClientContext context;
+  v1::GetInfoResponse info;
+  ASSERT_TRUE(server.stub().GetInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.zone(), "eu-west-1a");
+}
+
 TEST_F(RerankServiceTest, ACompressedRequestIsRefusedAndTheServerLivesOn) {
   // Zeros compress well. gRPC compresses a message only if that makes it smaller.
   v1::RerankRequest request = MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5);

@@ -12,6 +12,7 @@
 #include "collection/manifest.h"
 #include "collection/slots.h"
 #include "kernels/limits.h"
+#include "server/cluster/groups/cluster_options.h"
 #include "server/cluster/observed/slot_layout.h"
 
 namespace maxsim::cluster {
@@ -56,6 +57,9 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
   }
   if (answer.groups_size() > 0) {
     return WrongInfo("groups", "it is a router, but a router's groups must be servers: does it list itself?");
+  }
+  if (!answer.zone().empty() && !IsZoneName(answer.zone())) {
+    return WrongInfo("zone", "zone is ", Quote(answer.zone()), "; must be 1 to 64 of A-Z a-z 0-9 . _ -");
   }
   std::set<std::string_view> names;
   for (int i = 0; i < answer.collections_size(); ++i) {

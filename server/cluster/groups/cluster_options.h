@@ -23,6 +23,7 @@ struct GroupOptions {
 };
 
 struct ClusterOptions {
+  std::string zone;                  // of this process, a server or a router (IsZoneName); "": it names none
   std::vector<GroupOptions> groups;  // if this and groups_file are empty, the process is not a router
   std::string groups_file;           // one group per line, reread regularly; "": none
   // A call asks a second replica once it has taken longer than this share of the group's answers in the last half
@@ -40,6 +41,9 @@ struct ClusterOptions {
 };
 
 inline bool IsRouter(const ClusterOptions& options) { return !options.groups.empty() || !options.groups_file.empty(); }
+
+// Returns whether a text can be the name of a zone: 1 to 64 of A-Z a-z 0-9 . _ -
+bool IsZoneName(std::string_view name);
 
 // Parses "NAME=TARGET TARGET ...". Returns INVALID_ARGUMENT with the text and the expected form.
 absl::StatusOr<GroupOptions> ParseGroup(std::string_view text);

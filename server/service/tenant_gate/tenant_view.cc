@@ -47,6 +47,7 @@ void HideFromTenant(const Caller& caller, v1::GetInfoResponse& info) {
   for (v1::CollectionInfo& one : collections) *info.add_collections() = std::move(one);
   info.clear_devices();
   info.clear_groups();
+  info.clear_zone();
 }
 
 }  // namespace maxsim::service

@@ -62,6 +62,21 @@ TEST(CheckInfoTest, ACollectionThatCannotBeIsRefused) {
       << "a collection that loads has no form yet";
 }
 
+TEST(CheckInfoTest, AZoneIsANameOrNothing) {
+  const auto field = [](const std::string& zone) {
+    v1::GetInfoResponse answer;
+    answer.set_zone(zone);
+    const std::optional<AnswerFault> fault = CheckInfoAnswer(answer);
+    return std::string(fault.has_value() ? fault->field : "");
+  };
+  for (const std::string& zone : {std::string(), std::string("eu-west-1a"), std::string(64, 'z')}) {
+    EXPECT_EQ(field(zone), "") << zone;
+  }
+  for (const std::string& zone : {std::string("a b"), std::string("a\n"), std::string(65, 'z')}) {
+    EXPECT_EQ(field(zone), "zone") << zone;
+  }
+}
+
 TEST(CheckInfoTest, AnAnswerOfTooManyBytesIsRefused) {
   v1::GetInfoResponse answer;
   answer.set_version(std::string(kMaxInfoBytes, 'x'));

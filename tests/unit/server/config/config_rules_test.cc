@@ -90,6 +90,16 @@ TEST(ConfigTest, TheBoundsOfAReplicasLagAreNumbers) {
   EXPECT_THAT(ErrorOf(LoadWith({"--cluster.max_lag_writes=few"})), HasSubstr("cluster.max_lag_writes"));
 }
 
+TEST(ConfigTest, AZoneIsANameOrNothing) {
+  EXPECT_EQ(LoadWith({})->config.cluster.zone, "");
+  EXPECT_EQ(LoadWith({"--cluster.zone=eu-west-1a"})->config.cluster.zone, "eu-west-1a");
+  EXPECT_EQ(LoadWith({"--cluster.zone=" + std::string(64, 'z')})->config.cluster.zone, std::string(64, 'z'));
+  EXPECT_EQ(LoadWith({}, {{"MAXSIM_CLUSTER_ZONE", ""}})->config.cluster.zone, "");
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.zone=eu west"})),
+              HasSubstr("cluster.zone: \"eu west\" is not the name of a zone: 1 to 64 of A-Z a-z 0-9 . _ -"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.zone=" + std::string(65, 'z')})), HasSubstr("cluster.zone: "));
+}
+
 TEST(ConfigTest, TheHttpPortWantsTlsWhereThereIsACertificate) {
   const auto tls_with = [](const std::string& value) {
     return HttpTlsOf(LoadWith({"--tls.cert_file=c", "--tls.key_file=k", "--http.tls=" + value})->config);

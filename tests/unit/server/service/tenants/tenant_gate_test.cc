@@ -226,9 +226,11 @@ TEST_F(TenantGateTest, OnlyCollectionsOfTheTenantAreListedAndWithoutCounts) {
   for (const v1::CollectionInfo& one : all) *info.add_collections() = one;
   info.add_devices();
   info.add_groups();
+  info.set_zone("a");
   HideFromTenant(CallerOf(kAcme), info);
   EXPECT_EQ(info.collections_size(), 1);
   EXPECT_EQ(info.devices_size() + info.groups_size(), 0);
+  EXPECT_EQ(info.zone(), "");
 }
 
 }  // namespace
