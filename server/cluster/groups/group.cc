@@ -5,18 +5,31 @@
 #include <utility>
 
 namespace maxsim::cluster {
+namespace {
+
+// Returns the calls in flight of a replica, as they count for a router of `own_zone`. For a replica of another zone the
+// new call counts too, or else kOtherZoneCost would not matter for a replica without calls.
+int64_t CountedCalls(const Replica& replica, ZoneId own_zone) {
+  const int64_t calls = replica.calls_in_flight();
+  return own_zone == kNoZone || replica.zone_id() == own_zone ? calls : kOtherZoneCost * (calls + 1);
+}
+
+}  // namespace
 
 std::shared_ptr<Replica> ChooseReplica(const Replicas& replicas, absl::Span<const Replica* const> tried, absl::Time now,
-                                       uint64_t turn) {
+                                       uint64_t turn, ZoneId own_zone) {
   // Reasons not to choose a replica, the strongest first. Tuples compare from left to right.
-  using Cost = std::tuple<bool, bool, bool, int>;
+  using Cost = std::tuple<bool, bool, bool, bool, int64_t>;
   std::shared_ptr<Replica> best;
   Cost best_cost;
   for (size_t i = 0; i < replicas.size(); ++i) {
     const std::shared_ptr<Replica>& replica = replicas[(i + turn) % replicas.size()];
     if (std::find(tried.begin(), tried.end(), replica.get()) != tried.end()) continue;
+    const bool is_in_tried_zone =
+        own_zone != kNoZone && std::any_of(tried.begin(), tried.end(),
+                                           [&](const Replica* one) { return one->zone_id() == replica->zone_id(); });
     const Cost cost(replica->health().is_ejected(now), !replica->poll_status().ok() || replica->is_silent(now),
-                    replica->health().full_until() > now, replica->calls_in_flight());
+                    replica->health().full_until() > now, is_in_tried_zone, CountedCalls(*replica, own_zone));
     if (best == nullptr || cost < best_cost) {
       best = replica;
       best_cost = cost;

@@ -138,7 +138,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       std::vector<const Replica*> tried;
       tried.reserve(attempts_.size());
       for (const Attempt& attempt : attempts_) tried.push_back(attempt.replica.get());
-      replica = ChooseReplica(target_.replicas, tried, MonotonicNow(), target_.group->NextTurn());
+      replica =
+          ChooseReplica(target_.replicas, tried, MonotonicNow(), target_.group->NextTurn(), target_.group->own_zone());
       if (replica == nullptr) return false;
       number = static_cast<int>(attempts_.size());
       attempts_.push_back({.replica = replica, .cancel = nullptr});

@@ -189,7 +189,9 @@ void Membership::ApplyGroups(const std::vector<ResolvedGroup>& groups) {
     const auto known = std::find_if(groups_.begin(), groups_.end(),
                                     [&](const std::shared_ptr<Group>& group) { return group->name() == wanted.name; });
     std::shared_ptr<Group> group =
-        known != groups_.end() ? *known : std::make_shared<Group>(wanted.name, options_.max_calls_in_flight);
+        known != groups_.end()
+            ? *known
+            : std::make_shared<Group>(wanted.name, options_.max_calls_in_flight, ZoneIdOf(options_.zone));
     const Replicas before = group->replicas();
     Replicas replicas = ReplicasOf(wanted, before);
     for (const std::shared_ptr<Replica>& replica : before) {

@@ -1,6 +1,7 @@
 #include "server/cluster/groups/replica.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,10 @@ constexpr int kMinReconnectBackoffMs = 50;
 absl::Time FromMicros(int64_t us) { return absl::FromUnixMicros(us); }
 
 }  // namespace
+
+ZoneId ZoneIdOf(std::string_view name) {
+  return name.empty() ? kNoZone : std::max<ZoneId>(std::hash<std::string_view>()(name), 1);
+}
 
 void ReplicaHealth::CountSuccess(absl::Time now) {
   last_success_us_.store(absl::ToUnixMicros(now), std::memory_order_relaxed);
@@ -116,6 +121,11 @@ std::shared_ptr<const v1::GetInfoResponse> Replica::info() const {
   return info_;
 }
 
+std::string Replica::zone() const {
+  const std::shared_ptr<const v1::GetInfoResponse> said = info();
+  return said == nullptr ? "" : said->zone();
+}
+
 void Replica::BeginPoll(absl::Time now) {
   int64_t none = 0;
   unanswered_since_us_.compare_exchange_strong(none, absl::ToUnixMicros(now), std::memory_order_relaxed);
@@ -144,6 +154,7 @@ absl::Time Replica::info_asked() const {
 void Replica::SetInfo(std::shared_ptr<const v1::GetInfoResponse> info, absl::Time asked) {
   unanswered_since_us_.store(0, std::memory_order_relaxed);
   if (poll_failures_.exchange(0) > 0) health_.Forgive();
+  zone_id_.store(ZoneIdOf(info->zone()), std::memory_order_relaxed);
   const MutexLock lock(&mutex_);
   info_ = std::move(info);
   info_asked_ = asked;

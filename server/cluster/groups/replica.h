@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -28,6 +29,13 @@ struct ReplicaStubs {
   std::shared_ptr<v1::Documents::Stub> documents;
   std::shared_ptr<v1::Admin::Stub> admin;
 };
+
+// Stands for a zone: a hash of its name. So every call can compare zones without a lock or a copy of a name. If two
+// names have the same hash, which is improbable, they count as one zone; calls then go to a less suitable replica.
+using ZoneId = uint64_t;
+inline constexpr ZoneId kNoZone = 0;  // of a process that names no zone
+// Returns kNoZone for "".
+ZoneId ZoneIdOf(std::string_view name);
 
 // A method of a replica's services. Starts a call and returns; `done` runs when the call has ended.
 template <typename Request, typename Response>
@@ -88,6 +96,9 @@ class Replica {
 
   // The replica's last answer to a poll; null before the first one. It is kept when the replica stops answering.
   std::shared_ptr<const v1::GetInfoResponse> info() const;
+  // The zone of the replica's last answer to a poll: its name, or "", and its id, or kNoZone. The id takes no lock.
+  std::string zone() const;
+  ZoneId zone_id() const { return zone_id_.load(std::memory_order_relaxed); }
   // Records that the replica told the time on its clock, in an answer that arrived at `now`.
   void ObserveClock(const v1::ServerClock& clock, absl::Time now);
   // Returns the id of the replica's clock; 0 if it told none. Each start of the replica has another id.
@@ -135,6 +146,7 @@ class Replica {
   ReplicaHealth health_;
   std::atomic<int> calls_in_flight_{0};
   std::atomic<int> poll_failures_{0};
+  std::atomic<ZoneId> zone_id_{kNoZone};
   std::atomic<int64_t> unanswered_since_us_{0};  // when the first poll without any answer began; 0 if there is none
   mutable Mutex mutex_;
   ReplicaStubs stubs_ ABSL_GUARDED_BY(mutex_);

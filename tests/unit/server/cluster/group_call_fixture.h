@@ -19,7 +19,8 @@ namespace maxsim::cluster {
 
 class GroupCallTest : public testing::Test {
  protected:
-  explicit GroupCallTest(int num_replicas = 3, int max_calls = 100) : group_(std::make_shared<Group>("g", max_calls)) {
+  explicit GroupCallTest(int num_replicas = 3, int max_calls = 100, ZoneId own_zone = kNoZone)
+      : group_(std::make_shared<Group>("g", max_calls, own_zone)) {
     Replicas replicas;
     for (int i = 0; i < num_replicas; ++i) {
       replicas.push_back(MakeReplica(absl::StrCat("localhost:", 1 + i)));

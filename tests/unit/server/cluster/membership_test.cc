@@ -42,6 +42,15 @@ TEST_F(MembershipTest, ARefreshShowsWhatReplicasHave) {
   EXPECT_EQ((*membership_->view()->Find("c"))->info.num_documents(), 1001);
 }
 
+TEST_F(MembershipTest, GroupsKnowTheRoutersZone) {
+  options_.zone = "a";
+  Start();
+  for (const std::shared_ptr<Group>& group : membership_->view()->groups()) {
+    EXPECT_EQ(group->own_zone(), ZoneIdOf("a"));
+    EXPECT_EQ(group->replicas()[0]->zone_id(), kNoZone) << "the servers name none";
+  }
+}
+
 TEST_F(MembershipTest, AReplicaThatDoesNotAnswerIsKnownForItAndComesBack) {
   Start();
   replica(1, 0).away = true;

@@ -69,6 +69,15 @@ inline void Say(Replica& replica, std::vector<v1::CollectionInfo> collections, b
   replica.SetInfo(std::move(info));
 }
 
+// Makes a replica report this zone, beside what it last reported.
+inline void SayZone(Replica& replica, const std::string& zone) {
+  const std::shared_ptr<const v1::GetInfoResponse> before = replica.info();
+  auto info =
+      before == nullptr ? std::make_shared<v1::GetInfoResponse>() : std::make_shared<v1::GetInfoResponse>(*before);
+  info->set_zone(zone);
+  replica.SetInfo(std::move(info));
+}
+
 // Returns `count` groups "g0", "g1", ... Each has one replica, which holds the group's partition of the collection
 // "c".
 inline std::vector<std::shared_ptr<Group>> MakeGroups(int count, uint64_t generation = 1) {
