@@ -1,6 +1,7 @@
 #include "server/cluster/router_info.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -29,15 +30,20 @@ bool Answers(const Group& group) {
 }
 
 void AddGroups(const View& view, absl::Time now, v1::GetInfoResponse& response) {
+  const std::map<const Group*, std::string> in_one_zone = GroupsInOneZone(view.groups());
   for (const std::shared_ptr<Group>& group : view.groups()) {
     v1::GroupInfo& info = *response.add_groups();
     info.set_name(group->name());
+    if (const auto zone = in_one_zone.find(group.get()); zone != in_one_zone.end()) info.set_single_zone(zone->second);
     const absl::Duration percentile = group->latencies().percentile();
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       v1::ReplicaInfo& of_replica = *info.add_replicas();
       of_replica.set_target(replica->target());
       of_replica.set_calls_in_flight(static_cast<uint32_t>(std::max(0, replica->calls_in_flight())));
-      if (const auto said = replica->info(); said != nullptr) of_replica.set_version(said->version());
+      if (const auto said = replica->info(); said != nullptr) {
+        of_replica.set_version(said->version());
+        of_replica.set_zone(said->zone());
+      }
       if (percentile < absl::InfiniteDuration()) of_replica.set_p95_us(absl::ToDoubleMicroseconds(percentile));
       of_replica.set_state(view.StateOf(*replica, now));
       const absl::Status status = replica->poll_status();
@@ -50,6 +56,7 @@ void AddGroups(const View& view, absl::Time now, v1::GetInfoResponse& response) 
 
 std::string DescribeLosses(const View& view) {
   std::string text;
+  const std::map<const Group*, std::string> in_one_zone = GroupsInOneZone(view.groups());
   for (const auto& [name, collection] : view.collections()) {
     if (collection->info.state() == v1::COLLECTION_STATE_READY) continue;
     absl::StrAppend(&text, "collection ", name,
@@ -58,6 +65,10 @@ std::string DescribeLosses(const View& view) {
   }
   for (const std::shared_ptr<Group>& group : view.groups()) {
     if (!Answers(*group)) absl::StrAppend(&text, "group ", group->name(), " does not answer\n");
+    if (const auto zone = in_one_zone.find(group.get()); zone != in_one_zone.end()) {
+      absl::StrAppend(&text, "group ", group->name(), " has all replicas in zone ", zone->second,
+                      ", and would be lost with it\n");
+    }
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       const std::string origin = absl::StrCat("replica ", replica->target(), " of group ", group->name());
       const absl::Status status = replica->poll_status();

@@ -16,7 +16,8 @@ bool Answers(const Group& group);
 void AddGroups(const View& view, absl::Time now, v1::GetInfoResponse& response);
 
 // Returns a text for people, one line for each group and replica that does not answer, for each collection that is not
-// served or lacks documents, and for each replica that is left out; "" if there is none.
+// served or lacks documents, for each replica that is left out, and for each group that the loss of one zone would take
+// away (GroupsInOneZone); "" if there is none.
 std::string DescribeLosses(const View& view);
 
 }  // namespace maxsim::cluster

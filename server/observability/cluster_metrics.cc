@@ -37,6 +37,9 @@ struct ClusterMetrics::Families {
   Family<Counter>& bad_answers =
       AddCounter(registry, "maxsim_group_bad_answers_total",
                  "Answers of replicas that were refused because they do not fit their request, by the wrong field.");
+  Family<Gauge>& in_one_zone =
+      AddGauge(registry, "maxsim_group_in_one_zone",
+               "1 while all replicas of the group are in one zone, although the cluster has others.");
   Family<Gauge>& up = AddGauge(registry, "maxsim_replica_up", "1 while the replica answers the router.");
   Family<Gauge>& ejected =
       AddGauge(registry, "maxsim_replica_ejected", "1 while the router leaves the replica out after failures.");
@@ -76,6 +79,10 @@ struct ClusterMetrics::Families {
     Gauge *up = nullptr, *ejected = nullptr, *calls = nullptr;
     std::map<std::string, HeldSeries, std::less<>> collections;
   };
+  struct ZoneSeries {
+    OwnedSeries owned;
+    Gauge* in_one_zone = nullptr;
+  };
   struct CollectionSeries {
     OwnedSeries owned;
     Gauge *served = nullptr, *missing_groups = nullptr;
@@ -83,6 +90,7 @@ struct ClusterMetrics::Families {
   Mutex mutex;
   // The series are cached, because Family::Add takes a lock and hashes its labels.
   std::map<std::string, GroupSeries, std::less<>> groups ABSL_GUARDED_BY(mutex);
+  std::map<std::string, ZoneSeries, std::less<>> zones ABSL_GUARDED_BY(mutex);  // by group
   std::map<std::pair<std::string, std::string>, ReplicaSeries> replicas ABSL_GUARDED_BY(mutex);
   std::map<std::string, CollectionSeries, std::less<>> collections ABSL_GUARDED_BY(mutex);
 
@@ -207,6 +215,17 @@ void ClusterMetrics::SetCollections(const std::vector<CollectionGauges>& collect
     }
     series.served->Set(gauges.is_served ? 1 : 0);
     series.missing_groups->Set(gauges.num_missing_groups);
+  }
+}
+
+void ClusterMetrics::SetGroups(const std::vector<GroupGauges>& groups) {
+  const MutexLock lock(&families_->mutex);
+  Families::DropAllBut(groups, families_->zones);
+  for (const GroupGauges& gauges : groups) {
+    const auto [it, is_new] = families_->zones.try_emplace(gauges.name);
+    Families::ZoneSeries& series = it->second;
+    if (is_new) series.in_one_zone = series.owned.Add(families_->in_one_zone, {{"group", gauges.name}});
+    series.in_one_zone->Set(gauges.is_in_one_zone ? 1 : 0);
   }
 }
 

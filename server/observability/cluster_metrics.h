@@ -60,6 +60,13 @@ class ClusterMetrics {
   // Sets the gauges of all collections, and removes those of collections that are not in the list.
   void SetCollections(const std::vector<CollectionGauges>& collections);
 
+  struct GroupGauges {
+    std::string name;
+    bool is_in_one_zone = false;
+  };
+  // Sets the gauges of all groups, and removes those of groups that are not in the list.
+  void SetGroups(const std::vector<GroupGauges>& groups);
+
   // Sets the number of calls in flight to all groups. Routers can be scaled by it.
   void SetCallsInFlight(int calls);
 

@@ -1,6 +1,7 @@
 #include "server/cluster/groups/group.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -66,6 +67,23 @@ bool Group::TakeHedge() {
     if (hedges_.compare_exchange_weak(hedges, hedges - kHedgeCost, std::memory_order_relaxed)) return true;
   }
   return false;
+}
+
+std::map<const Group*, std::string> GroupsInOneZone(const std::vector<std::shared_ptr<Group>>& groups) {
+  std::set<std::string> zones;
+  std::map<const Group*, std::string> found;
+  for (const std::shared_ptr<Group>& group : groups) {
+    std::set<std::string> of_group;
+    const Replicas replicas = group->replicas();
+    for (const std::shared_ptr<Replica>& replica : replicas) of_group.insert(replica->zone());
+    if (replicas.size() >= 2 && of_group.size() == 1 && !of_group.begin()->empty()) {
+      found.emplace(group.get(), *of_group.begin());
+    }
+    zones.merge(of_group);
+  }
+  zones.erase("");
+  if (zones.size() < 2) found.clear();
+  return found;
 }
 
 }  // namespace maxsim::cluster

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -81,5 +82,10 @@ class Group {
   mutable Mutex mutex_;
   Replicas replicas_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Returns the groups that the loss of one zone takes away, with the name of that zone: groups of at least two replicas
+// that are all in one zone. Returns nothing if the replicas of all groups name fewer than two zones, since a copy could
+// not be anywhere else then. A group with a replica whose zone is unknown is not returned.
+std::map<const Group*, std::string> GroupsInOneZone(const std::vector<std::shared_ptr<Group>>& groups);
 
 }  // namespace maxsim::cluster

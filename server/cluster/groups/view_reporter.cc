@@ -75,10 +75,28 @@ void ViewReporter::ReportReplicas(const View& view, absl::Time now) {
   metrics_->SetCallsInFlight(calls_in_flight);
 }
 
+void ViewReporter::ReportZones(const View& view, absl::Time now) {
+  const std::map<const Group*, std::string> in_one_zone = GroupsInOneZone(view.groups());
+  std::vector<ClusterMetrics::GroupGauges> all;
+  for (const std::shared_ptr<Group>& group : view.groups()) {
+    const auto zone = in_one_zone.find(group.get());
+    const bool is_in_one = zone != in_one_zone.end();
+    all.push_back({.name = group->name(), .is_in_one_zone = is_in_one});
+    if (!Changes(absl::StrCat("zone ", group->name()), is_in_one, now)) continue;
+    if (is_in_one) {
+      log::Write(spdlog::level::warn, "group_in_one_zone", {{"group", group->name()}, {"zone", zone->second}});
+    } else {
+      log::Write(spdlog::level::info, "group_no_longer_in_one_zone", {{"group", group->name()}});
+    }
+  }
+  metrics_->SetGroups(all);
+}
+
 void ViewReporter::Report(const View& view, absl::Time now) {
   still_.clear();
   ReportCollections(view, now);
   ReportReplicas(view, now);
+  ReportZones(view, now);
   problems_.swap(still_);
 }
 

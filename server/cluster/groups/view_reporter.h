@@ -19,9 +19,10 @@ class ViewReporter {
   // `metrics` must outlive the object.
   explicit ViewReporter(ClusterMetrics* metrics) : metrics_(metrics) {}
 
-  // Sets the gauges of collections, replicas and calls, and removes those of collections that are gone. Logs a line for
-  // each collection that answers lack documents of or that cannot be served, and for each replica that is left out,
-  // once that has lasted for kPatience, and another line when it is over. `now` is a time of MonotonicNow().
+  // Sets the gauges of collections, groups, replicas and calls, and removes those of collections and groups that are
+  // gone. Logs a line for each collection that answers lack documents of or that cannot be served, for each replica
+  // that is left out, and for each group that the loss of one zone would take away (GroupsInOneZone), once that has
+  // lasted for kPatience, and another line when it is over. `now` is a time of MonotonicNow().
   void Report(const View& view, absl::Time now);
 
  private:
@@ -33,9 +34,11 @@ class ViewReporter {
   bool Changes(const std::string& key, bool is_problem, absl::Time now);
   void ReportCollections(const View& view, absl::Time now);
   void ReportReplicas(const View& view, absl::Time now);
+  void ReportZones(const View& view, absl::Time now);
 
   ClusterMetrics* const metrics_;
-  // By collection, or by group, replica and collection.
+  // By collection; by group, replica and collection; or by "zone" and group. There is a space between two of these, and
+  // names have none.
   std::map<std::string, Problem> problems_;  // of the last report
   std::map<std::string, Problem> still_;     // of the report in progress
 };

@@ -113,23 +113,22 @@ Json ServerJson(const v1::GetInfoResponse& info) {
                        {"lost", device.lost()}});
   }
   for (const v1::CollectionInfo& collection : info.collections()) collections.push_back(ToJson(collection));
-  Json json = {{"version", info.version()},
-               {"commit", info.commit()},
-               {"limits", std::move(limits)},
-               {"devices", std::move(devices)},
-               {"collections", std::move(collections)}};
+  Json json = {{"version", info.version()},   {"commit", info.commit()},       {"zone", info.zone()},
+               {"limits", std::move(limits)}, {"devices", std::move(devices)}, {"collections", std::move(collections)}};
   for (const v1::GroupInfo& group : info.groups()) {
     Json replicas = Json::array();
     for (const v1::ReplicaInfo& replica : group.replicas()) {
       replicas.push_back({{"target", replica.target()},
                           {"state", StateName(replica.state())},
+                          {"zone", replica.zone()},
                           {"version", replica.version()},
                           {"calls_in_flight", replica.calls_in_flight()},
                           {"p95_us", replica.p95_us()},
                           {"error", replica.error()},
                           {"collections", HeldJson(replica)}});
     }
-    json["groups"].push_back({{"name", group.name()}, {"replicas", std::move(replicas)}});
+    json["groups"].push_back(
+        {{"name", group.name()}, {"single_zone", group.single_zone()}, {"replicas", std::move(replicas)}});
   }
   if (info.has_encoder()) {
     json["encoder"] = client::EncoderJson<Json>(info.encoder());
@@ -140,6 +139,7 @@ Json ServerJson(const v1::GetInfoResponse& info) {
 void PrintGroups(const v1::GetInfoResponse& info, std::ostream& out) {
   command_line::Table groups({{"group"},
                               {"replica"},
+                              {"zone"},
                               {"version"},
                               {"calls", command_line::Align::kRight},
                               {"p95 of the group", command_line::Align::kRight},
@@ -147,6 +147,7 @@ void PrintGroups(const v1::GetInfoResponse& info, std::ostream& out) {
   for (const v1::GroupInfo& group : info.groups()) {
     for (const v1::ReplicaInfo& replica : group.replicas()) {
       groups.AddRow({command_line::WithoutControls(group.name()), command_line::WithoutControls(replica.target()),
+                     replica.zone().empty() ? "-" : command_line::WithoutControls(replica.zone()),
                      command_line::WithoutControls(replica.version()), std::to_string(replica.calls_in_flight()),
                      replica.p95_us() > 0 ? FormatCount(static_cast<int64_t>(replica.p95_us())) + " us" : "-",
                      StateName(replica.state())});
@@ -154,6 +155,11 @@ void PrintGroups(const v1::GetInfoResponse& info, std::ostream& out) {
   }
   groups.Print(out);
   for (const v1::GroupInfo& group : info.groups()) {
+    if (!group.single_zone().empty()) {
+      out << command_line::WithoutControls("group " + group.name() + " has all replicas in zone " +
+                                           group.single_zone() + ", and would be lost with it")
+          << '\n';
+    }
     for (const v1::ReplicaInfo& replica : group.replicas()) {
       if (replica.error().empty()) continue;
       out << command_line::WithoutControls(replica.target() + ": " + replica.error()) << '\n';
@@ -164,7 +170,7 @@ void PrintGroups(const v1::GetInfoResponse& info, std::ostream& out) {
 void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
   std::ostream& out = context.out();
   out << command_line::WithoutControls("maxsimd " + info.version() + " (" + info.commit() + ") at " +
-                                       context.options.server)
+                                       context.options.server + (info.zone().empty() ? "" : ", zone " + info.zone()))
       << "\n\n";
   command_line::Table devices({{"number", command_line::Align::kRight},
                                {"backend"},

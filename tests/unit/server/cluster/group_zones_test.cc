@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/cluster/groups/group.h"
+#include "server/cluster/router_info.h"
 #include "tests/unit/server/cluster/group_call_fixture.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Pair;
 
 constexpr int kTurns = 8;
 
@@ -230,6 +232,69 @@ TEST_F(GroupCallZonesTest, AWriteOfWhichNothingWasWrittenGoesToAnotherZone) {
   EXPECT_EQ(asked()[1], "localhost:3");
   End(1, absl::OkStatus());
   EXPECT_TRUE(status_.ok()) << status_;
+}
+
+// Makes two groups of two replicas. All zones are unknown at first.
+class GroupsInOneZoneTest : public testing::Test {
+ protected:
+  GroupsInOneZoneTest() {
+    for (int group = 0; group < 2; ++group) {
+      groups_.push_back(std::make_shared<Group>(absl::StrCat("g", group), 100));
+      groups_.back()->SetReplicas(
+          {MakeReplica(absl::StrCat("localhost:1", group)), MakeReplica(absl::StrCat("localhost:2", group))});
+    }
+  }
+
+  void SayZones(size_t group, const std::vector<std::string>& zones) {
+    const Replicas replicas = groups_[group]->replicas();
+    for (size_t idx = 0; idx < zones.size(); ++idx) SayZone(*replicas[idx], zones[idx]);
+  }
+
+  std::vector<std::shared_ptr<Group>> groups_;
+};
+
+TEST_F(GroupsInOneZoneTest, AGroupIsFoundIfThereAreOtherZones) {
+  EXPECT_THAT(GroupsInOneZone(groups_), IsEmpty());
+  SayZones(0, {"a", "a"});
+  EXPECT_THAT(GroupsInOneZone(groups_), IsEmpty()) << "a cluster in one zone has nowhere else to put a copy";
+  SayZones(1, {"a", "b"});
+  EXPECT_THAT(GroupsInOneZone(groups_), ElementsAre(Pair(groups_[0].get(), "a")));
+  SayZones(0, {"a", "b"});
+  EXPECT_THAT(GroupsInOneZone(groups_), IsEmpty());
+}
+
+TEST_F(GroupsInOneZoneTest, AReplicaWhoseZoneIsUnknownMayBeElsewhere) {
+  SayZones(0, {"a", ""});
+  SayZones(1, {"a", "b"});
+  EXPECT_THAT(GroupsInOneZone(groups_), IsEmpty());
+}
+
+TEST_F(GroupsInOneZoneTest, AGroupOfOneReplicaIsNotFound) {
+  SayZones(1, {"a", "b"});
+  const std::shared_ptr<Replica> only = groups_[0]->replicas()[0];
+  SayZone(*only, "a");
+  groups_[0]->SetReplicas({only});
+  EXPECT_THAT(GroupsInOneZone(groups_), IsEmpty());
+}
+
+TEST_F(GroupsInOneZoneTest, AReplicaThatIsLostCountsWhereItWas) {
+  SayZones(0, {"a", "b"});
+  SayZones(1, {"b", "b"});
+  for (const auto& group : groups_) group->replicas()[0]->SetPollError(absl::UnavailableError("away"));
+  EXPECT_THAT(GroupsInOneZone(groups_), ElementsAre(Pair(groups_[1].get(), "b")));
+}
+
+TEST_F(GroupsInOneZoneTest, InfoAndReadyzNameTheGroupAndTheZone) {
+  SayZones(0, {"a", "a"});
+  SayZones(1, {"a", "b"});
+  const std::shared_ptr<const View> view = View::Of(groups_);
+  EXPECT_EQ(DescribeLosses(*view), "group g0 has all replicas in zone a, and would be lost with it\n");
+  v1::GetInfoResponse info;
+  AddGroups(*view, MonotonicNow(), info);
+  EXPECT_EQ(info.groups(0).single_zone(), "a");
+  EXPECT_EQ(info.groups(1).single_zone(), "");
+  EXPECT_EQ(info.groups(1).replicas(0).zone(), "a");
+  EXPECT_EQ(info.groups(1).replicas(1).zone(), "b");
 }
 
 }  // namespace

@@ -105,5 +105,27 @@ TEST_F(ViewReporterTest, GaugesShowWhatIsMissingAndWhatReplicasHave) {
   EXPECT_THAT(metrics_.Expose(), Not(HasSubstr("maxsim_router_collection_served{")));
 }
 
+TEST_F(ViewReporterTest, AGroupInOneZoneIsLoggedOnceAndAGaugeShowsIt) {
+  groups_[0]->SetReplicas({groups_[0]->replicas()[0], MakeReplica("localhost:3")});
+  Say(*groups_[0]->replicas()[1], {InfoOf("c", 1, collection::PartitionOf(0, 2))});
+  const std::string gauge = "maxsim_group_in_one_zone{group=\"g0\"}";
+  EXPECT_EQ(Report(0), "");
+  EXPECT_THAT(metrics_.Expose(), HasSubstr(gauge + " 0"));
+  SayZone(*groups_[1]->replicas()[0], "b");
+  for (const auto& replica : groups_[0]->replicas()) SayZone(*replica, "a");
+  EXPECT_EQ(Report(1), "") << "a replica may be about to report another zone";
+  EXPECT_THAT(metrics_.Expose(), HasSubstr(gauge + " 1"));
+  const std::string logged = Report(3);
+  EXPECT_THAT(logged, HasSubstr("group_in_one_zone"));
+  EXPECT_THAT(logged, HasSubstr("g0"));
+  EXPECT_EQ(Report(4), "");
+  SayZone(*groups_[0]->replicas()[1], "b");
+  EXPECT_THAT(Report(5), HasSubstr("group_no_longer_in_one_zone"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr(gauge + " 0"));
+  EXPECT_EQ(Report(6), "");
+  reporter_.Report(*View::Of({groups_[1]}), absl::UnixEpoch() + absl::Seconds(7));
+  EXPECT_THAT(metrics_.Expose(), Not(HasSubstr(gauge))) << "the group is gone";
+}
+
 }  // namespace
 }  // namespace maxsim::cluster
