@@ -125,6 +125,7 @@ class ConfigTest(ChartTest):
 REFUSED = (
     (("--set", "groups.count=0"), "count"),
     (("--set", "groups.count=4097"), "count"),
+    (("--set", "zoneField=topology.kubernetes.io/zone"), "zoneField"),
     (("--set", "groups.replicas=two"), "replicas"),
     (("--set", "groups.replicas=0"), "replicas"),
     (("--set", "groups.routed=false"), "routed"),

@@ -139,6 +139,15 @@ class ValuesTest(ChartTest):
         environment = {one["name"]: one.get("value") for one in pod(sets[1])["initContainers"][0]["env"]}
         self.assertEqual([environment[key] for key in ("GROUP_NAME", "PARTITION_INDEX", "PARTITION_COUNT")], ["g1", "1", "3"])
 
+    def test_servers_and_routers_learn_their_zone_from_their_pods(self):
+        variable = {"name": "MAXSIM_CLUSTER_ZONE",
+                    "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['topology.kubernetes.io/zone']"}}}
+        for name, workload in self.rendered("full").workloads().items():
+            self.assertIn(variable, server(workload)["env"], name)
+        for workload in self.rendered("minimal").workloads().values():
+            names = [one["name"] for one in server(workload).get("env", [])]
+            self.assertNotIn("MAXSIM_CLUSTER_ZONE", names)
+
     @with_all_values
     def test_where_no_gpu_is_asked_for_none_gets_in(self, release):
         for workload in release.workloads().values():

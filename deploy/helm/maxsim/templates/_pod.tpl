@@ -66,6 +66,13 @@ livenessProbe:
 - {name: http, containerPort: 7071}
 {{- end }}
 
+{{/* The variable that tells maxsimd its zone, from a field of its pod; nothing if zoneField is empty. Takes the root. */}}
+{{- define "maxsim.zoneVariable" -}}
+{{- with .Values.zoneField }}
+- {name: MAXSIM_CLUSTER_ZONE, valueFrom: {fieldRef: {fieldPath: {{ . | quote }}}}}
+{{- end }}
+{{- end }}
+
 {{/* Ports of a Service. Takes encrypted, whether its gRPC port is. */}}
 {{- define "maxsim.servicePorts" -}}
 - {name: grpc, port: 7070, targetPort: grpc, appProtocol: {{ ternary "https" "kubernetes.io/h2c" .encrypted }}}
