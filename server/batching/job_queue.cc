@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
@@ -61,14 +62,26 @@ QueuedJob JobQueue::Stamp(std::unique_ptr<engine::Job> job, absl::Time now) {
 void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
   QueuedJob queued = Stamp(std::move(job), now);
   const engine::Job& pushed = *queued.job;
-  num_queries_ += queued.num_queries();
-  if (queued.streams) streaming_queries_[&pushed.collection->generation()] += queued.num_queries();
-  for (QueueSize* size : {&total_, &queued_by_client_[pushed.client]}) {
-    size->jobs += 1;
-    size->work += queued.price;
-    size->bytes += pushed.bytes;
-  }
+  const QueueSize size{1, queued.price, pushed.bytes};
+  const int64_t num_queries = queued.num_queries();
+  // Allocate first: if memory runs out, the queue has not changed.
+  const auto held = queued_by_client_.try_emplace(pushed.client).first;
+  const absl::Cleanup forget_client = [this, held] {
+    if (held->second.jobs == 0) queued_by_client_.erase(held);
+  };
+  auto streaming = streaming_queries_.end();
+  if (queued.streams) streaming = streaming_queries_.try_emplace(&pushed.collection->generation()).first;
+  const absl::Cleanup forget_generation = [this, streaming] {
+    if (streaming != streaming_queries_.end() && streaming->second == 0) streaming_queries_.erase(streaming);
+  };
   by_priority_[PriorityIndex(pushed.priority)].Push(std::move(queued));
+  num_queries_ += num_queries;
+  if (streaming != streaming_queries_.end()) streaming->second += num_queries;
+  for (QueueSize* sum : {&total_, &held->second}) {
+    sum->jobs += size.jobs;
+    sum->work += size.work;
+    sum->bytes += size.bytes;
+  }
 }
 
 absl::Status JobQueue::CheckMayWait(const QueuedJob& queued, absl::Time now) const {

@@ -85,6 +85,7 @@ class JobQueue {
   // Returns the number of clients that have a job in the queue.
   int64_t num_clients() const { return static_cast<int64_t>(queued_by_client_.size()); }
 
+  // If memory runs out, throws std::bad_alloc: the queue is as before, and the job is destroyed.
   void Push(std::unique_ptr<engine::Job> job, absl::Time now);
 
   // Returns the job as TakeBatch would return it after Push into an empty queue, without putting it into the queue.

@@ -58,8 +58,8 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
       Account& largest = budget_->LargestAccount();
       // Once the mutex is released, the account's call may end at any moment. So take a reference to it now.
       grpc_call* const call = largest.context_->c_call();
-      grpc_call_ref(call);
       ended.emplace_back(call, largest.bytes_);
+      grpc_call_ref(call);
       largest.ended_bytes_.store(std::max<uint64_t>(largest.bytes_, 1), std::memory_order_release);
       budget_->CloseAccount(largest);
     }
