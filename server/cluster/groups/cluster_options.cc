@@ -13,21 +13,13 @@
 #include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "collection/group_name.h"
 
 namespace maxsim::cluster {
 namespace {
 
-// The maximum length of the names of groups and zones. A label's value in Kubernetes has at most 63 characters.
-constexpr size_t kMaxNameBytes = 64;
-
 // The maximum size of a file of groups. A larger file is probably a different kind of file.
 constexpr int64_t kMaxGroupsFileBytes = int64_t{1} << 20;
-
-bool IsGroupOrZoneName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  });
-}
 
 absl::Status CheckTarget(const std::string& target) {
   absl::string_view address = target;
@@ -44,13 +36,13 @@ absl::Status CheckTarget(const std::string& target) {
 
 }  // namespace
 
-bool IsZoneName(std::string_view name) { return IsGroupOrZoneName(name); }
+bool IsZoneName(std::string_view name) { return collection::IsGroupName(name); }
 
 absl::StatusOr<GroupOptions> ParseGroup(std::string_view text) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(std::string(text), absl::MaxSplits('=', 1));
   GroupOptions group;
   group.name = std::string(absl::StripAsciiWhitespace(parts.first));
-  if (!IsGroupOrZoneName(group.name)) {
+  if (!collection::IsGroupName(group.name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("group ", Quote(text),
                      " is not NAME=HOST:PORT HOST:PORT ..., with a name of 1 to 64 characters of A-Z a-z 0-9 . _ -"));
