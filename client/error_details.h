@@ -31,6 +31,7 @@ inline constexpr std::string_view kReasonLimitExceeded = "LIMIT_EXCEEDED";
 inline constexpr std::string_view kReasonUnknownIds = "UNKNOWN_IDS";
 inline constexpr std::string_view kReasonOtherGeneration = "OTHER_GENERATION";
 inline constexpr std::string_view kReasonOtherSlots = "OTHER_SLOTS";
+inline constexpr std::string_view kReasonOtherRevision = "OTHER_REVISION";
 inline constexpr std::string_view kReasonSequenceNotReached = "SEQUENCE_NOT_REACHED";
 inline constexpr std::string_view kReasonDocumentsReplaced = "DOCUMENTS_REPLACED";
 inline constexpr std::string_view kReasonDeviceLost = "DEVICE_LOST";

@@ -68,11 +68,12 @@ void AddNatsKeys(std::vector<Key>& keys) {
       "Authorities that the certificates of the servers of NATS are checked with; TLS is required then."));
   keys.push_back(Count(
       "nats.replicas", +[](Config& c) -> int& { return c.live.nats.replicas; }, 1, kMaxReplicas,
-      "Copies, 1, 3 or 5, that a stream has when a server makes it."));
+      "Copies, 1, 3 or 5, that a stream or bucket has when a server makes it."));
   keys.push_back(
       Checked(Text(
                   "nats.stream_prefix", "name", +[](Config& c) -> std::string& { return c.live.nats.stream_prefix; },
-                  "What the names of streams begin with: that of collection docs is PREFIX-docs."),
+                  "What the names of streams begin with: that of collection docs is PREFIX-docs. Layouts are in the "
+                  "bucket PREFIX."),
               CheckPrefix));
   keys.push_back(Duration(
       "nats.timeout", +[](Config& c) -> absl::Duration& { return c.live.nats.timeout; }, kMaxTimeout,

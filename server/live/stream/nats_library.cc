@@ -115,6 +115,17 @@ void EndSubscription(natsSubscription* subscription) {
   natsSubscription_Destroy(subscription);
 }
 
+uint64_t NumReconnects(natsConnection* connection) {
+  natsStatistics* statistics = nullptr;
+  uint64_t count = 0;
+  if (natsStatistics_Create(&statistics) != NATS_OK) return 0;
+  if (natsConnection_GetStats(connection, statistics) == NATS_OK) {
+    natsStatistics_GetCounts(statistics, nullptr, nullptr, nullptr, nullptr, &count);
+  }
+  natsStatistics_Destroy(statistics);
+  return count;
+}
+
 std::string LastError(natsStatus status) {
   const char* const detail = nats_GetLastError(nullptr);
   const std::string text = natsStatus_GetText(status);

@@ -1,5 +1,5 @@
 // Owning types for objects of the NATS C library, and parsers for the messages of JetStream. Internal to
-// nats_stream.cc.
+// the files nats_*.cc of this folder.
 #pragma once
 
 #include <nats/nats.h>
@@ -40,6 +40,9 @@ using Subscription = std::unique_ptr<natsSubscription, Destroyer<EndSubscription
 // Returns the options of a connection with that name. The connection reconnects whenever it is lost, and does not
 // buffer messages while it is down. Returns FAILED_PRECONDITION, naming the key, if the library refuses an option.
 absl::StatusOr<Options> MakeOptions(const NatsOptions& options, const std::string& name, absl::Duration call_timeout);
+
+// Returns how often the library has connected again after it had lost the connection.
+uint64_t NumReconnects(natsConnection* connection);
 
 // Returns a status of the library as text, with the library's details.
 std::string LastError(natsStatus status);

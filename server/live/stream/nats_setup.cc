@@ -15,32 +15,45 @@ absl::Status Away(const StreamNames& names, natsStatus status) {
   return absl::UnavailableError(Cat(names.server, ": stream ", names.name, ": ", LastError(status)));
 }
 
-// Asks the server to create the stream. The error is that of this request, and does not say whether the stream exists.
-absl::Status RequestStream(jsCtx* jet_stream, const StreamNames& names, int replicas) {
+// Returns settings that all streams have. They point to `names` and to `subjects`, memory for one pointer.
+jsStreamConfig ConfigOf(const StreamNames& names, const char** subjects, int replicas) {
   jsStreamConfig config;
   jsStreamConfig_Init(&config);
-  const char* subjects = names.subjects.c_str();
+  *subjects = names.subjects.c_str();
   config.Name = names.name.c_str();
-  config.Description = "Writes to a live collection of maxsimd, in the order in which its servers apply them";
-  config.Subjects = &subjects;
+  config.Subjects = subjects;
   config.SubjectsLen = 1;
   config.Retention = js_LimitsPolicy;
   config.Discard = js_DiscardNew;
   config.Storage = js_FileStorage;
   config.Replicas = replicas;
-  config.Duplicates = absl::ToInt64Nanoseconds(kDuplicateWindow);
   config.DenyDelete = true;
+  return config;
+}
+
+// Asks the server to create the stream. The error is that of this request, and does not say whether the stream exists.
+absl::Status RequestStream(jsCtx* jet_stream, const StreamNames& names, jsStreamConfig config) {
   jsErrCode code = {};
   const natsStatus status = js_AddStream(nullptr, jet_stream, &config, nullptr, &code);
   if (status == NATS_OK) return absl::OkStatus();
   if (code == JSStreamReplicasNotSupportedErr || code == JSClusterNoPeersErr || code == JSInsufficientResourcesErr) {
     return absl::FailedPreconditionError(Cat(names.server, " cannot make stream ", names.name, " with nats.replicas ",
-                                             replicas, ": ", LastError(status)));
+                                             config.Replicas, ": ", LastError(status)));
   }
   if (status == NATS_TIMEOUT || status == NATS_NO_RESPONDERS || code == JSClusterNotAvailErr) {
     return Away(names, status);
   }
   return absl::FailedPreconditionError(Cat(names.server, " cannot make stream ", names.name, ": ", LastError(status)));
+}
+
+absl::StatusOr<Info> FindOrRequest(jsCtx* jet_stream, const StreamNames& names, const jsStreamConfig& config) {
+  absl::StatusOr<Info> found = FindStream(jet_stream, names);
+  if (!absl::IsNotFound(found.status())) return found;
+  const absl::Status requested = RequestStream(jet_stream, names, config);
+  found = FindStream(jet_stream, names);
+  if (!absl::IsNotFound(found.status())) return found;
+  if (!requested.ok()) return requested;
+  return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " was made, but is not there yet"));
 }
 
 }  // namespace
@@ -65,13 +78,26 @@ absl::StatusOr<Info> FindStream(jsCtx* jet_stream, const StreamNames& names) {
 }
 
 absl::StatusOr<Info> FindOrCreateStream(jsCtx* jet_stream, const StreamNames& names, int replicas) {
-  absl::StatusOr<Info> found = FindStream(jet_stream, names);
-  if (!absl::IsNotFound(found.status())) return found;
-  const absl::Status requested = RequestStream(jet_stream, names, replicas);
-  found = FindStream(jet_stream, names);
-  if (!absl::IsNotFound(found.status())) return found;
-  if (!requested.ok()) return requested;
-  return absl::UnavailableError(Cat(names.server, ": stream ", names.name, " was made, but is not there yet"));
+  const char* subjects = nullptr;
+  jsStreamConfig config = ConfigOf(names, &subjects, replicas);
+  config.Description = "Writes to a live collection of maxsimd, in the order in which its servers apply them";
+  config.Duplicates = absl::ToInt64Nanoseconds(kDuplicateWindow);
+  return FindOrRequest(jet_stream, names, config);
+}
+
+StreamNames BucketNames(const std::string& server, const std::string& bucket) {
+  return {.server = server, .name = Cat("KV_", bucket), .subjects = Cat("$KV.", bucket, ".>")};
+}
+
+absl::StatusOr<Info> FindOrCreateBucket(jsCtx* jet_stream, const StreamNames& names, int replicas) {
+  const char* subjects = nullptr;
+  jsStreamConfig config = ConfigOf(names, &subjects, replicas);
+  config.Description = "What the servers of maxsimd share: the layouts of live collections";
+  config.MaxMsgsPerSubject = kBucketHistory;
+  // Other clients of buckets expect these.
+  config.AllowRollup = true;
+  config.AllowDirect = true;
+  return FindOrRequest(jet_stream, names, config);
 }
 
 absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, absl::Duration timeout) {
@@ -89,6 +115,19 @@ absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, a
   if (config.Duplicates < absl::ToInt64Nanoseconds(2 * timeout)) {
     return wrong(" drops duplicates for ", absl::FormatDuration(absl::Nanoseconds(config.Duplicates)),
                  "; must be at least twice nats.timeout, ", absl::FormatDuration(2 * timeout));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBucket(const jsStreamInfo& info, const StreamNames& names) {
+  const jsStreamConfig& config = *info.Config;
+  if (config.SubjectsLen != 1 || config.Subjects[0] != names.subjects || config.MaxMsgsPerSubject < 1) {
+    return absl::FailedPreconditionError(Cat(names.server, ": stream ", names.name, " is not that of a bucket"));
+  }
+  if (config.MaxAge > 0) {
+    return absl::FailedPreconditionError(Cat(names.server, ": bucket of stream ", names.name, " forgets values after ",
+                                             absl::FormatDuration(absl::Nanoseconds(config.MaxAge)),
+                                             "; it must have no maximum age"));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// Looks up, creates and checks the JetStream stream of a collection. Internal to nats_stream.cc.
+// Looks up, creates and checks what the servers need in JetStream: the stream of a collection, and the bucket of keys
+// that all servers share. Internal to nats_stream.cc and nats_bucket.*.
 #pragma once
 
 #include <string>
@@ -17,6 +18,9 @@ struct StreamNames {
   std::string subjects;  // SubjectsOf
 };
 
+// Names the stream of a bucket, as all clients of NATS name it: KV_BUCKET, with the subjects $KV.BUCKET.>
+StreamNames BucketNames(const std::string& server, const std::string& bucket);
+
 // Looks up the stream. Returns NOT_FOUND if it does not exist, or UNAVAILABLE if the server does not answer, or if its
 // answer lacks the configuration or the time of creation.
 absl::StatusOr<Info> FindStream(jsCtx* jet_stream, const StreamNames& names);
@@ -27,8 +31,15 @@ absl::StatusOr<Info> FindStream(jsCtx* jet_stream, const StreamNames& names);
 // UNAVAILABLE if the server does not answer, or FAILED_PRECONDITION if it refuses.
 absl::StatusOr<Info> FindOrCreateStream(jsCtx* jet_stream, const StreamNames& names, int replicas);
 
+// Like FindOrCreateStream, for the stream of a bucket, which keeps the last kBucketHistory values of each key.
+absl::StatusOr<Info> FindOrCreateBucket(jsCtx* jet_stream, const StreamNames& names, int replicas);
+inline constexpr int kBucketHistory = 5;
+
 // Returns FAILED_PRECONDITION unless the stream's settings suit a collection whose writes have the time limit
 // `timeout`.
 absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, absl::Duration timeout);
+
+// Returns FAILED_PRECONDITION unless the stream is that of a bucket whose values stay until they are replaced.
+absl::Status CheckBucket(const jsStreamInfo& info, const StreamNames& names);
 
 }  // namespace maxsim::live::nats

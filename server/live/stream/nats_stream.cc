@@ -73,7 +73,6 @@ class NatsStream final : public OrderedStream {
   void Disconnect();
   absl::Status ListenForAnswers();
   absl::Status CheckConnected() const;
-  uint64_t NumReconnects() const;
   absl::Status Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes);
   absl::Status TakeStatus(const nats::Arrival& status);
   void ObserveClock(absl::Time told, absl::Time now);
@@ -173,20 +172,9 @@ absl::Status NatsStream::CheckConnected() const {
   return absl::UnavailableError(Cat(server_, " does not answer"));
 }
 
-uint64_t NatsStream::NumReconnects() const {
-  natsStatistics* statistics = nullptr;
-  uint64_t count = 0;
-  if (natsStatistics_Create(&statistics) != NATS_OK) return 0;
-  if (natsConnection_GetStats(connection_.get(), statistics) == NATS_OK) {
-    natsStatistics_GetCounts(statistics, nullptr, nullptr, nullptr, nullptr, &count);
-  }
-  natsStatistics_Destroy(statistics);
-  return count;
-}
-
 absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   if (absl::Status status = Connect(); !status.ok()) return status;
-  num_reconnects_ = NumReconnects();
+  num_reconnects_ = nats::NumReconnects(connection_.get());
   const nats::StreamNames names{.server = server_, .name = name_, .subjects = subjects_};
   absl::StatusOr<nats::Info> info = create ? nats::FindOrCreateStream(jet_stream_.get(), names, options_.replicas)
                                            : nats::FindStream(jet_stream_.get(), names);
@@ -289,7 +277,7 @@ absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration ti
     if (!messages.empty()) break;
     if (status != NATS_TIMEOUT) return Away("the subscription ended", status);
     if (absl::Status connected = CheckConnected(); !connected.ok()) return connected;
-    if (NumReconnects() != num_reconnects_)
+    if (nats::NumReconnects(connection_.get()) != num_reconnects_)
       return absl::UnavailableError(Cat(server_, " was not reachable for a while"));
     if (MonotonicNow() - last_heard_ > kMissedHeartbeats * kHeartbeat) {
       return absl::UnavailableError(Cat(server_, " no longer answers about stream ", name_));

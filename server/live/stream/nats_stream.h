@@ -1,4 +1,4 @@
-// A stream of NATS JetStream. Only nats_stream.cc, nats_setup.* and nats_library.* know NATS.
+// A stream of NATS JetStream. Only the files nats_* of this folder know NATS.
 #pragma once
 
 #include <memory>
