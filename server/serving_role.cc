@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/machine.h"
 #include "server/live/live_collection.h"
+#include "server/live/stream/nats_keys.h"
 #include "server/observability/logging.h"
 #include "server/service/call/activity.h"
 #include "server/service/request/info.h"
@@ -50,6 +51,11 @@ config::Config Derived(config::Config config) {
   return config;
 }
 
+std::unique_ptr<live::Layouts> MakeLayouts(const live::LiveOptions& options) {
+  if (options.log != live::LogKind::kNats) return nullptr;
+  return std::make_unique<live::Layouts>(live::MakeNatsKeys(options.nats));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServingRole>> ServingRole::Create(const config::Config& config,
@@ -81,6 +87,7 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
       backends_(std::move(backends)),
       devices_(std::move(devices)),
       live_threads_(config_.live.max_collections),
+      layouts_(MakeLayouts(config_.live)),
       store_(devices_.get(), config_.store),
       engine_(std::move(engine)),
       scheduler_(engine_.get(), metrics_, config_.batching),
@@ -92,7 +99,8 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
   UpdateDeviceMetrics();
   metrics_->live().SetSegmentLimit(config_.live.max_segment_bytes);
   store_.SetOpenLive([this](const store::LiveRequest& request) {
-    return live::OpenLiveCollection(request, LiveOptionsOf(config_), &live_threads_, metrics_);
+    return live::OpenLiveCollection(request, LiveOptionsOf(config_), &live_threads_, metrics_, /*open_stream=*/nullptr,
+                                    layouts_.get());
   });
   if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
 }

@@ -12,6 +12,7 @@
 #include "server/config/config.h"
 #include "server/engine/engine.h"
 #include "server/live/local/live_threads.h"
+#include "server/live/shared/layouts.h"
 #include "server/observability/metrics.h"
 #include "server/observability/nvml.h"
 #include "server/role.h"
@@ -64,6 +65,8 @@ class ServingRole : public Role {
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
   live::LiveThreads live_threads_;  // declared before the store, whose collections use it
+  // Null unless live.log is nats. Connects when the first live collection is opened.
+  const std::unique_ptr<live::Layouts> layouts_;
   store::CollectionStore store_;
   const std::unique_ptr<engine::Engine> engine_;
   batching::Scheduler scheduler_;

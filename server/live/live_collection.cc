@@ -67,7 +67,8 @@ absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
 absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
                                                                          const LiveOptions& options,
                                                                          LiveThreads* threads, Metrics* metrics,
-                                                                         const OpenStream& open_stream) {
+                                                                         const OpenStream& open_stream,
+                                                                         Layouts* layouts) {
   using Log = collection::CollectionLog;
   const absl::Time begin = MonotonicNow();
   if (absl::Status status = CheckBeginsAtAll(request, options.log); !status.ok()) return status;
@@ -99,7 +100,7 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
       open_stream == nullptr ? MakeNatsStream(options.nats, request.name) : open_stream(request.name);
   return std::make_shared<StreamedCollection>(request.name,
                                               MessageRules{format, request.manifest.slots(), request.manifest.fields},
-                                              std::move(live), std::move(stream), options, metrics);
+                                              std::move(live), std::move(stream), options, metrics, layouts);
 }
 
 LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& options,

@@ -16,15 +16,18 @@ class Metrics;
 
 namespace maxsim::live {
 
+class Layouts;
 class LiveThreads;
 
 // Opens the log of a collection, and returns the collection, which writes and compacts on `threads`. It serves nothing
 // before the call of LiveDocuments::Serve. `metrics` may be null. With LogKind::kNats, a stream orders the collection's
-// writes. `open_stream` makes the stream object; if it is null, MakeNatsStream does. Returns RESOURCE_EXHAUSTED if
-// live.max_collections are already open, and FAILED_PRECONDITION if the existing log is of another kind.
+// writes, and `layouts` has the collection's layout; `layouts` may be null, and must outlive the result. `open_stream`
+// makes the stream object; if it is null, MakeNatsStream does. Returns RESOURCE_EXHAUSTED if live.max_collections are
+// already open, and FAILED_PRECONDITION if the existing log is of another kind.
 absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
                                                                          const LiveOptions& options,
                                                                          LiveThreads* threads, Metrics* metrics,
-                                                                         const OpenStream& open_stream = nullptr);
+                                                                         const OpenStream& open_stream = nullptr,
+                                                                         Layouts* layouts = nullptr);
 
 }  // namespace maxsim::live

@@ -19,6 +19,7 @@
 #include "base/stop.h"
 #include "collection/log/collection_log.h"
 #include "collection/manifest.h"
+#include "collection/slot_layout.h"
 
 namespace maxsim::store {
 
@@ -84,6 +85,8 @@ struct LiveState {
   absl::Status compaction;  // why the last compaction in the background failed, or OK
   bool is_compacting = false;
   std::optional<StreamState> stream;  // only if a stream orders the collection's writes
+  // The collection's layout, which it may have only if a stream orders its writes; null if it has none.
+  std::shared_ptr<const collection::SlotLayout> layout;
 
   // Returns how many messages of the stream are not applied yet.
   uint64_t lag() const {
@@ -116,6 +119,16 @@ class LiveDocuments {
   virtual absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) = 0;
 
   virtual LiveState state() const = 0;
+
+  // Sets the layout of the collection for all its servers, if its revision is still `expected_revision` (0: if it has
+  // none). `owners` must be valid (collection::CheckSlotOwners). Returns the new layout, which state() shows moments
+  // later. Blocks for the time limits of some calls. Returns FAILED_PRECONDITION if no stream orders the collection's
+  // writes, ABORTED about the field "expected_revision" if the layout has another revision, or UNAVAILABLE if the
+  // stream's servers do not answer.
+  virtual absl::StatusOr<collection::SlotLayout> SetLayout(std::vector<collection::SlotOwner> owners,
+                                                           uint64_t expected_revision) {
+    return absl::FailedPreconditionError("no stream orders its writes (live.log), so it has no layout");
+  }
 
   // Returns the version that the client gave when it last wrote or deleted the id; 0 if it gave none, or if the id was
   // deleted and is forgotten (CollectionLog::VersionOf). Only the function of the collection's id type may be called.

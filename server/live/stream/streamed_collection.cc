@@ -22,11 +22,12 @@ std::string MakeNonce() {
 
 StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std::unique_ptr<LiveCollection> collection,
                                        std::unique_ptr<OrderedStream> stream, const LiveOptions& options,
-                                       Metrics* metrics)
+                                       Metrics* metrics, Layouts* layouts)
     : name_(std::move(name)),
       rules_(std::move(rules)),
       options_(options),
       metrics_(metrics),
+      layouts_(layouts),
       collection_(std::move(collection)),
       // max_queue_time only limits the wait in this queue. Once a call's messages are sent to the stream,
       // nats.timeout limits how long the call waits for the stream's answers.
@@ -38,6 +39,7 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       doubt_(options.stream_patience) {
   stream_->SetListener(
       [this](std::string_view id, const absl::StatusOr<uint64_t>& sequence) { OnAcknowledged(id, sequence); });
+  if (layouts_ != nullptr) layouts_->Follow();
 }
 
 StreamedCollection::~StreamedCollection() { Stop(); }
@@ -46,10 +48,17 @@ store::LiveState StreamedCollection::state() const {
   store::LiveState state = collection_->state();
   store::StreamState& stream = state.stream.emplace();
   stream.last_sequence = stream_->last_sequence();
+  if (layouts_ != nullptr) state.layout = layouts_->Find(name_);
   const MutexLock lock(&mutex_);
   stream.connected = following_;
   if (state.status.ok()) state.status = Refusal();
   return state;
+}
+
+absl::StatusOr<collection::SlotLayout> StreamedCollection::SetLayout(std::vector<collection::SlotOwner> owners,
+                                                                     uint64_t expected_revision) {
+  if (layouts_ == nullptr) return LiveDocuments::SetLayout(std::move(owners), expected_revision);
+  return layouts_->Set(name_, std::move(owners), expected_revision);
 }
 
 absl::Status StreamedCollection::Serve(std::shared_ptr<const store::Generation> generation, Publish publish,

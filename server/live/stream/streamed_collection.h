@@ -29,6 +29,7 @@
 #include "base/mutex.h"
 #include "server/live/local/live_collection_impl.h"
 #include "server/live/local/shared_threads.h"
+#include "server/live/shared/layouts.h"
 #include "server/live/stream/ordered_stream.h"
 #include "server/live/stream/pending_calls.h"
 #include "server/live/stream/stream_doubt.h"
@@ -43,8 +44,10 @@ namespace maxsim::live {
 
 class StreamedCollection final : public store::LiveDocuments {
  public:
+  // `layouts` may be null: then the collection has no layout. Otherwise it must outlive the object.
   StreamedCollection(std::string name, MessageRules rules, std::unique_ptr<LiveCollection> collection,
-                     std::unique_ptr<OrderedStream> stream, const LiveOptions& options, Metrics* metrics);
+                     std::unique_ptr<OrderedStream> stream, const LiveOptions& options, Metrics* metrics,
+                     Layouts* layouts);
   ~StreamedCollection() override;
 
   void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override;
@@ -53,6 +56,8 @@ class StreamedCollection final : public store::LiveDocuments {
     return collection_->SnapshotTo(folder, stop);
   }
   store::LiveState state() const override;
+  absl::StatusOr<collection::SlotLayout> SetLayout(std::vector<collection::SlotOwner> owners,
+                                                   uint64_t expected_revision) override;
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return collection_->VersionOf(id); }
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return collection_->VersionOf(id); }
   absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const override {
@@ -116,6 +121,7 @@ class StreamedCollection final : public store::LiveDocuments {
   const MessageRules rules_;
   const LiveOptions options_;
   Metrics* const metrics_;  // may be null
+  Layouts* const layouts_;  // may be null
   const std::unique_ptr<LiveCollection> collection_;
 
   mutable Mutex mutex_;

@@ -39,8 +39,8 @@ class Replica {
     store_ = std::make_unique<store::CollectionStore>(
         backend_, store::StoreOptions{.memory_reserve_bytes = 0, .host_reserve_bytes = 0});
     store_->SetOpenLive([this](const store::LiveRequest& request) {
-      return OpenLiveCollection(request, options_, &threads_, nullptr,
-                                [this](const std::string&) { return server_->Connect(); });
+      return OpenLiveCollection(
+          request, options_, &threads_, nullptr, [this](const std::string&) { return server_->Connect(); }, layouts_);
     });
     const auto loaded = store_->Load("c", path_, store::Residency::kAuto, store::Replication::kAuto, "", nullptr, live);
     if (!loaded.ok()) return loaded.status();
@@ -78,6 +78,7 @@ class Replica {
   Documents Now() { return Contents(**store_->Find("c")); }
 
   LiveOptions options_;
+  Layouts* layouts_ = nullptr;  // outlives the replica
 
  private:
   LiveThreads threads_{64};
