@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "maxsim/v1/rerank.pb.h"
@@ -40,6 +41,16 @@ Json TierJson(const v1::TierInfo& tier) {
           {"resident_bytes", tier.resident_bytes()}};
 }
 
+// PUT /v1/collections/NAME/layout reads `owners` in the same form.
+template <typename Json>
+Json LayoutJson(const v1::SlotLayout& layout) {
+  Json owners = Json::array();
+  for (const v1::SlotOwner& owner : layout.owners()) {
+    owners.push_back({{"group", owner.group()}, {"slots", PartitionJson<Json>(owner.slots())}});
+  }
+  return {{"revision", layout.revision()}, {"owners", std::move(owners)}};
+}
+
 template <typename Json>
 Json LiveJson(const v1::LiveInfo& live) {
   Json json = {{"sequence", live.sequence()},
@@ -53,6 +64,7 @@ Json LiveJson(const v1::LiveInfo& live) {
                {"is_compacting", live.is_compacting()},
                {"log", live.log()},
                {"lag", live.lag()}};
+  if (live.has_layout()) json["layout"] = LayoutJson<Json>(live.layout());
   if (!live.error().empty()) json["error"] = live.error();
   return json;
 }

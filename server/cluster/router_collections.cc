@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "client/error_details.h"
 #include "server/cluster/groups/answer_fault.h"
+#include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/check_info.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/observed/collection_report.h"
 #include "server/cluster/parts/error_origin.h"
 #include "server/observability/logging.h"
+#include "server/service/layout/layout_message.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -56,6 +59,22 @@ std::vector<Reloading> InReloadOrder(const View& view, const std::string& name, 
   }
   std::stable_partition(groups.begin(), groups.end(), [](const Reloading& one) { return one.num_alive > 1; });
   return groups;
+}
+
+absl::Status UnknownCollection(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("no collection \"", name, "\" on any server of the cluster"));
+}
+
+absl::Status CheckGroupsAreKnown(const View& view, const v1::SetLayoutRequest& request) {
+  for (int i = 0; i < request.owners_size(); ++i) {
+    const std::string& name = request.owners(i).group();
+    const bool is_known = std::any_of(view.groups().begin(), view.groups().end(),
+                                      [&](const std::shared_ptr<Group>& group) { return group->name() == name; });
+    if (is_known) continue;
+    return client::InvalidField(absl::StrCat("owners[", i, "].group"),
+                                absl::StrCat("is ", Quote(name), ", which is no group of this router"));
+  }
+  return absl::OkStatus();
 }
 
 // Returns the error with a note that says which server of the cluster it comes from.
@@ -105,9 +124,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::InfoOf(const std::string& 
   membership_->Refresh();
   const std::shared_ptr<const View> view = membership_->view();
   const auto found = view->collections().find(name);
-  if (found == view->collections().end()) {
-    return absl::NotFoundError(absl::StrCat("no collection \"", name, "\" on any server of the cluster"));
-  }
+  if (found == view->collections().end()) return UnknownCollection(name);
   return found->second->info;
 }
 
@@ -247,6 +264,40 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
     sequence = std::min(sequence, response->sequence());
   }
   return sequence;
+}
+
+absl::StatusOr<v1::SlotLayout> RouterCollections::SetLayout(const v1::SetLayoutRequest& request,
+                                                            const service::ChangeContext& context) {
+  if (absl::Status status = service::OwnersOf(request).status(); !status.ok()) return status;
+  const std::shared_ptr<const View> view = membership_->view();
+  if (absl::Status status = CheckGroupsAreKnown(*view, request); !status.ok()) return status;
+  const auto found = view->collections().find(request.name());
+  if (found == view->collections().end()) return UnknownCollection(request.name());
+  if (found->second->info.live().log() != kStreamLog) {
+    return absl::FailedPreconditionError(absl::StrCat("collection ", request.name(), ": no stream orders its writes ",
+                                                      "(live.log), so it has no layout"));
+  }
+  const StopSignal both(context.stop, shutdown_);
+  const service::ChangeContext change{.stop = &both, .span = context.span};
+  absl::Status last = absl::UnavailableError(
+      absl::StrCat("no server that follows the stream of collection ", request.name(), " answers"));
+  for (const std::shared_ptr<Group>& group : view->groups()) {
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      if (!AnswersPolls(replica) || InfoFrom(*replica, request.name()).live().log() != kStreamLog) continue;
+      absl::StatusOr<v1::SetLayoutResponse> response = CallAdmin(*group, *replica, kSetLayoutRpc, request, change);
+      if (!response.ok()) {
+        last = OfServer(*replica, *group, response.status());
+        if (IsSafeToRepeat(response.status()) && !both.stopped()) continue;
+        return last;
+      }
+      if (const auto fault = CheckLayoutAnswer(request, *response); fault.has_value()) {
+        return OfServer(*replica, *group, RefuseAnswer(*group, *replica, *fault, membership_->metrics()));
+      }
+      membership_->Refresh();
+      return std::move(*response->mutable_layout());
+    }
+  }
+  return last;
 }
 
 std::vector<v1::CollectionInfo> RouterCollections::List() const {

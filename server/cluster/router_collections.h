@@ -53,6 +53,11 @@ class RouterCollections : public service::CollectionApi {
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const service::ChangeContext& context) override;
 
+  // Sets the layout by one server that follows the collection's stream; it is the same on all. Returns INVALID_ARGUMENT
+  // about the owner's group if this router does not know the group.
+  absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request,
+                                           const service::ChangeContext& context) override;
+
   std::vector<v1::CollectionInfo> List() const override;
 
  private:

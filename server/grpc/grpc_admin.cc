@@ -56,10 +56,10 @@ class ChangeCall final : public UnaryCall {
 
 // Returns the name of a method's span. The name is a literal, so it is always valid.
 std::string_view SpanNameOf(std::string_view method) {
-  static constexpr std::array<std::string_view, 7> kNames = {
-      "maxsim.v1.Admin/ListCollections",   "maxsim.v1.Admin/LoadCollection",   "maxsim.v1.Admin/ReloadCollection",
-      "maxsim.v1.Admin/UnloadCollection",  "maxsim.v1.Admin/CreateCollection", "maxsim.v1.Admin/CompactCollection",
-      "maxsim.v1.Admin/SnapshotCollection"};
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "maxsim.v1.Admin/ListCollections",    "maxsim.v1.Admin/LoadCollection",   "maxsim.v1.Admin/ReloadCollection",
+      "maxsim.v1.Admin/UnloadCollection",   "maxsim.v1.Admin/CreateCollection", "maxsim.v1.Admin/CompactCollection",
+      "maxsim.v1.Admin/SnapshotCollection", "maxsim.v1.Admin/SetLayout"};
   for (const std::string_view name : kNames) {
     if (name.substr(name.rfind('/') + 1) == method) return name;
   }
@@ -208,6 +208,18 @@ grpc::ServerUnaryReactor* GrpcAdmin::SnapshotCollection(grpc::CallbackServerCont
         const absl::StatusOr<uint64_t> sequence = collections_->SnapshotForClient(wanted.name(), wanted.path(), change);
         if (!sequence.ok()) return sequence.status();
         answer.set_sequence(*sequence);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::SetLayout(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                               grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::SetLayoutRequest, v1::SetLayoutResponse>(
+      context, "SetLayout", Worker::Length::kShort, *request, response,
+      [this](const v1::SetLayoutRequest& wanted, v1::SetLayoutResponse& answer, const service::ChangeContext& change) {
+        absl::StatusOr<v1::SlotLayout> layout = collections_->SetLayout(wanted, change);
+        if (!layout.ok()) return layout.status();
+        *answer.mutable_layout() = *std::move(layout);
         return absl::OkStatus();
       });
 }

@@ -21,8 +21,9 @@ namespace maxsim::rpc {
 using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
     v1::Admin::WithRawCallbackMethod_CompactCollection<v1::Admin::WithRawCallbackMethod_SnapshotCollection<
         v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;
-using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
-    v1::Admin::WithRawCallbackMethod_LoadCollection<v1::Admin::WithRawCallbackMethod_ReloadCollection<RawChanges>>>;
+using RawClusterChanges = v1::Admin::WithRawCallbackMethod_SetLayout<RawChanges>;
+using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<v1::Admin::WithRawCallbackMethod_LoadCollection<
+    v1::Admin::WithRawCallbackMethod_ReloadCollection<RawClusterChanges>>>;
 
 class GrpcAdmin : public RawAdmin {
  public:
@@ -57,6 +58,8 @@ class GrpcAdmin : public RawAdmin {
                                               grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* SnapshotCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* SetLayout(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
 
  private:
   // Carries out a call. It ends soon once the context's `stop` is stopped.

@@ -117,6 +117,8 @@ class CollectionApi {
   // Returns the last sequence that the copy holds.
   virtual absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                                      const ChangeContext& context) = 0;
+  virtual absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request,
+                                                   const ChangeContext& context) = 0;
   virtual absl::Status Unload(const std::string& name, const ChangeContext& context) = 0;
   virtual std::vector<v1::CollectionInfo> List() const = 0;
 };

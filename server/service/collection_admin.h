@@ -63,6 +63,10 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const ChangeContext& context) override;
 
+  // Checks the owners, and sets the layout of a live collection whose writes a stream orders. Does not obey the
+  // context's `stop`: a call of the collection's stream takes seconds at most.
+  absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request, const ChangeContext& context) override;
+
   // `changed` must not be null.
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
                                             const ChangeContext& context) override;

@@ -76,6 +76,8 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   // The wrong collection name to return in answers to changes of collections. "" returns the right one.
   std::string answered_name;
   uint64_t snapshot_sequence = 41;
+  // Changes the answer to SetLayout, which has the request's owners and the next revision, or fails the call.
+  std::function<grpc::Status(v1::SetLayoutResponse&)> on_layout;
   // The last requests of these calls. Read them only after the calls are answered.
   v1::CreateCollectionRequest created;
   v1::SnapshotCollectionRequest snapshot;
@@ -194,6 +196,13 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     snapshot = *request;
     response->set_sequence(snapshot_sequence);
     return admin_status;
+  }
+  grpc::Status SetLayout(grpc::ServerContext* context, const v1::SetLayoutRequest* request,
+                         v1::SetLayoutResponse* response) override {
+    NoteAdmin(*context, "SetLayout");
+    response->mutable_layout()->set_revision(request->expected_revision() + 1);
+    *response->mutable_layout()->mutable_owners() = request->owners();
+    return on_layout ? on_layout(*response) : admin_status;
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "server/cluster/groups/check_info.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -92,6 +93,23 @@ std::optional<AnswerFault> CheckSnapshotAnswer(uint64_t least, const v1::Snapsho
   const auto max = static_cast<uint64_t>(collection::kMaxLogSequence);
   if (answer.sequence() >= least && answer.sequence() <= max) return std::nullopt;
   return WrongInfo("sequence", "sequence is ", answer.sequence(), "; must be ", least, " to ", max);
+}
+
+std::optional<AnswerFault> CheckLayoutAnswer(const v1::SetLayoutRequest& request, const v1::SetLayoutResponse& answer) {
+  const v1::SlotLayout& layout = answer.layout();
+  if (layout.revision() <= request.expected_revision()) {
+    return WrongInfo("layout", "layout.revision is ", layout.revision(), "; must be more than expected_revision, ",
+                     request.expected_revision());
+  }
+  const auto is_same = [](const v1::SlotOwner& a, const v1::SlotOwner& b) {
+    return a.group() == b.group() && a.slots().first_slot() == b.slots().first_slot() &&
+           a.slots().end_slot() == b.slots().end_slot();
+  };
+  if (std::equal(layout.owners().begin(), layout.owners().end(), request.owners().begin(), request.owners().end(),
+                 is_same)) {
+    return std::nullopt;
+  }
+  return WrongInfo("layout", "layout.owners are not those that were to be set");
 }
 
 }  // namespace maxsim::cluster

@@ -27,4 +27,7 @@ std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const
 // already reported.
 std::optional<AnswerFault> CheckSnapshotAnswer(uint64_t least, const v1::SnapshotCollectionResponse& answer);
 
+// Checks that the layout has the request's owners and a later revision than the expected one.
+std::optional<AnswerFault> CheckLayoutAnswer(const v1::SetLayoutRequest& request, const v1::SetLayoutResponse& answer);
+
 }  // namespace maxsim::cluster

@@ -92,4 +92,10 @@ inline constexpr Rpc<v1::SnapshotCollectionRequest, v1::SnapshotCollectionRespon
       stubs.admin->async()->SnapshotCollection(context, request, response, std::move(done));
     };
 
+inline constexpr Rpc<v1::SetLayoutRequest, v1::SetLayoutResponse> kSetLayoutRpc =
+    [](const ReplicaStubs& stubs, grpc::ClientContext* context, const v1::SetLayoutRequest* request,
+       v1::SetLayoutResponse* response, std::function<void(grpc::Status)> done) {
+      stubs.admin->async()->SetLayout(context, request, response, std::move(done));
+    };
+
 }  // namespace maxsim::cluster

@@ -5,6 +5,7 @@
 #include "absl/time/time.h"
 #include "base/text.h"
 #include "maxsim_version.h"
+#include "server/service/layout/layout_message.h"
 
 namespace maxsim::service {
 namespace {
@@ -96,6 +97,7 @@ v1::LiveInfo ToProto(const store::LiveState& state) {
   info.set_is_compacting(state.is_compacting);
   info.set_log(state.stream.has_value() ? "nats" : "local");
   info.set_lag(state.lag());
+  if (state.layout != nullptr) *info.mutable_layout() = ToProto(*state.layout);
   return info;
 }
 

@@ -34,6 +34,9 @@ void HideFromTenant(const Caller& caller, std::vector<v1::CollectionInfo>& colle
   if (tenant == nullptr) return;
   const auto is_hidden = [tenant](const v1::CollectionInfo& info) { return !tenant->MayUse(info.name()); };
   collections.erase(std::remove_if(collections.begin(), collections.end(), is_hidden), collections.end());
+  for (v1::CollectionInfo& info : collections) {
+    if (info.live().has_layout()) info.mutable_live()->clear_layout();
+  }
   if (tenant->filter() == nullptr) return;
   for (v1::CollectionInfo& info : collections) info = WithoutCounts(info);
 }

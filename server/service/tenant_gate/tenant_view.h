@@ -8,9 +8,10 @@
 
 namespace maxsim::service {
 
-// Removes what the caller may not know: all collections that are not its tenant's and, if the tenant has a filter, all
-// numbers of the others, which would tell how many documents and writes other tenants have. An unknown caller may know
-// nothing. Changes nothing for a caller that is not a tenant.
+// Removes what the caller may not know: all collections that are not its tenant's, the layouts of the others, which
+// name groups of servers, and, if the tenant has a filter, all numbers of the others, which would tell how many
+// documents and writes other tenants have. An unknown caller may know nothing. Changes nothing for a caller that is not
+// a tenant.
 void HideFromTenant(const Caller& caller, std::vector<v1::CollectionInfo>& collections);
 
 // Does the same for an answer of GetInfo. Tenants also see no devices, groups of servers and replicas.

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include "client/error_details.h"
 #include "client/status.h"
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "nlohmann/json.hpp"
@@ -202,6 +203,27 @@ TEST_F(DocumentsServiceTest, AStreamOfManyDocumentsIsCompactedAndCopied) {
   ASSERT_TRUE(copy.ok()) << copy.error_message();
   EXPECT_EQ(copied.sequence(), 200u);
   EXPECT_TRUE(std::filesystem::exists(root_ / "copy/collection.json"));
+}
+
+TEST_F(DocumentsServiceTest, ALayoutIsCheckedAndNeedsAStream) {
+  ASSERT_TRUE(Create("news", v1::DATA_TYPE_F16).ok());
+  const auto set = [this](uint32_t end_slot) {
+    grpc::ClientContext context;
+    v1::SetLayoutRequest request;
+    request.set_name("news");
+    v1::SlotOwner& owner = *request.add_owners();
+    owner.set_group("g0");
+    owner.mutable_slots()->set_end_slot(end_slot);
+    v1::SetLayoutResponse response;
+    return client::FromGrpcStatus(server_.admin().SetLayout(&context, request, &response));
+  };
+  const absl::Status wrong = set(4097);
+  EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(client::FieldOf(wrong), "owners[0].slots.end_slot");
+  EXPECT_EQ(client::LimitOf(wrong), 4096u);
+  const absl::Status local = set(4096);
+  EXPECT_EQ(local.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(local.message(), "collection news: no stream orders its writes (live.log), so it has no layout");
 }
 
 TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedAndListedOverGrpcAndHttp) {

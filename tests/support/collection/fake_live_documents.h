@@ -44,6 +44,13 @@ class FakeLiveDocuments final : public store::LiveDocuments {
     return sequence;
   }
   store::LiveState state() const override { return live_state; }
+  absl::StatusOr<collection::SlotLayout> SetLayout(std::vector<collection::SlotOwner> owners,
+                                                   uint64_t expected_revision) override {
+    if (!has_stream) return LiveDocuments::SetLayout(std::move(owners), expected_revision);
+    live_state.layout = std::make_shared<const collection::SlotLayout>(
+        collection::SlotLayout{.revision = expected_revision + 1, .owners = std::move(owners)});
+    return *live_state.layout;
+  }
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override {
     if (on_version != nullptr) on_version();
     const auto found = versions.find(std::string(id));
@@ -87,6 +94,7 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   int max_reads_behind = 1'000'000;         // number of reads that return written_behind; later ones do not
   mutable std::atomic<int> num_reads_behind{0};
   store::LiveState live_state;
+  bool has_stream = true;  // the collection can have a layout
   absl::Status compact_status;
   bool compact_changes = true;
   std::vector<std::string> snapshots;

@@ -123,6 +123,29 @@ TEST(CheckInfoTest, ASnapshotHasASequenceThatTheReplicaCanHaveReached) {
   }
 }
 
+TEST(CheckInfoTest, ALayoutIsTheOneThatWasSetWithALaterRevision) {
+  v1::SetLayoutRequest request;
+  request.set_expected_revision(7);
+  v1::SlotOwner& owner = *request.add_owners();
+  owner.set_group("g0");
+  owner.mutable_slots()->set_end_slot(4096);
+  v1::SetLayoutResponse right;
+  right.mutable_layout()->set_revision(8);
+  *right.mutable_layout()->mutable_owners() = request.owners();
+  EXPECT_FALSE(CheckLayoutAnswer(request, right).has_value());
+  std::vector<v1::SetLayoutResponse> wrong(5, right);
+  wrong[0].mutable_layout()->set_revision(7);
+  wrong[1].clear_layout();
+  wrong[2].mutable_layout()->mutable_owners(0)->set_group("g1");
+  wrong[3].mutable_layout()->mutable_owners(0)->mutable_slots()->set_end_slot(4095);
+  wrong[4].mutable_layout()->add_owners();
+  for (const v1::SetLayoutResponse& answer : wrong) {
+    const std::optional<AnswerFault> fault = CheckLayoutAnswer(request, answer);
+    ASSERT_TRUE(fault.has_value()) << answer.ShortDebugString();
+    EXPECT_STREQ(fault->field, "layout");
+  }
+}
+
 class RouterInfoTest : public RouterTest {};
 
 TEST_F(RouterInfoTest, AReplicaThatSaysWhatCannotBeDoesNotAnswer) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "client/error_details.h"
+#include "client/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/tracing/tracer.h"
@@ -177,6 +179,16 @@ TEST_F(RouterCollectionsTest, AChangeThatIsStoppedEndsWithTheReason) {
   EXPECT_TRUE(absl::IsUnavailable(collections_->LoadForClient(LoadOfC(), {}).status()));
 }
 
+TEST_F(RouterCollectionsTest, ACollectionWithoutAStreamHasNoLayout) {
+  v1::SetLayoutRequest request;
+  request.set_name("c");
+  v1::SlotOwner& owner = *request.add_owners();
+  owner.set_group("g0");
+  owner.mutable_slots()->set_end_slot(4096);
+  EXPECT_TRUE(absl::IsFailedPrecondition(collections_->SetLayout(request, {}).status()));
+  EXPECT_THAT(asked(), testing::IsEmpty());
+}
+
 TEST_F(RouterCollectionsTest, EveryServerHearsOfTheTrace) {
   SpanKeeper::Spans spans;
   const tracing::Tracer tracer{std::make_unique<SpanKeeper>(&spans)};
@@ -205,7 +217,80 @@ TEST_F(RouterCollectionsTest, WithoutATraceServersHearNothing) {
 class LiveRouterCollectionsTest : public RouterCollectionsTest {
  protected:
   LiveRouterCollectionsTest() : RouterCollectionsTest(/*is_live=*/true) {}
+
+  static v1::SetLayoutRequest LayoutOfC() {
+    v1::SetLayoutRequest request;
+    request.set_name("c");
+    request.set_expected_revision(7);
+    for (const uint32_t first : {0u, 2048u}) {
+      v1::SlotOwner& owner = *request.add_owners();
+      owner.set_group(first == 0 ? "g0" : "g1");
+      owner.mutable_slots()->set_first_slot(first);
+      owner.mutable_slots()->set_end_slot(first + 2048);
+    }
+    return request;
+  }
 };
+
+TEST_F(LiveRouterCollectionsTest, ALayoutIsSetByOneServer) {
+  const auto layout = collections_->SetLayout(LayoutOfC(), {});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->revision(), 8u);
+  EXPECT_EQ(layout->owners(1).slots().end_slot(), 4096u);
+  EXPECT_THAT(asked(), ElementsAre("00 SetLayout"));
+}
+
+TEST_F(LiveRouterCollectionsTest, AnotherServerIsAskedOnlyIfNothingWasSet) {
+  absl::Status away = absl::UnavailableError("NATS does not answer");
+  client::SetReason(client::kReasonNothingWritten, away);
+  replica(0, 0).server().on_layout = [away](v1::SetLayoutResponse&) { return client::ToGrpcStatus(away); };
+  ASSERT_TRUE(collections_->SetLayout(LayoutOfC(), {}).ok());
+  EXPECT_THAT(asked(), ElementsAre("00 SetLayout", "01 SetLayout"));
+  replica(0, 1).server().on_layout = [](v1::SetLayoutResponse&) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "no answer in time");
+  };
+  const absl::Status status = collections_->SetLayout(LayoutOfC(), {}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(0, 1).target() + " of group g0"));
+  EXPECT_THAT(asked(), ElementsAre("00 SetLayout", "01 SetLayout", "00 SetLayout", "01 SetLayout"));
+}
+
+TEST_F(LiveRouterCollectionsTest, AnotherRevisionIsAnErrorWithItsField) {
+  const absl::Status other = client::FieldError(absl::StatusCode::kAborted, client::kReasonOtherRevision,
+                                                "expected_revision", "is 7, but the layout has revision 9");
+  replica(0, 0).server().on_layout = [other](v1::SetLayoutResponse&) { return client::ToGrpcStatus(other); };
+  const absl::Status status = collections_->SetLayout(LayoutOfC(), {}).status();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_EQ(client::FieldOf(status), "expected_revision");
+  EXPECT_EQ(client::ReasonOf(status), client::kReasonOtherRevision);
+}
+
+TEST_F(LiveRouterCollectionsTest, AWrongLayoutReachesNoServer) {
+  v1::SetLayoutRequest request = LayoutOfC();
+  request.mutable_owners(1)->set_group("g2");
+  absl::Status status = collections_->SetLayout(request, {}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(client::FieldOf(status), "owners[1].group");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is \"g2\", which is no group of this router"));
+  request = LayoutOfC();
+  request.mutable_owners(1)->mutable_slots()->set_end_slot(4095);
+  status = collections_->SetLayout(request, {}).status();
+  EXPECT_EQ(client::FieldOf(status), "owners[1].slots.end_slot");
+  request = LayoutOfC();
+  request.set_name("d");
+  EXPECT_TRUE(absl::IsNotFound(collections_->SetLayout(request, {}).status()));
+  EXPECT_THAT(asked(), testing::IsEmpty());
+}
+
+TEST_F(LiveRouterCollectionsTest, AnAnswerWithAnotherLayoutIsRefused) {
+  replica(0, 0).server().on_layout = [](v1::SetLayoutResponse& answer) {
+    answer.mutable_layout()->set_revision(7);
+    return grpc::Status::OK;
+  };
+  const absl::Status status = collections_->SetLayout(LayoutOfC(), {}).status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_group_bad_answers_total{field=\"layout\",group=\"g0\"} 1"));
+}
 
 TEST_F(LiveRouterCollectionsTest, ACompactionGoesToEveryServer) {
   bool changed = false;

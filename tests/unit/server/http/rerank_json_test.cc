@@ -298,6 +298,12 @@ TEST(RerankJsonTest, CollectionsSayWhetherTheyAreLiveAndWhyNothingCanBeWritten) 
   EXPECT_EQ(json::parse(FormatCollections({info}, nullptr))["collections"][0]["live"], expected);
   live.set_error("the disk is full");
   expected["error"] = "the disk is full";
+  live.mutable_layout()->set_revision(7);
+  v1::SlotOwner& owner = *live.mutable_layout()->add_owners();
+  owner.set_group("g0");
+  owner.mutable_slots()->set_end_slot(4096);
+  expected["layout"]["revision"] = 7;
+  expected["layout"]["owners"][0] = {{"group", "g0"}, {"slots", {{"first_slot", 0}, {"end_slot", 4096}}}};
   EXPECT_EQ(json::parse(FormatCollections({info}, nullptr))["collections"][0]["live"], expected);
 }
 

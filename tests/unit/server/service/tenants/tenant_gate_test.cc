@@ -203,6 +203,7 @@ TEST_F(TenantGateTest, OnlyCollectionsOfTheTenantAreListedAndWithoutCounts) {
   all[0].set_dim(16);
   all[0].mutable_live()->set_sequence(8);
   all[0].mutable_live()->set_log("local");
+  all[0].mutable_live()->mutable_layout()->add_owners()->set_group("g0");
   all[1].set_name("secret");
   std::vector<v1::CollectionInfo> shown = all;
   HideFromTenant(CallerOf(kAcme), shown);
@@ -215,12 +216,14 @@ TEST_F(TenantGateTest, OnlyCollectionsOfTheTenantAreListedAndWithoutCounts) {
   shown = all;
   HideFromTenant(CallerOf(R"({"tenant": "a", "collections": ["docs"]})"), shown);
   EXPECT_EQ(shown[0].num_documents(), 5u);
+  EXPECT_FALSE(shown[0].live().has_layout());
   shown = all;
   HideFromTenant(Caller(), shown);
   EXPECT_TRUE(shown.empty());
   shown = all;
   HideFromTenant(Caller::Unrestricted(), shown);
   EXPECT_EQ(shown.size(), 2u);
+  EXPECT_TRUE(shown[0].live().has_layout());
 
   v1::GetInfoResponse info;
   for (const v1::CollectionInfo& one : all) *info.add_collections() = one;
