@@ -32,6 +32,7 @@ GUARDED = [
     ("PUT", "/v1/collections/docs"),
     ("POST", "/v1/collections/docs/compact"),
     ("POST", "/v1/collections/docs/snapshot"),
+    ("PUT", "/v1/collections/docs/layout"),
     ("POST", "/v1/collections/docs/documents/get"),
     ("GET", "/v1/collections/docs/documents/a"),
     ("POST", "/v1/collections/docs/documents/scroll"),

@@ -9,6 +9,7 @@ RERANK, EXPLAIN = "Reranker/Rerank", "Reranker/Explain"
 UPSERT, DELETE, GET = "Documents/Upsert", "Documents/Delete", "Documents/Get"
 COUNT, FACETS, SCROLL = "Documents/Count", "Documents/Facets", "Documents/Scroll"
 CREATE, COMPACT, SNAPSHOT = "Admin/CreateCollection", "Admin/CompactCollection", "Admin/SnapshotCollection"
+LAYOUT = "Admin/SetLayout"
 DOCUMENTS = "/v1/collections/docs/documents"
 MAX_BODY = 64 << 10
 
@@ -62,6 +63,8 @@ HTTP_CALLS = [
     ("compact unknown", "POST /v1/collections/no/compact", "", ADMIN, 404, "NOT_FOUND", "http_compact", COMPACT),
     ("compact forbidden", "POST /v1/collections/docs/compact", {}, SEARCH, 403, "PERMISSION_DENIED", "http_compact", None),
     ("snapshot no path", "POST /v1/collections/docs/snapshot", {}, ADMIN, 400, "INVALID_ARGUMENT", "http_snapshot", SNAPSHOT),
+    ("layout no owners", "PUT /v1/collections/docs/layout", {"expected_revision": 0, "owners": []}, ADMIN, 400, "INVALID_ARGUMENT", "http_layout", LAYOUT),
+    ("layout forbidden", "PUT /v1/collections/docs/layout", {}, SEARCH, 403, "PERMISSION_DENIED", "http_layout", None),
     ("method of a collection", "PATCH /v1/collections/docs", {}, ADMIN, 405, "UNIMPLEMENTED", "http_other", None),
     ("stats", "GET /v1/stats", "", SEARCH, 200, "OK", "http_info", None),
     ("stats no token", "HEAD /v1/stats", "", "", 401, "UNAUTHENTICATED", "http_info", None),

@@ -5,7 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
+#include "client/info_json.h"
+#include "nlohmann/json.hpp"
 #include "server/http/collections/collection_body.h"
+#include "server/http/collections/layout_body.h"
 #include "server/http/rerank/rerank_json.h"
 #include "server/http/rerank/responses.h"
 #include "server/http/text/http_status.h"
@@ -27,6 +30,8 @@ const char* MethodOf(CollectionCall call) {
       return "http_create";
     case CollectionCall::kCompact:
       return "http_compact";
+    case CollectionCall::kLayout:
+      return "http_layout";
     case CollectionCall::kSnapshot:
       break;
   }
@@ -39,6 +44,8 @@ std::string_view SpanNameOf(CollectionCall call) {
       return "maxsim.v1.Admin/CreateCollection";
     case CollectionCall::kCompact:
       return "maxsim.v1.Admin/CompactCollection";
+    case CollectionCall::kLayout:
+      return "maxsim.v1.Admin/SetLayout";
     case CollectionCall::kSnapshot:
       break;
   }
@@ -71,6 +78,16 @@ absl::StatusOr<CollectionCalls::Change> CollectionCalls::ChangeOf(CollectionCall
         const absl::StatusOr<v1::CollectionInfo> info = collections_->Compact(name, &changed, change);
         if (!info.ok()) return info.status();
         return ChangedText(*info, changed);
+      };
+    }
+    case CollectionCall::kLayout: {
+      absl::StatusOr<v1::SetLayoutRequest> wanted = ParseLayoutBody(body);
+      if (!wanted.ok()) return wanted.status();
+      wanted->set_name(name);
+      return [this, wanted = *std::move(wanted)](const service::ChangeContext& change) -> absl::StatusOr<std::string> {
+        const absl::StatusOr<v1::SlotLayout> layout = collections_->SetLayout(wanted, change);
+        if (!layout.ok()) return layout.status();
+        return client::LayoutJson<nlohmann::json>(*layout).dump();
       };
     }
     case CollectionCall::kSnapshot:

@@ -1,4 +1,4 @@
-// Answers the calls that create, compact and copy collections. It is internal to server/http.
+// Answers the calls that create, compact and copy collections and set their layouts. It is internal to server/http.
 #pragma once
 
 #include <functional>

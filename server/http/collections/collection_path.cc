@@ -11,6 +11,11 @@ namespace {
 constexpr std::string_view kBeforeName = "/v1/collections/";
 constexpr std::string_view kCompactAction = "compact";
 constexpr std::string_view kSnapshotAction = "snapshot";
+constexpr std::string_view kLayoutAction = "layout";
+
+bool IsAction(std::string_view text) {
+  return text == kCompactAction || text == kSnapshotAction || text == kLayoutAction;
+}
 
 }  // namespace
 
@@ -19,7 +24,7 @@ std::optional<CollectionPath> ParseCollectionPath(std::string_view path) {
   path.remove_prefix(kBeforeName.size());
   const size_t name_end = path.find('/');
   const std::string_view action = name_end == path.npos ? "" : path.substr(name_end + 1);
-  if (name_end != path.npos && action != kCompactAction && action != kSnapshotAction) return std::nullopt;
+  if (name_end != path.npos && !IsAction(action)) return std::nullopt;
   std::optional<std::string> name = PercentDecode(path.substr(0, name_end));
   if (!name.has_value() || name->empty()) return std::nullopt;
   return CollectionPath{*std::move(name), std::string(action)};
@@ -33,13 +38,15 @@ std::optional<std::string> CollectionOf(std::string_view path) {
 
 std::optional<CollectionCall> FindCollectionCall(std::string_view method, const CollectionPath& path) {
   if (path.action.empty()) return method == "PUT" ? std::optional(CollectionCall::kCreate) : std::nullopt;
+  if (path.action == kLayoutAction) return method == "PUT" ? std::optional(CollectionCall::kLayout) : std::nullopt;
   if (method != "POST") return std::nullopt;
   return path.action == kCompactAction ? CollectionCall::kCompact : CollectionCall::kSnapshot;
 }
 
 std::string_view MethodsOf(const CollectionPath& path, bool changes) {
   if (path.action.empty()) return changes ? "GET, HEAD, PUT" : "GET, HEAD";
-  return changes ? "POST" : "";
+  if (!changes) return "";
+  return path.action == kLayoutAction ? "PUT" : "POST";
 }
 
 }  // namespace maxsim::http

@@ -11,11 +11,12 @@ enum class CollectionCall {
   kCreate,    // PUT /v1/collections/NAME
   kCompact,   // POST /v1/collections/NAME/compact
   kSnapshot,  // POST /v1/collections/NAME/snapshot
+  kLayout,    // PUT /v1/collections/NAME/layout
 };
 
 struct CollectionPath {
   std::string name;
-  std::string action;  // "compact", "snapshot", or "" for the path of the collection itself
+  std::string action;  // "compact", "snapshot", "layout", or "" for the path of the collection itself
 };
 
 // Splits a path and decodes its name, which is percent-encoded. Returns nullopt for a path of another form, or if the
