@@ -107,14 +107,22 @@ class NatsServer:
         """Sends a message to a subject. Returns the answer."""
         return next(self.requests(subject, [payload], timeout_s))
 
-    def requests(self, subject, payloads, timeout_s=2.0):
+    def remove_key(self, bucket, key):
+        """Removes the value of a key of a bucket, as `nats kv del` does."""
+        answer = next(self.requests(f"$KV.{bucket}.{key}", [b""], header=b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n"))
+        assert "error" not in json.loads(answer), answer
+
+    def requests(self, subject, payloads, timeout_s=2.0, header=b""):
         """Sends messages to one subject, each after the answer to the previous message. Yields the answers."""
         with socket.create_connection((self.host, self.port), timeout_s) as connection:
             stream = connection.makefile("rwb")
             stream.readline()  # skips the server's INFO line
-            stream.write(b'CONNECT {"verbose":false,"pedantic":false,"headers":false}\r\nSUB answer 1\r\n')
+            has_header = b"true" if header else b"false"
+            stream.write(b'CONNECT {"verbose":false,"pedantic":false,"headers":%s}\r\nSUB answer 1\r\n' % has_header)
             for payload in payloads:
-                stream.write(f"PUB {subject} answer {len(payload)}\r\n".encode() + payload + b"\r\n")
+                size = f"{len(header)} {len(header) + len(payload)}" if header else f"{len(payload)}"
+                command = f"{'HPUB' if header else 'PUB'} {subject} answer {size}\r\n"
+                stream.write(command.encode() + header + payload + b"\r\n")
             stream.flush()
             left = len(payloads)
             while left:
