@@ -73,6 +73,9 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
 // Returns the error of a read with the server's message and details, and with the index in the client's request. If
 // the group is lost, the error also names the group.
 absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
+  if (IsOtherSlots(status)) {  // A client knows of no slots. By the time it tries again, the router has a fresh view.
+    return absl::UnavailableError(absl::StrCat("group ", group, " does not answer: ", status.message()));
+  }
   absl::Status of_client = WithClientsItem(status, positions);
   return IsLost(status) ? WithOrigin(of_client, absl::StrCat("group ", group)) : of_client;
 }

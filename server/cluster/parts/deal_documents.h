@@ -19,6 +19,7 @@
 #include "server/cluster/groups/view.h"
 #include "server/cluster/observed/collection_report.h"
 #include "server/cluster/observed/slot_layout.h"
+#include "server/cluster/parts/restriction.h"
 #include "server/cluster/parts/split.h"
 #include "server/service/call/limits.h"
 #include "server/service/call/status.h"
@@ -142,6 +143,8 @@ absl::Status PartitionRequest(const Request& request, const CollectionView& coll
     of_part->set_collection(request.collection());
     if (request.has_visible()) *of_part->mutable_visible() = request.visible();
     fill(*of_part);
+    // Writes need no restriction: a server refuses ids of slots that it does not hold.
+    if constexpr (std::is_same_v<Request, v1::GetRequest>) RestrictToSlots(collection.parts[part], *of_part);
     CopyIds(request, positions, *of_part);
     sent.Add(collection.parts[part], std::move(positions), std::move(of_part));
   }

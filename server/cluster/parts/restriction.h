@@ -11,8 +11,8 @@ namespace maxsim::cluster {
 
 // Adds the part's slots to the `visible` of a request if the part is restricted (CollectionView::Part). The server then
 // treats documents of other slots as if it did not have them, and refuses the request if it does not hold all of these
-// slots (IsOtherSlots). Must be called for every request to a part that looks at documents which it does not list by
-// id. Not needed for a request that only lists ids, because all of them are of the part's slots.
+// slots (IsOtherSlots). Must be called for every request that reads documents of a part. A request that only lists ids
+// of the part's slots needs it too: a server that has dropped these slots since would report the ids as missing.
 //
 // Adds to a conjunction that is there already, so that the filter gets at most one level deeper.
 template <typename Request>

@@ -212,10 +212,6 @@ class Splitter {
     if (request_.has_filter_text()) sub->set_filter_text(request_.filter_text());
     built.has_visible = request_.has_visible();
     if (request_.has_visible()) *sub->mutable_visible() = request_.visible();
-    const bool is_whole = std::any_of(built.queries.begin(), built.queries.end(), [this](int query) {
-      return split_.queries[static_cast<size_t>(query)].kind == Kind::kWhole;
-    });
-    if (is_whole) RestrictToSlots(collection_->parts[part], *sub);
     if (!request_.group_by().empty()) {
       sub->set_group_by(request_.group_by());
       sub->set_group_size(request_.group_size());
@@ -225,7 +221,10 @@ class Splitter {
     const bool is_inline = std::all_of(built.queries.begin(), built.queries.end(), [this](int query) {
       return split_.queries[static_cast<size_t>(query)].kind == Kind::kInline;
     });
-    if (collection_ != nullptr && !is_inline) sub->set_generation(collection_->generation);
+    if (collection_ != nullptr && !is_inline) {
+      sub->set_generation(collection_->generation);
+      RestrictToSlots(collection_->parts[part], *sub);
+    }
     built.request = std::move(sub);
     split_.parts.push_back(std::move(built));
   }

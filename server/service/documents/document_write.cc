@@ -38,8 +38,9 @@ absl::Status CheckSlot(const Id& id, const DocumentRules& rules, FieldPath path)
   if (rules.slots.is_whole()) return absl::OkStatus();
   const int32_t slot = collection::SlotOf(id);
   if (rules.slots.contains(slot)) return absl::OkStatus();
-  return InvalidField(path(), Cat("is ", IdText(id), ", of slot ", slot, ", but the part of collection ",
-                                  rules.collection, " that is here has ", collection::DescribeSlots(rules.slots)));
+  return client::FieldError(absl::StatusCode::kFailedPrecondition, client::kReasonOtherSlots, path(),
+                            Cat("is ", IdText(id), ", of slot ", slot, ", but the part of collection ",
+                                rules.collection, " that is here has ", collection::DescribeSlots(rules.slots)));
 }
 
 absl::Status CheckId(const v1::Document& document, const DocumentRules& rules, FieldPath path) {

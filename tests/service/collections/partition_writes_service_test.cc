@@ -35,7 +35,7 @@ TEST_F(PartitionServiceTest, ACreatedCollectionIsThePartitionAndTakesItsIdsAlone
   const std::string foreign = IdsOf(PartitionOf(0, 3), 1).front();
   ASSERT_TRUE(Upsert("news", own).ok());
   const grpc::Status refused = Upsert("news", {own[0], foreign});
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(refused.error_message(),
               StartsWith("documents[1].string_id: is \"" + foreign + "\", of slot " + std::to_string(SlotOf(foreign))));
   EXPECT_THAT(refused.error_message(), HasSubstr("has slots 2730 .. 4095"));
@@ -48,7 +48,7 @@ TEST_F(PartitionServiceTest, ACreatedCollectionIsThePartitionAndTakesItsIdsAlone
   deletes.mutable_string_ids()->add_ids(foreign);
   v1::DeleteResponse deleted;
   const grpc::Status not_deleted = documents_->Delete(&delete_context, deletes, &deleted);
-  EXPECT_EQ(not_deleted.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(not_deleted.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(not_deleted.error_message(), StartsWith("string_ids.ids[1]: is \"" + foreign + "\", of slot "));
 
   grpc::ClientContext get_context;

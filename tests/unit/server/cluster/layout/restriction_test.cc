@@ -110,14 +110,17 @@ TEST_F(RestrictedSplitTest, WhatTheClientMaySeeStays) {
   EXPECT_TRUE(MessageDifferencer::Equals(request_.visible(), HasOwner())) << "the request can be split again";
 }
 
-TEST_F(RestrictedSplitTest, ListsOfIdsNeedNoSlots) {
+TEST_F(RestrictedSplitTest, ListsOfIdsNameTheSlotsOfEachPart) {
   ListIds(*request_.mutable_candidates());
-  for (const PartRequest& part : Split().parts) EXPECT_FALSE(part.request->has_visible());
+  for (const PartRequest& part : Split().parts) EXPECT_TRUE(part.request->visible().has_in_slots());
+}
+
+TEST_F(RestrictedSplitTest, InlineDocumentsNeedNoSlots) {
   request_.mutable_candidates()->mutable_inline_documents()->add_documents()->set_num_tokens(1);
   for (const PartRequest& part : Split().parts) EXPECT_FALSE(part.request->has_visible());
 }
 
-TEST_F(RestrictedSplitTest, OneQueryOfTheWholeCollectionIsEnough) {
+TEST_F(RestrictedSplitTest, AListAndAQueryOfTheWholeCollectionNameThemOnce) {
   ListIds(*request_.mutable_candidates());
   v1::Query& whole = *request_.add_queries();
   whole.mutable_tokens()->set_num_tokens(1);
