@@ -41,13 +41,10 @@ def cut_one_after_the_other(cluster, net, pool, arguments):
     print(f"{count} were cut; {askers.summary()}", flush=True)
 
 
-def names_of_nodes():
-    return ["single", "router", *(f"g{part}-{replica}" for part in range(PARTS) for replica in "ab")]
-
-
 def run_namespaces(arguments, folder, corpora):
-    with wires.Switch(names_of_nodes(), arguments.seed) as net:
-        places = [net.place(name) for name in names_of_nodes()]
+    names = nodes.names_of_nodes(PARTS, 2)
+    with wires.Switch(names, arguments.seed) as net:
+        places = [net.place(name) for name in names]
         cluster, _ = build_cluster(arguments.programs, folder, corpora, places=places)
         with cluster:
             cluster.start()

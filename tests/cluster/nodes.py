@@ -41,7 +41,7 @@ def workspace(name):
     except BaseException:
         logs = folder.with_name(folder.name + "-logs")
         logs.mkdir()
-        for log in folder.glob("*/maxsimd.log"):
+        for log in [*folder.glob("*/maxsimd.log"), *folder.glob("nats/**/nats.log")]:
             shutil.copy(log, logs / f"{log.parent.name}.log")
         print(f"The servers' logs are in {logs}", flush=True)
         raise
@@ -88,13 +88,18 @@ class Node(client.Server):
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
-    def metrics(self):
-        """Returns the server's metrics by name, each summed over its series."""
+    def series(self):
+        """Returns the server's metrics as (name, labels, value). The labels are text, with braces."""
         with urllib.request.urlopen(f"http://{self.host}:{self.http_port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
+        found = re.findall(r"^([a-zA-Z_:]+)(\{[^\n]*\})? (\S+)$", text, re.M)
+        return [(name, labels, float(value)) for name, labels, value in found]
+
+    def metrics(self):
+        """Returns the server's metrics by name, each summed over its series."""
         sums = {}
-        for name, value in re.findall(r"^([a-zA-Z_:]+)(?:\{[^\n]*\})? (\S+)$", text, re.M):
-            sums[name] = sums.get(name, 0.0) + float(value)
+        for name, _, value in self.series():
+            sums[name] = sums.get(name, 0.0) + value
         return sums
 
     def ready_collections(self):
@@ -114,24 +119,47 @@ def loopback(number):
     return f"127.53.0.{number}"
 
 
-class Cluster:
-    """`whole` and `parts` are the folders of collections by name: for the single server, and for each group."""
+def names_of_nodes(parts, replicas, routers=1):
+    """Returns the names of a cluster's servers, in the order of Cluster's `places`."""
+    of_groups = [f"g{part}-{'abc'[replica]}" for part in range(parts) for replica in range(replicas)]
+    return ["single", "router", *of_groups, *(f"router-{number}" for number in range(1, routers))]
 
-    def __init__(self, programs, folder, whole, parts, replicas=2, flags=None, places=None):
+
+def on_all(function, nodes):
+    """Calls the function with each of the nodes, with all at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(len(nodes)) as pool:
+        list(pool.map(function, nodes))
+
+
+class Cluster:
+    """`whole` and `parts` are the folders of collections by name: for the single server, and for each group. `places`
+    are host and prefix of each server (names_of_nodes)."""
+
+    def __init__(
+        self, programs, folder, whole, parts, replicas=2, flags=None, places=None, routers=1, router_flags=None
+    ):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
-        places = places or [(loopback(number), ()) for number in range(1, 3 + replicas * len(parts))]
+        names = names_of_nodes(len(parts), replicas, routers)
+        places = dict(zip(names, places or [(loopback(number), ()) for number in range(1, 1 + len(names))]))
         flags, count = flags or {}, len(parts)
-        self.single = Node(self.programs, self.folder / "single", places[0][0], flags, whole, places[0][1])
-        self.router_place, self.groups = places[1], []
+        host, prefix = places["single"]
+        self.single = Node(self.programs, self.folder / "single", host, flags, whole, prefix)
+        self.groups = []
         for index, collections in enumerate(parts):
             of_group = {**flags, "cluster.partition": f"{index}/{count}"} if count > 1 else flags
             nodes = []
-            for replica in range(replicas):
-                host, prefix = places[2 + index * replicas + replica]
-                name = self.folder / f"g{index}-{'abc'[replica]}"
-                nodes.append(Node(self.programs, name, host, of_group, collections, prefix))
+            for name in names[2 + index * replicas : 2 + (index + 1) * replicas]:
+                host, prefix = places[name]
+                nodes.append(Node(self.programs, self.folder / name, host, of_group, collections, prefix))
             self.groups.append(nodes)
-        self.router = None
+        self.router_flags = {**ROUTER, **(router_flags or {})}
+        self.router_places = {name: places[name] for name in names if name.startswith("router")}
+        self.routers = []
+
+    @property
+    def router(self):
+        """The first router, or None before start()."""
+        return self.routers[0] if self.routers else None
 
     def __enter__(self):
         return self
@@ -145,42 +173,44 @@ class Cluster:
                 print(f"--- {node.name}\n{node.log_end(1500)}", flush=True)
 
     def nodes(self):
-        return [self.single, *self.replicas(), *([self.router] if self.router else [])]
+        return [self.single, *self.replicas(), *self.routers]
 
     def replicas(self):
         return [node for group in self.groups for node in group]
 
     def start(self, targets=None):
-        """Starts all servers. `targets` are the addresses at which the router reaches replicas, by name, if these
-        differ from the replicas' own."""
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            list(pool.map(Node.start, [self.single, *self.replicas()]))
+        """Starts all servers, the replicas at the same time. `targets` are the addresses at which routers reach
+        replicas, by name, if these differ from the replicas' own."""
+        on_all(Node.start, [self.single, *self.replicas()])
         targets = targets() if targets else {node.name: node.target for node in self.replicas()}
         groups = [
             f"g{index}=" + " ".join(targets[node.name] for node in group) for index, group in enumerate(self.groups)
         ]
-        flags = {**ROUTER, "cluster.groups": ",".join(groups)}
-        host, prefix = self.router_place
-        self.router = Node(self.programs, self.folder / "router", host, flags, {}, prefix)
-        self.router.target_of = targets
-        self.router.start()
+        flags = {**self.router_flags, "cluster.groups": ",".join(groups)}
+        for name, (host, prefix) in self.router_places.items():
+            self.routers.append(Node(self.programs, self.folder / name, host, flags, {}, prefix))
+            self.routers[-1].target_of = targets
+        on_all(Node.start, self.routers)
         self.wait_ready()
 
     def wait_ready(self, nodes=None, may_be_left_out=False):
-        """Waits until the router reports these replicas, or all, as READY, with the collections that they serve. With
+        """Waits until each router reports these replicas, or all, as READY, with the collections that they serve. With
         `may_be_left_out`, a replica that gets no requests because of its generation counts, too."""
-        wanted = self.replicas() if nodes is None else nodes
+        for router in self.routers:
+            self._wait_ready(router, self.replicas() if nodes is None else nodes, may_be_left_out)
+
+    def _wait_ready(self, router, wanted, may_be_left_out):
         until = time.monotonic() + READY_LIMIT_S
         while True:
-            states = self.router.groups()
+            states = router.groups()
             ready = {rerank_pb2.REPLICA_STATE_READY} | ({rerank_pb2.REPLICA_STATE_LEFT_OUT} if may_be_left_out else set())
-            late = [node for node in wanted if not self._is_ready(node, states[self.router.target_of[node.name]], ready)]
+            late = [node for node in wanted if not self._is_ready(node, states[router.target_of[node.name]], ready)]
             names = {name for node in wanted for name in node.collections}
-            if not late and names <= self.router.ready_collections():
+            if not late and names <= router.ready_collections():
                 return
             if time.monotonic() > until:
-                said = {node.name: str(states[self.router.target_of[node.name]]) for node in late}
-                raise AssertionError(f"the router does not say READY in {READY_LIMIT_S} s of {said}")
+                said = {node.name: str(states[router.target_of[node.name]]) for node in late}
+                raise AssertionError(f"{router.name} does not say READY in {READY_LIMIT_S} s of {said}")
             time.sleep(0.05)
 
     def wait_lost(self, nodes):
@@ -208,8 +238,8 @@ class Cluster:
         assert done.returncode == 0, f"maxsimctl {' '.join(arguments)}: {done.stdout}{done.stderr}"
 
     def stop(self):
-        """Ends all servers by SIGTERM, the router first. Raises if one of them fails to end properly."""
-        for node in [self.router, *self.replicas(), self.single]:
+        """Ends all servers by SIGTERM, the routers first. Raises if one of them fails to end properly."""
+        for node in [*self.routers, *self.replicas(), self.single]:
             node.stop()
 
 

@@ -7,7 +7,8 @@ Relays: need no root. A program in front of each server forwards data late, or n
 Relays lose no data, because TCP would only send it again.
 
 Both run in separate processes, and receive commands, one per line: "cut NAME", "heal NAME". For a switch, NAME may also
-be the two ends of a connection, with a slash between them.
+be the two ends of a connection, with a slash between them, and "set DELAY_S LOSS" changes how long packets take and
+which share of them is lost.
 """
 
 import asyncio
@@ -116,6 +117,10 @@ class Switch(Wires):
             for handle in handles.values():
                 os.close(handle)
 
+    def set(self, delay_s, loss):
+        """Sets the time that each packet takes from now on, and the share of packets that is lost."""
+        self.tell(f"set {delay_s} {loss}")
+
     def place(self, name):
         """Returns the address of a namespace, and the command that starts a program in it."""
         return self.address[name], ("ip", "netns", "exec", self.spaces[name])
@@ -157,7 +162,8 @@ class Plugs:
         self.names = {handle: name for name, handle in handles.items()}
         self.owner = {}  # tap by hardware address
         self.cut = set()
-        self.waiting = collections.deque()  # (time, tap, frame); every frame waits equally long
+        self.delay_s, self.loss = DELAY_S, LOSS
+        self.waiting = collections.deque()  # (time, tap, frame), in the order of their arrival
 
     def take(self, tap, now):
         while True:
@@ -166,12 +172,12 @@ class Plugs:
             except BlockingIOError:
                 return
             self.owner[frame[6:12]] = tap
-            if self.names[tap] in self.cut or self.chooser.random() < LOSS:
+            if self.names[tap] in self.cut or self.loss and self.chooser.random() < self.loss:
                 continue
             to = self.owner.get(frame[:6])
             for other in [to] if to else [one for one in self.names if one != tap]:
                 if not self.is_cut(tap, other):
-                    self.waiting.append((now + DELAY_S, other, frame))
+                    self.waiting.append((now + self.delay_s, other, frame))
 
     def is_cut(self, tap, other):
         """Returns whether frames from one tap to another are dropped."""
@@ -199,9 +205,15 @@ class Plugs:
                 line = sys.stdin.readline().split()
                 if not line:
                     return
-                (self.cut.add if line[0] == "cut" else self.cut.discard)(line[1])
+                self.obey(*line)
                 print("done", flush=True)
             self.give(now)
+
+    def obey(self, command, *arguments):
+        if command == "set":
+            self.delay_s, self.loss = map(float, arguments)
+        else:
+            (self.cut.add if command == "cut" else self.cut.discard)(*arguments)
 
 
 class RelayServer:

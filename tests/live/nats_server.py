@@ -156,16 +156,18 @@ class NatsServer:
 
 class NatsCluster:
     """A cluster of three NatsServers. Each server holds one copy of a stream with three copies. The methods are
-    those of NatsServer."""
+    those of NatsServer. `places` are host and prefix of each server. Without it, each server has its own address of the
+    loopback, so that no other program takes its ports while it is down."""
 
-    def __init__(self, folder, max_payload=1 << 20):
-        routes = [free_port() for _ in range(3)]
-        addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
+    def __init__(self, folder, max_payload=1 << 20, places=None):
+        places = places or [(f"127.53.1.{number}", ()) for number in (1, 2, 3)]
+        listens = [f"{host}:{free_port()}" for host, _ in places]
+        addresses = ", ".join(f'"nats://{listen}"' for listen in listens)
         self.servers = []
-        for i, port in enumerate(routes):
-            cluster = f'cluster {{ name: test, listen: "127.0.0.1:{port}", routes: [{addresses}] }}'
+        for i, (host, prefix) in enumerate(places):
+            cluster = f'cluster {{ name: test, listen: "{listens[i]}", routes: [{addresses}] }}'
             more = f"server_name: nats-{i}\n{cluster}\n"
-            self.servers.append(NatsServer(pathlib.Path(folder) / f"nats-{i}", max_payload, more))
+            self.servers.append(NatsServer(pathlib.Path(folder) / f"nats-{i}", max_payload, more, host, prefix))
         self.url = ",".join(one.url for one in self.servers)
 
     def start(self):
@@ -188,6 +190,25 @@ class NatsCluster:
 
     def stream_state(self, name):
         return self._ask_any(f"STREAM.INFO.{name}")["state"]
+
+    def messages(self, name, first, last):
+        """Returns what NatsServer.messages does. Asks again if the stream's leader changes meanwhile."""
+        found = []
+        for begin in range(first, last + 1, 500):
+            found += self._messages(name, begin, min(begin + 499, last))
+        return found
+
+    def _messages(self, name, first, last):
+        until = time.monotonic() + READY_LIMIT_S
+        while True:
+            for one in self.servers:
+                try:
+                    return one.messages(name, first, last)
+                except (OSError, ValueError, KeyError):
+                    pass
+            if time.monotonic() > until:
+                raise RuntimeError(f"no server of the cluster has the messages {first} to {last} of {name}")
+            time.sleep(0.05)
 
     def _ask_any(self, subject):
         until = time.monotonic() + READY_LIMIT_S

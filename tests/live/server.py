@@ -44,6 +44,19 @@ FLAGS = {
 }
 
 
+def connect(target, *options):
+    """Returns a new channel to HOST:PORT with its own connection. `options` are further options of gRPC."""
+    size = 256 << 20
+    options = [
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_retries", 0),
+        ("grpc.max_receive_message_length", size),
+        ("grpc.max_send_message_length", size),
+        *options,
+    ]
+    return grpc.insecure_channel(target, options=options)
+
+
 class Server:
     """A maxsimd on free ports. It may load collections from `folder`, and its log is there. If it still runs at the
     end of the with-statement, it is killed by SIGKILL."""
@@ -95,14 +108,7 @@ class Server:
 
     def channel(self):
         """Returns a new channel with its own connection. kill() and stop() close it."""
-        size = 256 << 20
-        options = [
-            ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.enable_retries", 0),
-            ("grpc.max_receive_message_length", size),
-            ("grpc.max_send_message_length", size),
-        ]
-        channel = grpc.insecure_channel(f"{self.host}:{self.grpc_port}", options=options)
+        channel = connect(f"{self.host}:{self.grpc_port}")
         self._channels.append(channel)
         return channel
 
