@@ -242,6 +242,16 @@ class HistoryTest(unittest.TestCase):
             else:
                 self.known.check_not_undone()
 
+    def test_a_failed_delete_that_undoes_a_later_write_is_found(self):
+        self.extend(self.sent[0], self.sent[3])
+        self.writes[0].begun = 5.0
+        self.acknowledged(self.writes[0], exact.APPLIED, 1)
+        self.known.check_not_undone()
+        self.ledger.fail([self.delete], 6.0)
+        self.known.check_not_undone()
+        self.ledger.fail([self.delete], 4.0)
+        self.assertRaisesRegex(AssertionError, "delete of 'a' came as message 2", self.known.check_not_undone)
+
     def test_a_late_message_changes_nothing(self):
         self.extend(self.sent[0], None, self.sent[1])
         self.assertEqual(self.known.state("a", 2)[0], '{"n":0}')

@@ -3,7 +3,8 @@ acknowledgements to writers and the answers to readers."""
 
 import bisect
 import collections
-import itertools
+import functools
+import math
 import struct
 import threading
 
@@ -13,6 +14,8 @@ from numbered import vectors
 
 FIRST_WRITTEN = 1 << 40  # position of sequence 0
 UPSERT, DELETE = 1, 2  # collection/log/log_record.h
+
+vectors_of = functools.lru_cache(maxsize=256)(vectors)  # writes have few different vectors
 
 
 class Write:
@@ -103,6 +106,7 @@ class History:
         self.deletes = collections.Counter()  # messages by (id, version)
         self.applied = collections.defaultdict(list)  # by id: (begin, sequence) of acknowledged writes that were applied
         self.claimed = set()  # sequences in the acknowledgements of deletes
+        self.unclaimed = {}  # applied deletes in no acknowledgement yet: (id, version) by sequence
         for position, (id, document) in enumerate(oracle.documents.items()):
             self.states[id] = [0], [(document.payload, numbers[id], position)]
 
@@ -130,7 +134,7 @@ class History:
         write.found = message.sequence
         assert (message.id, message.version) == (write.id, write.version), f"{where}: of {message.id!r}"
         outcome = self.oracle.upsert(
-            write.id, vectors(write.number, self.oracle.storage.dim), write.payload, write.version
+            write.id, vectors_of(write.number, self.oracle.storage.dim), write.payload, write.version
         )
         self.outcomes[message.sequence] = outcome, write.id, False
         if outcome != exact.APPLIED:
@@ -152,6 +156,7 @@ class History:
         self.outcomes[message.sequence] = outcome, message.id, True
         if outcome == exact.APPLIED:
             self._change(message, None)
+            self.unclaimed[message.sequence] = key
 
     def _change(self, message, state):
         sequences, states = self.states.setdefault(message.id, ([0], [None]))
@@ -173,16 +178,19 @@ class History:
                 assert self.outcomes.get(sequence) == (outcome, one.id, True), f"{what}: {self.outcomes.get(sequence)}"
                 assert sequence not in self.claimed, f"{what}, and so was another one"
                 self.claimed.add(sequence)
+                del self.unclaimed[sequence]
             else:
                 assert self.deletes[one.id, one.version], f"{what}, is not in the stream"
             if outcome == exact.APPLIED:
                 self.applied[one.id].append((one.begun, sequence))
 
     def check_not_undone(self):
-        """Checks that no upsert whose call failed was carried out after an acknowledged write of the same id that began
+        """Checks that no write whose call failed was carried out after an acknowledged write of the same id that began
         after the failure."""
         with self.ledger.lock:
             failed = list(self.ledger.failed)
+        for sequence, (id, version) in self.unclaimed.items():
+            self._check_delete(sequence, id, version)
         for one in failed:
             if not one.found or self.outcomes[one.found][0] != exact.APPLIED:
                 continue
@@ -191,6 +199,22 @@ class History:
                     f"{one.payload} of {one.id!r} failed, and came as message {one.found}, after message {sequence}, "
                     f"which was sent {begun - one.failed:.3f} s later and acknowledged"
                 )
+
+    def _check_delete(self, sequence, id, version):
+        """Checks the same of an applied delete that is in no acknowledgement. Its message does not tell which call sent
+        it, so some delete that was tried must fit: one that has not ended, or failed after all these writes began."""
+        with self.ledger.lock:
+            tried = list(self.ledger.deletes[id, version])
+        latest = max((begun for begun, earlier in self.applied[id] if earlier < sequence), default=-math.inf)
+        ends = [
+            math.inf if one.failed is None else one.failed
+            for one in tried
+            if one.result is None or one.result == (exact.APPLIED, sequence)
+        ]
+        assert any(latest < end for end in ends), (
+            f"a delete of {id!r} came as message {sequence}, and all that may have sent it had failed before an "
+            f"acknowledged write ahead of it was sent, the last one {latest - max(ends, default=latest):.3f} s before"
+        )
 
     def state(self, id, sequence):
         """Returns (payload, number, position) that a document has at a sequence of the stream. Returns None if it does
@@ -214,11 +238,10 @@ class History:
 
         wrong = at_first = {id for id in found if not holds(id, sequence)}
         moment, changes = sequence, self.changes[part]
-        for later, id in itertools.islice(
-            changes, bisect.bisect_right(changes, sequence, key=lambda one: one[0]), None
-        ):
+        for index in range(bisect.bisect_right(changes, sequence, key=lambda one: one[0]), len(changes)):
             if not wrong:
                 break
+            later, id = changes[index]
             if id in found:
                 moment = later
                 wrong = wrong - {id} if holds(id, later) else wrong | {id}
