@@ -22,90 +22,24 @@ import collections
 import os
 import pathlib
 import random
-import shutil
 import sys
 import time
 
 import compare
-import corpus
 import history
 import nats_server
 import nodes
-import oracle as exact
 import server as client
 import wires
 from background import Askers
 from events import Events
-from live_load import ALL, NUMBERS, QUERIES, UNAVAILABLE, Questions, Writers
-from numbered import query_vectors, vectors
+from live_load import ALL, QUERIES, UNAVAILABLE, Questions, Writers
+from live_world import KINDS, PATIENCE_S, World
+from numbered import query_vectors
 
-PATIENCE_S = 240  # how long a busy machine may take
-PARTS, REPLICAS, DIM = 3, 2, 16
-IDS, BASE = 150, 60  # number of ids that writers use, and number of documents that exist from the start
-CUT_S, AWAY_S, NATS_TIMEOUT_S = 5, 3, 1
-KINDS = {"words": ("f16", "string"), "numbers": ("i8", "int64")}
-
-
-def replica_names():
-    return [f"g{part}-{'abc'[replica]}" for part in range(PARTS) for replica in range(REPLICAS)]
-
-
-class World:
-    """The servers, and their collection `name`: each server has a copy of one build, and all share one stream."""
-
-    def __init__(self, programs, folder, seed, name, net, places, nats_place):
-        self.programs, self.folder, self.name, self.net = programs.resolve(), folder, name, net
-        storage, id_type = KINDS[name]
-        self.ids = corpus.Corpus(name, storage, id_type, seed, DIM, IDS)
-        self.oracle = exact.Oracle(self.ids.storage, id_type)
-        chooser = random.Random(seed)
-        self.numbers = {self.ids.id_of(k): chooser.randrange(NUMBERS) for k in range(BASE)}
-        for k, (id, number) in enumerate(self.numbers.items()):
-            self.oracle.begin_with(id, vectors(number, DIM), f'{{"b":{k}}}')
-        self._build()
-        host, prefix = nats_place
-        self.nats = nats_server.NatsServer(folder / "nats", host=host, prefix=prefix)
-        flags = {
-            **client.COMPACTS_OFTEN,
-            "live.log": "nats",
-            "nats.url": self.nats.url,
-            "nats.replicas": 1,
-            "nats.timeout": f"{NATS_TIMEOUT_S}s",
-        }
-        self.cluster = nodes.Cluster(programs, folder, {}, [{}] * PARTS, REPLICAS, flags, places)
-        for part, group in enumerate(self.cluster.groups):
-            for node in group:
-                self._give(node, folder / "parts" / f"partition-{part}-of-{PARTS}")
-        self._give(self.cluster.single, folder / "base")
-        self.cluster.single.collections["pool"] = folder / "pool"
-
-    def _build(self):
-        storage = self.ids.storage
-        self.oracle.build(self.programs, self.folder / "base", self.name)
-        split = ["split", self.folder / "base", "--into", PARTS, "--output", self.folder / "parts", "--quiet"]
-        nodes.shard_tool(self.programs, *split)
-        pool = {str(number): exact.Document(storage, vectors(number, DIM)) for number in range(NUMBERS)}
-        exact.build_collection(self.programs, self.folder / "pool", "pool", storage, pool)
-
-    def _give(self, node, source):
-        path = node.folder / self.name
-        shutil.copytree(source, path)
-        node.collections = {self.name: f"{path},live"}
-
-    def stream_last(self):
-        return self.nats.stream_state(f"maxsim-{self.name}")["last_seq"]
-
-    def messages(self, first, last):
-        return self.nats.messages(f"maxsim-{self.name}", first, last)
-
-    def scores(self):
-        """Returns the score of each query with each number's vectors, from the single server."""
-        table = []
-        for query in range(QUERIES):
-            request = client.rerank_request("pool", query_vectors(query, DIM), top_k=ALL)
-            ranking = client.Ranking(self.cluster.single.rerank(request).results[0])
-            table.append({int(id): score for id, score in zip(ranking.ids, ranking.scores)})
-        return table
+PARTS, REPLICAS = 3, 2
+CUT_S, AWAY_S = 5, 3
+FLAGS = {**client.COMPACTS_OFTEN, "nats.replicas": 1, "nats.timeout": "1s"}
 
 
 class LiveChaos(Events):
@@ -129,12 +63,9 @@ class LiveChaos(Events):
 
     def check(self):
         assert not self.writers.problems, self.writers.problems[0]
-        acknowledged = self.writers.ledger.take()
         answers = self.questions.answers
         count = len(answers)
-        self.known.extend(self.world.messages(self.known.last + 1, self.world.stream_last()))
-        self.known.check_acknowledged(acknowledged)
-        self.known.check_not_undone()
+        self.world.check_writes(self.writers.ledger, self.known)
         self.questions.check(self.known, answers[:count])
         del answers[:count]
 
@@ -151,7 +82,7 @@ class LiveChaos(Events):
 
     def _codes_since(self, begin):
         """Returns the status codes of the writes that began after `begin` and have ended, and how many have each."""
-        return collections.Counter(code for call_begin, _, code in list(self.writers.calls) if call_begin > begin)
+        return collections.Counter(code for call_begin, _, code, _ in list(self.writers.calls) if call_begin > begin)
 
     def _be_cut(self, what, link):
         node = self.one(what)
@@ -177,24 +108,12 @@ class LiveChaos(Events):
 
 def check_the_end(world, questions, known):
     """Every replica holds the documents of the oracle, and the router ranks like the single server."""
-    cluster, documents = world.cluster, known.oracle.documents
-    for node in [cluster.single, *cluster.replicas()]:
-        until = time.monotonic() + PATIENCE_S
-        while (sequence := node.info(world.name).live.sequence) != known.last:
-            assert time.monotonic() < until, f"{node.name} has applied {sequence} of {known.last} messages"
-            time.sleep(0.02)
-    for part, group in enumerate(cluster.groups):
-        ids = [id for id in known.ids() if corpus.part_of(id, PARTS) == part]
-        wanted = {id: documents[id].payload for id in ids if id in documents}
-        for node in group:
-            answer = node.get(client.get_request(world.name, ids, return_tokens=True))
-            found = {client.stored_id(one): one.payload for one in answer.documents}
-            assert found == wanted, f"{node.name} holds {found} instead of {wanted}"
-            assert node.info(world.name).num_documents == len(wanted), f"{node.name} holds documents of other slots"
-            for one in answer.documents:
-                questions.check_stored(one)
+    cluster = world.cluster
+    world.check_replicas(questions.ledger, known, questions)
+    world.settle(questions.ledger, known, [cluster.single])
     for query in range(QUERIES):
-        request = client.rerank_request(world.name, query_vectors(query, DIM), top_k=ALL, return_payloads=True)
+        rows = query_vectors(query, world.ids.dim)
+        request = client.rerank_request(world.name, rows, top_k=ALL, return_payloads=True)
         wanted, got = (node.rerank(request) for node in (cluster.single, cluster.router))
         for one in (wanted, got):
             one.generation = 0  # each server compacts on its own
@@ -229,7 +148,7 @@ def run(world, arguments, targets=None):
 
 
 def report(chaos, seconds, arguments):
-    codes = collections.Counter(code for _, _, code in chaos.writers.calls)
+    codes = collections.Counter(code for _, _, code, _ in chaos.writers.calls)
     print(f"{dict(chaos.counts)}; {dict(chaos.questions.counts)}; {chaos.askers.summary()}")
     written = chaos.writers.ledger.count
     print(f"{written} writes in {seconds:.0f} s, {chaos.known.last} messages; calls by code: {dict(codes)}")
@@ -237,18 +156,28 @@ def report(chaos, seconds, arguments):
         sys.exit("too little was written or asked for this to mean something")
 
 
+def make_world(arguments, folder, name, nats, **options):
+    return World(
+        arguments.programs, folder, arguments.seed, name, nats, PARTS, REPLICAS, FLAGS, has_whole=True, **options
+    )
+
+
 def with_namespaces(arguments, folder, name):
-    names = ["single", "router", *replica_names(), "nats"]
-    with wires.Switch(names, arguments.seed) as net:
+    names = nodes.names_of_nodes(PARTS, REPLICAS)
+    with wires.Switch([*names, "nats"], arguments.seed) as net:
+        host, prefix = net.place("nats")
+        nats = nats_server.NatsServer(folder / "nats", host=host, prefix=prefix)
         places = [net.place(one) for one in names]
-        run(World(arguments.programs, folder, arguments.seed, name, net, places, net.place("nats")), arguments)
+        run(make_world(arguments, folder, name, nats, net=net, places=places), arguments)
 
 
 def with_relays(arguments, folder, name):
-    world = World(arguments.programs, folder, arguments.seed, name, None, None, ("127.0.0.1", ()))
+    world = make_world(arguments, folder, name, nats_server.NatsServer(folder / "nats"))
     address = world.nats.url.removeprefix("nats://")
     with nodes.contextlib.ExitStack() as stack:
-        to_nats = stack.enter_context(wires.Relays({f"{one}/nats": address for one in replica_names()}))
+        to_nats = stack.enter_context(
+            wires.Relays({f"{node.name}/nats": address for node in world.cluster.replicas()})
+        )
         for node in world.cluster.replicas():
             node.flags["nats.url"] = f"nats://{to_nats.said[f'{node.name}/nats']}"
 

@@ -1,7 +1,5 @@
-"""Writers and readers of a live collection behind a router, and checks of the answers.
-
-`world` is that of live_chaos_test.py: the cluster, the name of the collection, its ids, and the oracle of its initial
-documents."""
+"""Writers and readers of a live collection behind routers, and checks of the answers. `world` is that of
+live_world.py."""
 
 import collections
 import itertools
@@ -15,23 +13,76 @@ import corpus
 import history
 import oracle as exact
 import server as client
-from background import Stubs
-from maxsim.v1 import rerank_pb2
-from numbered import query_vectors, vectors
+from maxsim.v1 import documents_pb2, documents_pb2_grpc, rerank_pb2
+from numbered import query_vectors
 
 NUMBERS, QUERIES = 60, 12  # numbers of different vectors of documents and of queries
 ALL = 10_000  # results
-WRITE_LIMIT_S, SEQUENCE_LIMIT_S = 10, 30
-UNAVAILABLE, DEADLINE_EXCEEDED = 14, 4
+# A replica must not begin a write later than EXPIRY_S after the router sent it. The client waits longer than that, so
+# that the error comes from the router.
+EXPIRY_S, WRITE_LIMIT_S = 10, 15
+READ_LIMIT_S, SEQUENCE_LIMIT_S, BEHIND_LIMIT_S, BEHIND_REST_S = 20, 30, 1, 0.02
+PREPARED = 1000  # questions of readers
+RETRIABLE = UNAVAILABLE, DEADLINE_EXCEEDED = 14, 4
+RECONNECTS_SOON = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
 
 
-class Writers:
-    """Threads that write through the router until stop(), together `rate` documents per second. `calls` has the begin,
-    the end and the status code of each call."""
+def is_behind(answer):
+    """Returns whether a read failed because the cluster has not reached its min_sequence yet."""
+    return isinstance(answer, compare.Failure) and answer.said.reason == "SEQUENCE_NOT_REACHED"
 
-    def __init__(self, world, ledger, seed, rate, count):
-        self.world, self.ledger, self.rate, self.count = world, ledger, rate, count
-        self.numbers = itertools.count(1)
+
+class Connections:
+    """The connections of one client, one to each router. Calls go to one of the routers, and after it went down to the
+    next one. `moved` says whether the last call failed because its router went down."""
+
+    def __init__(self, world, first):
+        routers = world.cluster.routers
+        self.world, self.at, self.moved = world, first % len(routers), False
+        self.channels = [client.connect(node.target, *RECONNECTS_SOON) for node in routers]
+        self.methods = [self._methods(channel) for channel in self.channels]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for channel in self.channels:
+            channel.close()
+
+    def name(self):
+        return self.world.cluster.routers[self.at].name
+
+    @staticmethod
+    def _methods(channel):
+        """Returns calls by name. Answers of reads stay bytes, because parsing 100,000 of them takes the time of the
+        clients."""
+        documents = documents_pb2_grpc.DocumentsStub(channel)
+        reads = {
+            "rerank": ("/maxsim.v1.Reranker/Rerank", rerank_pb2.RerankRequest),
+            "get": ("/maxsim.v1.Documents/Get", documents_pb2.GetRequest),
+        }
+        return {"upsert": documents.Upsert, "delete": documents.Delete} | {
+            name: channel.unary_unary(path, request_serializer=kind.SerializeToString)
+            for name, (path, kind) in reads.items()
+        }
+
+    def call(self, method, request, timeout_s):
+        """Returns the answer or a Failure."""
+        begin = time.monotonic()
+        answer = compare.call(self.methods[self.at][method], request, timeout_s)
+        self.moved = isinstance(answer, compare.Failure) and self.world.router_was_down(self.at, begin)
+        if self.moved:
+            self.at = (self.at + 1) % len(self.methods)
+        return answer
+
+
+class Clients:
+    """Threads that call step() until the end of the with-statement. step() makes a call and returns the number of its
+    items; together the threads send `rate` items a second. `calls` has the begin, the end, the status code and the
+    number of items of each call."""
+
+    def __init__(self, world, seed, rate, count):
+        self.world, self.rate, self.count = world, rate, count
         self.calls, self.problems = [], []
         self.ending = threading.Event()
         self.threads = [
@@ -55,33 +106,59 @@ class Writers:
             self.problems.append(traceback.format_exc())
 
     def _run(self, chooser, number):
-        stubs = Stubs(self.world.cluster.router)
-        due = time.monotonic()
-        while not self.ending.is_set():
-            writes, request = self._make(chooser, number)
-            self.ledger.add(writes)
-            send = stubs.documents.Upsert if writes[0].payload else stubs.documents.Delete
-            begin = time.monotonic()
-            for one in writes:
-                one.begun = begin
-            answer = compare.call(send, request, WRITE_LIMIT_S)
-            failed = isinstance(answer, compare.Failure)
-            self.calls.append((begin, time.monotonic(), answer.code if failed else 0))
-            if not failed:
-                self.ledger.acknowledge(writes, answer)
-            elif answer.code not in (UNAVAILABLE, DEADLINE_EXCEEDED):
-                raise AssertionError(f"a write failed with {answer}")
-            else:
-                self.ledger.fail(writes, time.monotonic())
-            # A writer that is more than 0.5 s late does not catch up.
-            due = max(due + len(writes) * self.count / self.rate, time.monotonic() - 0.5)
-            self.ending.wait(max(0, due - time.monotonic()))
+        with Connections(self.world, number) as connections:
+            due = time.monotonic()
+            while not self.ending.is_set():
+                items = self.step(connections, chooser, number)
+                # A client that is more than 0.5 s late does not catch up.
+                due = max(due + items * self.count / self.rate, time.monotonic() - 0.5)
+                self.ending.wait(max(0, due - time.monotonic()))
+
+    def since(self, moment):
+        """Returns how many items were in successful calls that began after this moment."""
+        items = 0
+        for begin, end, code, number in reversed(self.calls):
+            if end < moment:
+                break
+            items += number if code == 0 and begin >= moment else 0
+        return items
+
+
+class Writers(Clients):
+    """Clients that write documents. `share_versioned` is the share of upserts and deletes with a version. A call may
+    fail with one of `codes`. Writers of the same ledger share `numbers`, which make their payloads different."""
+
+    def __init__(
+        self, world, ledger, seed, rate, count, share_versioned=0.4, codes=RETRIABLE, numbers=None
+    ):
+        super().__init__(world, seed, rate, count)
+        self.ledger, self.share_versioned, self.codes = ledger, share_versioned, codes
+        self.numbers = numbers or itertools.count(1)
+
+    def step(self, connections, chooser, number):
+        writes, request = self._make(chooser, number)
+        self.ledger.add(writes)
+        begin = time.monotonic()
+        for one in writes:
+            one.begun = begin
+        answer = connections.call("upsert" if writes[0].payload else "delete", request, WRITE_LIMIT_S)
+        end = time.monotonic()
+        code = answer.code if isinstance(answer, compare.Failure) else 0
+        if code == 0:
+            self.ledger.acknowledge(writes, answer)
+        elif code in self.codes:
+            # If no router answered, the write may still take effect as long as a replica may begin it.
+            self.ledger.fail(writes, end + (EXPIRY_S if connections.moved or code == DEADLINE_EXCEEDED else 0))
+        else:
+            raise AssertionError(f"a write failed with {answer}")
+        self.calls.append((begin, end, code, len(writes)))
+        return len(writes)
 
     def _version(self, chooser):
         """Returns the version for a write: mostly 0 (none), sometimes a version that is older than those of other
         writes."""
         number = next(self.numbers)
-        if chooser.random() < 0.6:
+        if chooser.random() >= self.share_versioned:
             return 0
         return 1000 * max(1, number - chooser.choice([0, 0, 0, chooser.randrange(40)])) + number % 1000
 
@@ -98,15 +175,14 @@ class Writers:
             payload = f'{{"w":{writer},"n":{next(self.numbers)}}}'
             writes.append(history.Write(id, chooser.randrange(NUMBERS), payload, self._version(chooser)))
         made = [
-            client.document(one.id, vectors(one.number, self.world.ids.dim), one.payload, one.version)
+            client.document(one.id, history.vectors_of(one.number, self.world.ids.dim), one.payload, one.version)
             for one in writes
         ]
         return writes, client.upsert_request(name, made)
 
 
 class Questions:
-    """Asks the readers' questions. A failed call is reported immediately. Answers are kept, and checked after the test
-    has read the stream."""
+    """Makes the readers' questions, and checks their answers after the test has read the stream."""
 
     def __init__(self, world, ledger, seed):
         self.world, self.ledger, self.seed = world, ledger, seed
@@ -114,22 +190,27 @@ class Questions:
         self.answers = []  # (request, query, answer); appending is atomic
         self.counts = collections.Counter()
 
-    def ask(self, stubs, number, deadline_s):
-        chooser = random.Random(f"{self.seed}-{number}")
-        query = chooser.randrange(QUERIES)
+    def make(self, chooser, gets=0.3, scans=0.35, with_tokens=True):
+        """Returns a call's name in Connections, its request and the number of its query. `gets` and `scans` are shares
+        of the questions: documents that are read, and the whole collection that is ranked. The others rank a list."""
+        query, kind = chooser.randrange(QUERIES), chooser.random()
         ids = [self.world.ids.id_of(k) for k in chooser.sample(range(self.world.ids.size), chooser.choice([1, 5, 40]))]
-        fields = {"min_sequence": self.ledger.newest if chooser.random() < 0.5 else 0}
-        if chooser.random() < 0.3:
-            request, call = client.get_request(self.world.name, ids, return_tokens=True, **fields), stubs.documents.Get
-        else:
-            fields |= {"return_payloads": True}
-            if chooser.random() < 0.5:
-                # Ranks the whole collection. The router must fail this request rather than leave out documents.
-                ids, fields["missing_policy"] = None, rerank_pb2.MISSING_POLICY_FAIL
-            request = client.rerank_request(
-                self.world.name, query_vectors(query, self.world.ids.dim), ids, top_k=ALL, **fields
-            )
-            call = stubs.reranker.Rerank
+        if kind < gets:
+            return "get", client.get_request(self.world.name, ids, return_tokens=with_tokens), query
+        fields = {}
+        if kind < gets + scans:
+            # The router must fail this request rather than leave out documents.
+            ids, fields["missing_policy"] = None, rerank_pb2.MISSING_POLICY_FAIL
+        rows = query_vectors(query, self.world.ids.dim)
+        request = client.rerank_request(self.world.name, rows, ids, top_k=ALL, return_payloads=True, **fields)
+        return "rerank", request, query
+
+    def ask(self, stubs, number, deadline_s):
+        """Asks a question and keeps its answer. Returns the request, and the error of a failed call."""
+        chooser = random.Random(f"{self.seed}-{number}")
+        method, request, query = self.make(chooser)
+        request.min_sequence = self.ledger.newest if chooser.random() < 0.5 else 0
+        call = stubs.documents.Get if method == "get" else stubs.reranker.Rerank
         answer = self._call(call, request, deadline_s)
         if isinstance(answer, compare.Failure):
             return request, str(answer)
@@ -142,12 +223,10 @@ class Questions:
         until = time.monotonic() + SEQUENCE_LIMIT_S
         while True:
             answer = compare.call(call, request, deadline_s)
-            is_behind = isinstance(answer, compare.Failure) and answer.code == UNAVAILABLE
-            is_behind = is_behind and request.min_sequence and "min_sequence" in answer.message
-            if not is_behind or time.monotonic() > until:
+            if not is_behind(answer) or time.monotonic() > until:
                 return answer
             self.counts["behind"] += 1
-            time.sleep(0.02)
+            time.sleep(BEHIND_REST_S)
 
     def check(self, known, answers):
         for request, query, answer in answers:
@@ -162,7 +241,7 @@ class Questions:
             assert not answer.unavailable_groups, f"without {list(answer.unavailable_groups)}"
             found, details = self._of_ranking(known, request, answer)
         else:
-            found, details = self._of_documents(answer)
+            found, details = self._of_documents(request, answer)
         moments = known.moments(found, answer.sequence)
         oldest = min(moments.values())
         assert oldest == answer.sequence, f"groups answered of {moments}, none of them of {answer.sequence}"
@@ -197,26 +276,85 @@ class Questions:
     def _asked(owner):
         return list(owner.int_ids.ids if owner.WhichOneof("kind") == "int_ids" else owner.string_ids.ids)
 
-    def _of_documents(self, answer):
+    def _of_documents(self, request, answer):
         found = {client.stored_id(one): one.payload for one in answer.documents}
         found.update(dict.fromkeys(client.missing_ids(answer), ""))
         self.counts["gets"] += 1
 
         def details(moments, _):
             for one in answer.documents:
-                self.check_stored(one)
+                self.check_stored(one, request.return_tokens)
 
         return found, details
 
-    def check_stored(self, one):
+    def check_stored(self, one, has_tokens=True):
         """Compares a stored document with the write that its payload names."""
         write = self.ledger.upserts.get(one.payload)
-        number = write.number if write else self.world.numbers[client.stored_id(one)]
-        document = exact.Document(self.world.oracle.storage, vectors(number, self.world.ids.dim))
         what = f"{client.stored_id(one)!r}, {one.payload},"
-        assert one.tokens.data == document.elements.tobytes() and one.scale == document.scale, (
-            f"{what} has other vectors"
-        )
+        if has_tokens:
+            number = write.number if write else self.world.numbers[client.stored_id(one)]
+            vectors = history.vectors_of(number, self.world.ids.dim)
+            document = exact.Document(self.world.oracle.storage, vectors)
+            assert one.tokens.data == document.elements.tobytes() and one.scale == document.scale, (
+                f"{what} has other vectors"
+            )
         version, sequence = (write.version, write.found) if write else (0, 0)
         assert one.version == version, f"{what} has the version {one.version} instead of {version}"
         assert one.sequence in (sequence, 0), f"{what} has the sequence {one.sequence} instead of {sequence}"
+
+
+class Readers(Clients):
+    """Clients that ask questions, and keep every answer. `problems` gets each read that failed. If a read failed
+    because its router went down, the client asks another router instead. `event` says what was done last. With
+    `may_be_behind`, a client gives up reads whose min_sequence is not reached soon."""
+
+    def __init__(self, world, questions, seed, rate, count, may_be_behind=False):
+        super().__init__(world, seed, rate, count)
+        self.questions, self.may_be_behind = questions, may_be_behind
+        chooser = random.Random(seed)
+        self.prepared = [questions.make(chooser, 0.3, 0.1, with_tokens=False) for _ in range(PREPARED)]
+        self.kept = []  # (index of the question, min_sequence, bytes of the answer)
+        self.event = "nothing has happened"
+
+    def step(self, connections, chooser, number):
+        index = chooser.randrange(len(self.prepared))
+        method, question, _ = self.prepared[index]
+        request = type(question)()
+        request.CopyFrom(question)
+        request.min_sequence = self.questions.ledger.newest if chooser.random() < 0.5 else 0
+        begin = asked = time.monotonic()
+        while True:
+            answer = connections.call(method, request, READ_LIMIT_S)
+            end = time.monotonic()
+            if not connections.moved and not is_behind(answer):
+                break
+            if self.ending.is_set() or (self.may_be_behind and end - asked > BEHIND_LIMIT_S):
+                self.questions.counts["given up"] += 1
+                return 1
+            if end - asked > SEQUENCE_LIMIT_S:
+                break
+            self.questions.counts["router lost" if connections.moved else "behind"] += 1
+            self.ending.wait(BEHIND_REST_S)
+            if not connections.moved:
+                begin = time.monotonic()  # the time of each call counts, not that of the wait for min_sequence
+        failed = isinstance(answer, compare.Failure)
+        self.calls.append((begin, end, answer.code if failed else 0, 1))
+        if failed:
+            what = f"{self.event}: a read through {connections.name()} after {end - begin:.3f} s: {answer}"
+            self.problems.append(f"{what}\n{compare.short(request)}")
+        else:
+            self.kept.append((index, request.min_sequence, answer))
+        return 1
+
+    def check(self, known):
+        """Compares the kept answers with the history."""
+        self.questions.check(known, self._parsed())
+
+    def _parsed(self):
+        kinds = {"rerank": rerank_pb2.RerankResponse, "get": documents_pb2.GetResponse}
+        for index, min_sequence, data in self.kept:
+            method, question, query = self.prepared[index]
+            request = type(question)()
+            request.CopyFrom(question)
+            request.min_sequence = min_sequence
+            yield request, query, kinds[method].FromString(data)

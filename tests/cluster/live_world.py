@@ -1,0 +1,140 @@
+"""A live collection on groups of replicas that follow one stream, and checks of what the servers hold."""
+
+import pathlib
+import random
+import shutil
+import time
+
+import corpus
+import nodes
+import oracle as exact
+import server as client
+from live_load import ALL, NUMBERS, QUERIES
+from numbered import query_vectors, vectors
+
+PATIENCE_S = 240  # how long a busy machine may take
+IDS, BASE = 150, 60  # number of ids that writers use, and number of documents that exist from the start
+KINDS = {"words": ("f16", "string"), "numbers": ("i8", "int64")}
+RECONNECT_S = 2  # after this time, every client has reached a router that was started again
+
+
+class World:
+    """The servers, and their collection `name`, one of KINDS. Each replica has a copy of one build, and all share the
+    stream of `nats`, a server or a cluster. The single server has all queries' scores and, with `has_whole`, follows
+    the stream too. `of_cluster` are further arguments of nodes.Cluster."""
+
+    def __init__(
+        self,
+        programs,
+        folder,
+        seed,
+        name,
+        nats,
+        parts,
+        replicas,
+        flags,
+        dim=16,
+        net=None,
+        has_whole=False,
+        **of_cluster,
+    ):
+        self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
+        self.name, self.nats, self.parts, self.net = name, nats, parts, net
+        self.stream = f"maxsim-{name}"
+        storage, id_type = KINDS[name]
+        self.ids = corpus.Corpus(name, storage, id_type, seed, dim, IDS)
+        self.oracle = exact.Oracle(self.ids.storage, id_type)
+        chooser = random.Random(seed)
+        self.numbers = {self.ids.id_of(k): chooser.randrange(NUMBERS) for k in range(BASE)}
+        for k, (id, number) in enumerate(self.numbers.items()):
+            self.oracle.begin_with(id, vectors(number, dim), f'{{"b":{k}}}')
+        self._build()
+        flags = {"live.log": "nats", "nats.url": nats.url, **flags}
+        self.cluster = nodes.Cluster(programs, folder, {}, [{}] * parts, replicas, flags, **of_cluster)
+        for part, group in enumerate(self.cluster.groups):
+            for node in group:
+                self._give(node, self.folder / "parts" / f"partition-{part}-of-{parts}")
+        if has_whole:
+            self._give(self.cluster.single, self.folder / "base")
+        self.cluster.single.collections["pool"] = self.folder / "pool"
+        self._down = []  # (index of a router, when it started again)
+
+    def _build(self):
+        storage = self.ids.storage
+        self.oracle.build(self.programs, self.folder / "base", self.name)
+        split = ["split", self.folder / "base", "--into", self.parts, "--output", self.folder / "parts", "--quiet"]
+        nodes.shard_tool(self.programs, *split)
+        pool = {str(number): exact.Document(storage, vectors(number, storage.dim)) for number in range(NUMBERS)}
+        exact.build_collection(self.programs, self.folder / "pool", "pool", storage, pool)
+
+    def _give(self, node, source):
+        path = node.folder / self.name
+        shutil.copytree(source, path)
+        node.collections = {self.name: f"{path},live"}
+
+    def scores(self):
+        """Returns the score of each query with each number's vectors, from the single server."""
+        table = []
+        for query in range(QUERIES):
+            request = client.rerank_request("pool", query_vectors(query, self.ids.dim), top_k=ALL)
+            ranking = client.Ranking(self.cluster.single.rerank(request).results[0])
+            table.append({int(id): score for id, score in zip(ranking.ids, ranking.scores)})
+        return table
+
+    def kill_router(self, index, away):
+        """Kills a router, calls `away`, and starts the router again."""
+        self._down.append((index, float("inf")))
+        self.cluster.routers[index].kill()
+        away()
+        self.cluster.routers[index].start()
+        self._down[-1] = index, time.monotonic()
+
+    def router_was_down(self, index, since):
+        """Returns whether a call that began at `since` may have failed because kill_router() killed its router."""
+        return any(one == index and until + RECONNECT_S > since for one, until in self._down)
+
+    def wait_for_stream(self, sequence):
+        """Waits until the stream shows that it has this sequence: for a while after a failover, NATS may report an
+        older one. Returns the stream's last sequence."""
+        until = time.monotonic() + PATIENCE_S
+        while (last := self.nats.stream_state(self.stream)["last_seq"]) < sequence:
+            assert time.monotonic() < until, f"{sequence} was acknowledged, and the stream ends with {last}"
+            time.sleep(0.05)
+        return last
+
+    def check_writes(self, ledger, known):
+        """Reads the stream, and compares it with the writes that were acknowledged or failed since the last check."""
+        acknowledged = ledger.take()
+        last = self.wait_for_stream(ledger.newest)
+        known.extend(self.nats.messages(self.stream, known.last + 1, last))
+        known.check_acknowledged(acknowledged)
+        known.check_not_undone()
+
+    def settle(self, ledger, known, servers):
+        """Waits until the servers have applied the whole stream, and `known` too. A write that failed may still come
+        into the stream meanwhile."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            if self.nats.stream_state(self.stream)["last_seq"] > known.last:
+                self.check_writes(ledger, known)
+            applied = {node.name: node.info(self.name).live.sequence for node in servers}
+            if set(applied.values()) == {known.last}:
+                return
+            assert time.monotonic() < until, f"servers have applied {applied} of {known.last} messages"
+            time.sleep(0.02)
+
+    def check_replicas(self, ledger, known, questions):
+        """Checks that every replica has applied the whole stream, and holds the documents of the oracle that belong to
+        its group and no others. Nobody may write meanwhile."""
+        documents = known.oracle.documents
+        self.settle(ledger, known, self.cluster.replicas())
+        for part, group in enumerate(self.cluster.groups):
+            ids = [id for id in known.ids() if corpus.part_of(id, self.parts) == part]
+            wanted = {id: documents[id].payload for id in ids if id in documents}
+            for node in group:
+                answer = node.get(client.get_request(self.name, ids, return_tokens=True))
+                found = {client.stored_id(one): one.payload for one in answer.documents}
+                assert found == wanted, f"{node.name} holds {found} instead of {wanted}"
+                assert node.info(self.name).num_documents == len(wanted), f"{node.name} holds documents of other slots"
+                for one in answer.documents:
+                    questions.check_stored(one)
