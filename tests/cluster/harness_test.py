@@ -4,6 +4,7 @@ cut network.
 harness_test.py FOLDER_OF_THE_PROGRAMS        (the programs are not used)
 """
 
+import contextlib
 import dataclasses
 import socket
 import struct
@@ -17,6 +18,8 @@ import corpus
 import history
 import numpy as np
 import oracle as exact
+import stream_watch
+import tally
 import traffic
 import wires
 from equality_test import make_corpora
@@ -268,6 +271,63 @@ class HistoryTest(unittest.TestCase):
         for payload, sequence in (('{"n":2}', 0), ('{"n":0}', 2), ('{"b":0}', 1)):
             with self.assertRaisesRegex(AssertionError, "never held this"):
                 self.known.moments({"a": payload}, sequence)
+
+
+class TallyTest(unittest.TestCase):
+    def test_the_longest_pause_may_be_at_either_end(self):
+        for moments, wanted in (([], 10), ([4, 5], 5), ([1, 8, 9], 7), ([7, 2], 5), ([-3, 20], 10)):
+            self.assertEqual(tally.longest_pause(moments, 0, 10), wanted)
+
+    def test_calls_are_counted_by_code_and_only_good_ones_are_timed(self):
+        calls = [(0, 1, 0, 3), (0, 9, 14, 2), (2, 4, 0, 1), (3, 4, 14, 1), (3, 4, 4, 1)]
+        found = tally.summary(calls, 0, 10)
+        self.assertEqual((found["items"], found["calls"], found["failed"]), (4, 5, {"14": 2, "4": 1}))
+        self.assertEqual((found["p50_ms"], found["longest_ms"], found["longest_pause_s"]), (1000, 2000, 6))
+        self.assertEqual(tally.during(calls, [(1, 2), (8, 9)]), [calls[1]])
+
+    def test_the_99th_percentile_of_a_hundred_values_leaves_one_out(self):
+        self.assertEqual([tally.percentile(range(100), share) for share in (0, 0.5, 0.99, 1)], [0, 49, 98, 99])
+        self.assertEqual(tally.percentile([], 0.5), 0)
+
+
+class StreamWatchTest(unittest.TestCase):
+    def test_only_what_a_server_believes_is_an_alarm(self):
+        alarm = "has applied the messages up to sequence 9, but stream s ends with sequence 7"
+        doubt = alarm + ": it has lost messages that were acknowledged, unless NATS is still recovering; if it lasts"
+        text = f"nats.url: the connection is lost\n{doubt}\n{alarm}\nbut the stream has another one there: it has"
+        alarms, doubts = stream_watch.sort_lines(text)
+        self.assertEqual(doubts, [doubt])
+        self.assertEqual(alarms, text.splitlines()[2:])
+
+
+class SwitchTest(unittest.TestCase):
+    def test_frames_are_lost_and_cut_as_told(self):
+        with contextlib.ExitStack() as stack:
+            (a, a_end), (b, b_end) = (socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+            for one in (a, a_end, b, b_end):
+                stack.enter_context(one).setblocking(False)
+            plugs = wires.Plugs(1, {"a": a.fileno(), "b": b.fileno()})
+
+            def passes():
+                a_end.send(b"to   bfrom a")
+                plugs.take(a.fileno(), 0.0)
+                plugs.give(0.5)
+                try:
+                    return bool(b_end.recv(100))
+                except BlockingIOError:
+                    return False
+
+            for line, wanted in (
+                ("set 0 0", True),
+                ("cut a/b", False),
+                ("heal a/b", True),
+                ("cut b", False),
+                ("heal b", True),
+                ("set 0 1", False),
+                ("set 1 0", False),
+            ):
+                plugs.obey(*line.split())
+                self.assertEqual(passes(), wanted, line)
 
 
 class RelaysTest(unittest.TestCase):
