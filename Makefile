@@ -130,7 +130,7 @@ reference: ## Write docs/reference/proto.md, and the API reference of client/ an
 	@mkdir -p build/reference
 	@doxygen docs/Doxyfile
 
-explore: build ## Look for new failures: fuzzing, soak, chaos, kill and model tests with new seeds (MINUTES=30)
+explore: build ## Look for new failures: fuzzing, soak, chaos, kill and model tests, cluster trials, with new seeds (MINUTES=30)
 	@scripts/setup.sh test check
 	@JOBS=$(JOBS) scripts/explore.sh $(MINUTES)
 
