@@ -388,6 +388,15 @@ absl::StatusOr<v1::SnapshotCollectionResponse> Client::SnapshotCollection(const 
   return core_->AdminCall(&v1::Admin::Stub::SnapshotCollection, request, call);
 }
 
+absl::StatusOr<v1::BootstrapCollectionResponse> Client::BootstrapCollection(
+    const v1::BootstrapCollectionRequest& request, const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::BootstrapCollection, request, call);
+}
+
+absl::StatusOr<v1::SetLayoutResponse> Client::SetLayout(const v1::SetLayoutRequest& request, const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::SetLayout, request, call);
+}
+
 bool Client::connected() const {
   for (const Core::Connection& connection : core_->connections) {
     if (connection.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return true;

@@ -130,6 +130,9 @@ class Client {
                                                                   const CallOptions& call = {});
   absl::StatusOr<v1::SnapshotCollectionResponse> SnapshotCollection(const v1::SnapshotCollectionRequest& request,
                                                                     const CallOptions& call = {});
+  absl::StatusOr<v1::BootstrapCollectionResponse> BootstrapCollection(const v1::BootstrapCollectionRequest& request,
+                                                                      const CallOptions& call = {});
+  absl::StatusOr<v1::SetLayoutResponse> SetLayout(const v1::SetLayoutRequest& request, const CallOptions& call = {});
 
   // Returns whether a connection to the server exists. If a call failed with UNAVAILABLE, true means that the server
   // sent this error, and false that no server was reached.
