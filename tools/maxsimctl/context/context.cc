@@ -85,24 +85,35 @@ bool Context::use_color() const {
 
 absl::StatusOr<client::Client*> Context::Connect() {
   if (client_ != nullptr) return client_.get();
+  const absl::StatusOr<std::string> token = ReadToken();
+  if (!token.ok()) return token.status();
+  absl::StatusOr<std::unique_ptr<client::Client>> client = MakeClient(options.server, *token, absl::ZeroDuration());
+  if (!client.ok()) return client.status();
+  client_ = *std::move(client);
+  return client_.get();
+}
+
+absl::StatusOr<std::string> Context::ReadToken() const {
+  if (options.token_file.empty()) return "";
+  return command_line::ReadTokenFile(options.token_file);
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> Context::MakeClient(const std::string& target, const std::string& token,
+                                                                    absl::Duration keepalive_time) const {
   client::ClientOptions client_options;
-  client_options.target = options.server;
+  client_options.target = target;
   // Sends all calls of a command to one replica, because they belong together.
   client_options.load_balancing = "pick_first";
   client_options.timeout = absl::Seconds(options.timeout_seconds);
   client_options.admin_timeout = AdminTimeout(options);
+  client_options.keepalive_time = keepalive_time;
   client_options.client_id = options.client_id;
   client_options.client_key = options.client_key;
   client_options.tls = options.tls;
-  if (!options.token_file.empty()) {
-    absl::StatusOr<std::string> token = command_line::ReadTokenFile(options.token_file);
-    if (!token.ok()) return token.status();
-    client_options.bearer_token = *std::move(token);
-  }
+  client_options.bearer_token = token;
   absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(client_options);
   if (!client.ok()) return command_line::NameTlsFlag(client.status());
-  client_ = *std::move(client);
-  return client_.get();
+  return client;
 }
 
 absl::Status Context::AddAdvice(const absl::Status& status) const {

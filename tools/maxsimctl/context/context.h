@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/client.h"
 #include "nlohmann/json.hpp"
 #include "tools/maxsimctl/context/environment.h"
@@ -41,6 +42,15 @@ class Context {
   // Returns the client for --server; the first call creates it. The caller must pass errors of the client's calls to
   // AddAdvice.
   absl::StatusOr<client::Client*> Connect();
+
+  // Makes a client for `target` with the global options. It sends the bearer token `token`, if that is not empty.
+  // During long calls it pings the server after each `keepalive_time`, so that these end if the server's machine is
+  // gone; zero means no pings. AddAdvice names --server, so it does not fit errors of a client for another server.
+  absl::StatusOr<std::unique_ptr<client::Client>> MakeClient(const std::string& target, const std::string& token,
+                                                             absl::Duration keepalive_time) const;
+
+  // Returns the first token in the file of --token-file, or "" without that option.
+  absl::StatusOr<std::string> ReadToken() const;
 
   // Adds advice to the status of a failed call: what the user can do about it.
   absl::Status AddAdvice(const absl::Status& status) const;
