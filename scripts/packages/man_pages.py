@@ -30,6 +30,14 @@ def subcommands(text):
     return [found[1] for found in map(SUBCOMMAND.match, listed.splitlines()) if found]
 
 
+def commands(program, text, path=()):
+    """Yields the words and the help text of each subcommand, each before its own subcommands."""
+    for name in subcommands(text):
+        help_text = help_of(program, *path, name)
+        yield (*path, name), help_text
+        yield from commands(program, help_text, (*path, name))
+
+
 def escape(text):
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     # troff would take a line that begins with a dot or a quote for a command.
@@ -60,8 +68,8 @@ def page(program, name, section, version):
     body = text.partition("\n")[2].lstrip("\n")
     parts = [f'.TH {name.upper()} {section} "" "maxsim {version}" "maxsimd"', ".SH NAME"]
     parts += [f"{escape(name)} \\- {escape(summary(name, text))}", ".SH DESCRIPTION", verbatim(body)]
-    for subcommand in subcommands(text):
-        parts += [f".SH {escape(name).upper()} {escape(subcommand).upper()}", verbatim(help_of(program, subcommand))]
+    for path, help_text in commands(program, text):
+        parts += [f".SH {escape(' '.join([name, *path])).upper()}", verbatim(help_text)]
     others = [f"\\fB{escape(other)}\\fR({number})" for other, number in SECTIONS.items() if other != name]
     parts += [".SH SEE ALSO", ",\n".join(others) + "."]
     parts.append("The pages in /usr/share/doc/maxsim\\-server/docs.")

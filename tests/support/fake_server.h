@@ -67,6 +67,12 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   ScrollHandler on_scroll;
   CountHandler on_count;
   FacetsHandler on_facets;
+  using BootstrapHandler =
+      std::function<grpc::Status(const v1::BootstrapCollectionRequest&, v1::BootstrapCollectionResponse&)>;
+  using SetLayoutHandler = std::function<grpc::Status(const v1::SetLayoutRequest&, v1::SetLayoutResponse&)>;
+  BootstrapHandler on_bootstrap;
+  SetLayoutHandler on_set_layout;  // gets an answer with the request's owners and the next revision
+  std::function<grpc::Status(const v1::UnloadCollectionRequest&)> on_unload;
   // Runs in each call of Admin, before the answer.
   std::function<void(const grpc::ServerContext&, std::string_view method)> on_admin;
   // Answers GetInfo. If it is not set, `info` is the answer.
@@ -76,8 +82,6 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   // The wrong collection name to return in answers to changes of collections. "" returns the right one.
   std::string answered_name;
   uint64_t snapshot_sequence = 41;
-  // Changes the answer to SetLayout, which has the request's owners and the next revision, or fails the call.
-  std::function<grpc::Status(v1::SetLayoutResponse&)> on_layout;
   // The last requests of these calls. Read them only after the calls are answered.
   v1::CreateCollectionRequest created;
   v1::SnapshotCollectionRequest snapshot;
@@ -168,10 +172,10 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     response->set_changed(true);
     return admin_status;
   }
-  grpc::Status UnloadCollection(grpc::ServerContext* context, const v1::UnloadCollectionRequest*,
+  grpc::Status UnloadCollection(grpc::ServerContext* context, const v1::UnloadCollectionRequest* request,
                                 v1::UnloadCollectionResponse*) override {
     NoteAdmin(*context, "UnloadCollection");
-    return admin_status;
+    return on_unload ? on_unload(*request) : admin_status;
   }
   grpc::Status CreateCollection(grpc::ServerContext* context, const v1::CreateCollectionRequest* request,
                                 v1::CreateCollectionResponse* response) override {
@@ -197,12 +201,17 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     response->set_sequence(snapshot_sequence);
     return admin_status;
   }
+  grpc::Status BootstrapCollection(grpc::ServerContext* context, const v1::BootstrapCollectionRequest* request,
+                                   v1::BootstrapCollectionResponse* response) override {
+    NoteAdmin(*context, "BootstrapCollection");
+    return on_bootstrap ? on_bootstrap(*request, *response) : admin_status;
+  }
   grpc::Status SetLayout(grpc::ServerContext* context, const v1::SetLayoutRequest* request,
                          v1::SetLayoutResponse* response) override {
     NoteAdmin(*context, "SetLayout");
     response->mutable_layout()->set_revision(request->expected_revision() + 1);
     *response->mutable_layout()->mutable_owners() = request->owners();
-    return on_layout ? on_layout(*response) : admin_status;
+    return on_set_layout ? on_set_layout(*request, *response) : admin_status;
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "tools/command_line/server_target.h"
 #include "tools/command_line/terminal.h"
 #include "tools/command_line/usage_message.h"
+#include "tools/maxsimctl/cluster/commands.h"
 #include "tools/maxsimctl/context/context.h"
 #include "tools/maxsimctl/evaluate/commands.h"
 #include "tools/maxsimctl/read/commands.h"
@@ -73,17 +74,25 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
       ->type_name("NAME");
 }
 
+// Returns the innermost command on the command line; `app` if there is none.
+const CLI::App& InnermostCommand(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
 // Returns a message that says what is wrong with the command line.
 std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> rest = app.remaining();
-  if (!app.get_subcommands().empty() || rest.empty() || rest.front().substr(0, 1) == "-") {
+  const CLI::App& command = InnermostCommand(app);
+  const std::vector<const CLI::App*> possible = command.get_subcommands(nullptr);
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  if (possible.empty() || rest.empty() || rest.front().substr(0, 1) == "-") {
     return command_line::UsageMessage(app, error);
   }
   std::string known;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    known += (known.empty() ? "" : ", ") + command->get_name();
-  }
-  return "no subcommand \"" + rest.front() + "\"; there are " + known;
+  for (const CLI::App* one : possible) known += (known.empty() ? "" : ", ") + one->get_name();
+  return (&command == &app ? std::string("no subcommand \"") : command.get_name() + " has no subcommand \"") +
+         rest.front() + "\"; there are " + known;
 }
 
 // One line, whatever the message holds.
@@ -120,6 +129,7 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
   AddFacets(app, context);
   AddCompact(app, context);
   AddSnapshot(app, context);
+  AddCluster(app, context);
   AddVerify(app, context);
   AddEvaluate(app, context);
   AddCompareRuns(app, context);
@@ -133,9 +143,11 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
       return kExitOk;
     }
     std::string help = "maxsimctl --help";
-    if (const std::vector<CLI::App*> commands = app.get_subcommands(); !commands.empty()) {
-      help += " and maxsimctl " + commands.front()->get_name() + " --help";
+    std::string path;
+    for (const CLI::App* one = &InnermostCommand(app); one != &app; one = one->get_parent()) {
+      path = " " + one->get_name() + path;
     }
+    if (!path.empty()) help += " and maxsimctl" + path + " --help";
     environment.err << "maxsimctl: " << command_line::WithoutControls(UsageError(app, error)) << " (see " << help
                     << ")\n";
     return kExitUsage;

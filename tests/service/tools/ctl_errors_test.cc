@@ -209,11 +209,11 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
 }
 
 TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
-  EXPECT_EQ(
-      Run({"frob", "--json"}).err,
-      "maxsimctl: no subcommand \"frob\"; there are rerank, explain, info, collections, load, reload, unload, "
-      "create, upsert, delete, get, scroll, count, facets, compact, snapshot, verify, evaluate, compare-runs (see "
-      "maxsimctl --help)\n");
+  EXPECT_EQ(Run({"frob", "--json"}).err,
+            "maxsimctl: no subcommand \"frob\"; there are rerank, explain, info, collections, load, reload, unload, "
+            "create, upsert, delete, get, scroll, count, facets, compact, snapshot, cluster, verify, evaluate, "
+            "compare-runs (see "
+            "maxsimctl --help)\n");
   EXPECT_THAT(Run({}).err, HasSubstr("subcommand is required"));
   EXPECT_EQ(Run({"rerank", "--frob", "x"}).err,
             "maxsimctl: there is no option --frob (see maxsimctl --help and maxsimctl rerank --help)\n");
@@ -225,8 +225,9 @@ TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
 }
 
 TEST_F(CtlTest, HelpGoesToStandardOutput) {
-  for (const char* command : {"rerank", "explain", "info", "collections", "load", "reload", "unload", "create",
-                              "upsert", "delete", "get", "compact", "snapshot", "verify", "evaluate", "compare-runs"}) {
+  for (const char* command :
+       {"rerank", "explain", "info", "collections", "load", "reload", "unload", "create", "upsert", "delete", "get",
+        "compact", "snapshot", "cluster", "verify", "evaluate", "compare-runs"}) {
     const Outcome run = Run({command, "--help"});
     EXPECT_EQ(run.code, 0) << command;
     EXPECT_THAT(run.out, HasSubstr(command));

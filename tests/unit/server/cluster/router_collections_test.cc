@@ -243,10 +243,10 @@ TEST_F(LiveRouterCollectionsTest, ALayoutIsSetByOneServer) {
 TEST_F(LiveRouterCollectionsTest, AnotherServerIsAskedOnlyIfNothingWasSet) {
   absl::Status away = absl::UnavailableError("NATS does not answer");
   client::SetReason(client::kReasonNothingWritten, away);
-  replica(0, 0).server().on_layout = [away](v1::SetLayoutResponse&) { return client::ToGrpcStatus(away); };
+  replica(0, 0).server().on_set_layout = [away](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) { return client::ToGrpcStatus(away); };
   ASSERT_TRUE(collections_->SetLayout(LayoutOfC(), {}).ok());
   EXPECT_THAT(asked(), ElementsAre("00 SetLayout", "01 SetLayout"));
-  replica(0, 1).server().on_layout = [](v1::SetLayoutResponse&) {
+  replica(0, 1).server().on_set_layout = [](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) {
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "no answer in time");
   };
   const absl::Status status = collections_->SetLayout(LayoutOfC(), {}).status();
@@ -258,7 +258,7 @@ TEST_F(LiveRouterCollectionsTest, AnotherServerIsAskedOnlyIfNothingWasSet) {
 TEST_F(LiveRouterCollectionsTest, AnotherRevisionIsAnErrorWithItsField) {
   const absl::Status other = client::FieldError(absl::StatusCode::kAborted, client::kReasonOtherRevision,
                                                 "expected_revision", "is 7, but the layout has revision 9");
-  replica(0, 0).server().on_layout = [other](v1::SetLayoutResponse&) { return client::ToGrpcStatus(other); };
+  replica(0, 0).server().on_set_layout = [other](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) { return client::ToGrpcStatus(other); };
   const absl::Status status = collections_->SetLayout(LayoutOfC(), {}).status();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_EQ(client::FieldOf(status), "expected_revision");
@@ -283,7 +283,7 @@ TEST_F(LiveRouterCollectionsTest, AWrongLayoutReachesNoServer) {
 }
 
 TEST_F(LiveRouterCollectionsTest, AnAnswerWithAnotherLayoutIsRefused) {
-  replica(0, 0).server().on_layout = [](v1::SetLayoutResponse& answer) {
+  replica(0, 0).server().on_set_layout = [](const v1::SetLayoutRequest&, v1::SetLayoutResponse& answer) {
     answer.mutable_layout()->set_revision(7);
     return grpc::Status::OK;
   };

@@ -1,0 +1,46 @@
+// The servers of a cluster: reads the state of a collection from the router and from every server, and makes clients
+// for single servers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "tools/maxsimctl/cluster/cluster_state.h"
+#include "tools/maxsimctl/context/context.h"
+
+namespace maxsim::ctl::cluster {
+
+// Returns the state of collection `name` from the report of the router and those of the servers, by address. A server
+// without a report does not answer, and `problems` says why. Pure. FAILED_PRECONDITION if the router's report is not
+// one of a router, or if no stream orders the writes of the collection; NOT_FOUND, with the names that there are, if
+// the router does not have the collection; INTERNAL for an impossible report.
+absl::StatusOr<ClusterState> StateFrom(const std::string& name, const v1::GetInfoResponse& router,
+                                       const std::map<std::string, v1::GetInfoResponse>& servers,
+                                       const std::map<std::string, std::string>& problems);
+
+// Not thread-safe. The clients that it returns are thread-safe, and live as long as this object.
+class Servers {
+ public:
+  // `context` must live longer. `group_token_file` names the file of the token for the servers of the groups; "" means
+  // that they take the router's.
+  Servers(Context& context, std::string group_token_file)
+      : context_(context), group_token_file_(std::move(group_token_file)) {}
+
+  // Asks the router and, at the same time, all of its servers. Errors are those of StateFrom, of the call to the
+  // router, and of the token files.
+  absl::StatusOr<ClusterState> Read(const std::string& name);
+
+  // Returns the client for the server at `address`; the first call makes it.
+  absl::StatusOr<client::Client*> At(const std::string& address);
+
+ private:
+  Context& context_;
+  const std::string group_token_file_;
+  std::map<std::string, std::unique_ptr<client::Client>> clients_;
+};
+
+}  // namespace maxsim::ctl::cluster
