@@ -62,7 +62,8 @@ absl::Status CheckOwners(const Owners& owners) {
   for (const Owner& owner : owners) {
     if (owner.slots.first != next || owner.slots.end <= next || owner.slots.end > kNumSlots) {
       return absl::InternalError(Cat("the layout gives group ", Quote(owner.group), " the slots ", owner.slots.first,
-                                     " up to ", owner.slots.end, ", but slot ", next, " is the next one"));
+                                     " up to ", owner.slots.end, "; must begin with slot ", next,
+                                     " and end no later than ", kNumSlots));
     }
     if (!groups.insert(owner.group).second) {
       return absl::InternalError(Cat("the layout names group ", Quote(owner.group), " twice"));

@@ -34,7 +34,8 @@ struct ReplicaState {
   std::optional<collection::SlotRange> held = {};
   // The slots that the router believes the server to hold. Unset if the router knows nothing of the collection there.
   std::optional<collection::SlotRange> held_by_router = {};
-  // The router sends the server requests for this collection, or would do so if the server's group answered for slots.
+  // The router knows which slots the server holds, and sends it requests for this collection, or would do so if the
+  // server's group answered for slots.
   bool is_ready = false;
   std::string state = {};  // in words, for people: "ready", "left out: REASON"
   uint64_t sequence = 0;   // of the last write that the server has applied

@@ -72,14 +72,14 @@ absl::Status RunMove(const RunFlags& flags, const ChooseOwners& choose, Context&
                        " a second; --dry-run prints them\n");
   const absl::StatusOr<RunReport> report = Runner(servers, context, flags.name, options).Move(*wanted);
   if (!report.ok()) {
-    context.err() << "stopped between two steps, all slots are served; the same command goes on from here\n";
+    context.err() << "stopped; the same command goes on from here\n";
     return report.status();
   }
   PrintMoved(flags.name, *wanted, *report, MonotonicNow() - began, context);
   return absl::OkStatus();
 }
 
-// Adds a command whose wanted owners `choose` makes from its flags and the present owners.
+// Adds a command that moves slots, with the flags that all of them have.
 CLI::App& AddMove(CLI::App& cluster, const char* name, const char* description, MoveFlags& flags) {
   CLI::App* command = cluster.add_subcommand(name, description);
   AddStateFlags(*command, flags.run);

@@ -156,8 +156,8 @@ absl::Status Runner::Begin(const Step& step) {
 
 absl::Status Runner::DoAlone(const Step& step, const ClusterState& state, const Owners& wanted) {
   if (const auto* layout = std::get_if<SetLayout>(&step)) return DoSetLayout(*layout);
-  if (const std::string missing = WhatIsMissing(step, state, wanted); !missing.empty())
-    return WaitALittle(step, missing);
+  const std::string missing = WhatIsMissing(step, state, wanted);
+  if (!missing.empty()) return WaitALittle(step, missing);
   if (const auto* wait = std::get_if<WaitForRouters>(&step)) {
     Say(Cat("step ", ++report_.num_steps, ": ", DescribeStep(step)));
     absl::SleepFor(wait->grace);

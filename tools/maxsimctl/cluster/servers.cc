@@ -110,6 +110,7 @@ absl::Status NoteOwnReport(const std::string& name, const v1::GetInfoResponse& r
   replica.held.reset();
   const v1::CollectionInfo* const collection = FindReport(report, name);
   if (collection == nullptr) {
+    replica.is_ready = false;
     if (replica.answers() && replica.state == "ready") replica.state = "ready, without the collection";
     return absl::OkStatus();
   }
@@ -118,7 +119,11 @@ absl::Status NoteOwnReport(const std::string& name, const v1::GetInfoResponse& r
     replica.problem = "is loading the collection";
     return absl::OkStatus();
   }
-  if (collection->state() != v1::COLLECTION_STATE_READY) return absl::OkStatus();
+  if (collection->state() != v1::COLLECTION_STATE_READY) {
+    replica.is_ready = false;
+    replica.state = command_line::WithoutControls(Cat("without the collection: ", collection->error()));
+    return absl::OkStatus();
+  }
   const absl::StatusOr<SlotRange> slots =
       SlotsFrom(collection->has_partition(), collection->partition(), replica.address);
   if (!slots.ok()) return slots.status();
@@ -126,6 +131,10 @@ absl::Status NoteOwnReport(const std::string& name, const v1::GetInfoResponse& r
   replica.sequence = collection->live().sequence();
   replica.lag = collection->live().lag();
   replica.num_bytes = BytesOf(*collection);
+  if (replica.is_ready && replica.held != replica.held_by_router) {
+    replica.is_ready = false;
+    replica.state = "ready, but the router does not know yet which slots it holds";
+  }
   // Such a server misses writes, and cannot get them from the stream.
   if (!collection->live().error().empty()) {
     replica.is_ready = false;
