@@ -60,8 +60,20 @@ struct StoreOptions {
   // The largest dimension of a collection. Set it to ExecutorOptions::max_dim of the engine: the load of a collection
   // that the engine cannot score then fails.
   int32_t max_dim = kMaxDim;
-  // If set, a collection is loaded only if it has exactly these slots (cluster.partition). nullopt allows any slots.
+  // If set, a collection is loaded only if it has exactly these slots (cluster.partition), unless its LoadSpec allows
+  // others. nullopt allows any slots.
   std::optional<collection::SlotRange> partition = {};
+};
+
+// Says which collection to load, and how.
+struct LoadSpec {
+  std::string name;
+  std::string path;
+  Residency residency = Residency::kAuto;
+  Replication replication = Replication::kAuto;
+  std::string root = {};   // if not "", this load and later reloads only read files beneath it (Folder::OpenBeneath)
+  bool live = false;       // make a log if the folder has none
+  bool any_slots = false;  // also load a collection whose slots are not StoreOptions::partition
 };
 
 // Describes a live collection that is to be opened, and the parts of the store that it may use.
@@ -101,7 +113,7 @@ class CollectionStore {
  public:
   // `devices`, and their backends, must outlive the store and every collection it gave out.
   CollectionStore(DeviceSet* devices, StoreOptions options);
-  // Returns the slots that each collection must have exactly, or nullopt if any are allowed (StoreOptions::partition).
+  // Returns StoreOptions::partition.
   const std::optional<collection::SlotRange>& partition() const { return options_.partition; }
   // Sets the function that opens live collections. Call it before the first load. Without it no live collection can be
   // loaded.
@@ -114,10 +126,9 @@ class CollectionStore {
   // Reads the manifest, plans the memory, loads every shard, and then makes the collection visible. Logs the plan.
   // Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension, residency or
   // partition that this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed
-  // load leaves a kFailed entry in List; a new Load of that name replaces it. If `root` is not "", this load and later
-  // reloads only read files beneath it (Folder::OpenBeneath, whose conditions apply). A folder with a log is a live
-  // collection. Returns FAILED_PRECONDITION if the log is open elsewhere. With `live`, a log is made if the folder has
-  // none.
+  // load leaves a kFailed entry in List; a new Load of that name replaces it. A folder with a log is a live collection.
+  // Returns FAILED_PRECONDITION if the log is open elsewhere.
+  absl::StatusOr<std::shared_ptr<const Collection>> Load(const LoadSpec& spec, const StopSignal* stop);
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
                                                          Replication replication = Replication::kAuto,
@@ -131,6 +142,20 @@ class CollectionStore {
   // remaining devices.
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed,
                                                            const StopSignal* stop = nullptr);
+
+  // Loads a live collection from another folder, and serves it instead of the collection that has its name now. If no
+  // collection has the name, serves it under the name. Until `prepare` has returned OK, the collection is not in List,
+  // and the earlier one is served unchanged. The memory must hold both until the swap. `prepare` gets the loaded
+  // collection, which already follows its stream, and is called without a lock. Errors are those of Load,
+  // FAILED_PRECONDITION if the folder has no live collection, and those of `prepare`; after an error nothing has
+  // changed, and the folder is closed.
+  //
+  // Reads are served at all times, and no read after the swap sees less than a read before it. The earlier collection
+  // takes no writes for a moment before the swap: until its accepted writes are answered and the new collection has
+  // applied them. Writes that arrive in this moment get UNAVAILABLE, and nothing of them is written.
+  using Prepare = std::function<absl::Status(LiveDocuments& loaded)>;
+  absl::StatusOr<std::shared_ptr<const Collection>> Replace(const LoadSpec& spec, const Prepare& prepare,
+                                                            const StopSignal* stop);
 
   // Returns NOT_FOUND for an unknown name.
   absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
@@ -168,10 +193,16 @@ class CollectionStore {
   absl::Status LockEntry(const std::shared_ptr<Entry>& entry, const StopSignal* stop, EntryLock* entry_lock);
   absl::Status UnknownLocked(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Replacing (collection_store_replace.cc):
+  void Swap(const std::shared_ptr<Entry>& entry, const std::shared_ptr<LiveDocuments>& live);
+
   // Loading (collection_store_load.cc):
   absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(const std::shared_ptr<Entry>& entry,
                                                               const std::shared_ptr<const Collection>& served,
                                                               const StopSignal* stop, bool* changed);
+  // Returns nullopt if the entry was removed from the store.
+  std::optional<absl::StatusOr<std::shared_ptr<const Collection>>> ReloadEntry(const std::shared_ptr<Entry>& entry,
+                                                                               bool* changed, const StopSignal* stop);
   absl::StatusOr<std::shared_ptr<const Collection>> LoadPublished(const std::shared_ptr<Entry>& entry,
                                                                   const std::string& root,
                                                                   const collection::Manifest& manifest,

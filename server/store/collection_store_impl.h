@@ -1,5 +1,5 @@
-// The entries of a CollectionStore, for the two files that implement it: collection_store.cc finds, lists and unloads,
-// collection_store_load.cc loads and reloads.
+// The entries of a CollectionStore, for the files that implement it: collection_store.cc finds, lists and unloads,
+// collection_store_load.cc loads and reloads, collection_store_replace.cc replaces.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,18 @@ namespace maxsim::store {
 struct CollectionStore::Entry {
   explicit Entry(std::string collection_name) : name(std::move(collection_name)) {}
 
+  // Takes over what the spec says, for a load that begins. The name must be the entry's.
+  void Begin(const LoadSpec& spec) {
+    path = spec.path;
+    root = spec.root;
+    residency = spec.residency;
+    replication = spec.replication;
+    wants_log = spec.live;
+    any_slots = spec.any_slots;
+    state = CollectionStatus::State::kLoading;
+    error.clear();
+  }
+
   const std::string name;
 
   // The store's mutex guards these members.
@@ -23,6 +35,7 @@ struct CollectionStore::Entry {
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
   bool wants_log = false;  // make a log if there is none
+  bool any_slots = false;  // as LoadSpec::any_slots
   CollectionStatus::State state = CollectionStatus::State::kLoading;
   std::string error;
   std::shared_ptr<const Collection> collection;

@@ -103,8 +103,8 @@ absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std
   if (absl::Status status = CheckLogFolder(folder.path(), root); !status.ok()) return status;
   request.reload = [this, weak = std::weak_ptr<Entry>(entry)](const StopSignal* stop) {
     const std::shared_ptr<Entry> known = weak.lock();
-    if (known == nullptr) return absl::UnavailableError("the collection is unloaded");
-    return Reload(known->name, nullptr, stop).status();
+    const auto reloaded = known == nullptr ? std::nullopt : ReloadEntry(known, nullptr, stop);
+    return reloaded.has_value() ? reloaded->status() : absl::UnavailableError("the collection is unloaded");
   };
   return open_live_(request);
 }
@@ -117,6 +117,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   const StopSignal either(&stop_loads_, stop);
   std::string path;
   std::string root;
+  std::optional<collection::SlotRange> partition = options_.partition;
   LoadRequest request;
   request.name = entry->name;
   request.served = served.get();
@@ -125,6 +126,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     const MutexLock lock(&mutex_);
     path = entry->path;
     root = entry->root;
+    if (entry->any_slots) partition.reset();
     request.residency = entry->residency;
     request.replication = entry->replication;
   }
@@ -134,7 +136,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
   if (!manifest.ok()) {
     loaded = manifest.status();
-  } else if (absl::Status status = CheckPartition(path, *manifest, options_.partition); !status.ok()) {
+  } else if (absl::Status status = CheckPartition(path, *manifest, partition); !status.ok()) {
     loaded = std::move(status);
   } else if (served != nullptr && IsServed(*manifest, *served) && served->Check().ok() &&
              served->num_unavailable(*devices_) == 0) {
@@ -247,17 +249,23 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
                                                                         Replication replication,
                                                                         const std::string& root, const StopSignal* stop,
                                                                         bool live) {
-  if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
+  return Load(
+      {.name = name, .path = path, .residency = residency, .replication = replication, .root = root, .live = live},
+      stop);
+}
+
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const LoadSpec& spec, const StopSignal* stop) {
+  if (absl::Status status = collection::CheckCollectionName(spec.name); !status.ok()) return status;
   while (true) {
     // A new entry is locked from the start, so that no other load uses it before this call has filled it.
-    auto entry = std::make_shared<Entry>(name);
-    entry->path = path;
+    auto entry = std::make_shared<Entry>(spec.name);
+    entry->path = spec.path;
     entry->busy = true;
     EntryLock entry_lock(this);
     std::shared_ptr<Entry> existing;
     {
       const MutexLock lock(&mutex_);
-      existing = entries_.try_emplace(name, entry).first->second;
+      existing = entries_.try_emplace(spec.name, entry).first->second;
     }
     if (existing != entry) {
       entry = std::move(existing);
@@ -267,22 +275,36 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
     }
     {
       const MutexLock lock(&mutex_);
-      if (entry->removed) continue;  // unloaded while this call waited
+      if (entry->removed) continue;  // unloaded or replaced while this call waited
       if (entry->collection != nullptr) {
         return absl::AlreadyExistsError(
-            Cat("collection \"", name, "\" is loaded already, from ", entry->path, "; reload or unload it"));
+            Cat("collection \"", spec.name, "\" is loaded already, from ", entry->path, "; reload or unload it"));
       }
-      entry->path = path;
-      entry->root = root;
-      entry->residency = residency;
-      entry->replication = replication;
-      entry->wants_log = live;
-      entry->state = CollectionStatus::State::kLoading;
-      entry->error.clear();
+      entry->Begin(spec);
     }
     bool changed = false;
     return LoadEntry(entry, nullptr, stop, &changed);
   }
+}
+
+std::optional<absl::StatusOr<std::shared_ptr<const Collection>>> CollectionStore::ReloadEntry(
+    const std::shared_ptr<Entry>& entry, bool* changed, const StopSignal* stop) {
+  EntryLock entry_lock(this);
+  if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
+  std::shared_ptr<const Collection> served;
+  {
+    const MutexLock lock(&mutex_);
+    if (entry->removed) return std::nullopt;
+    served = entry->collection;
+    if (served == nullptr) {
+      entry->state = CollectionStatus::State::kLoading;
+      entry->error.clear();
+    }
+  }
+  bool differs = false;
+  absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry, served, stop, &differs);
+  if (changed != nullptr) *changed = result.ok() && differs;
+  return result;
 }
 
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const std::string& name, bool* changed,
@@ -293,22 +315,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const 
       const MutexLock lock(&mutex_);
       return UnknownLocked(name);
     }
-    EntryLock entry_lock(this);
-    if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
-    std::shared_ptr<const Collection> served;
-    {
-      const MutexLock lock(&mutex_);
-      if (entry->removed) continue;
-      served = entry->collection;
-      if (served == nullptr) {
-        entry->state = CollectionStatus::State::kLoading;
-        entry->error.clear();
-      }
-    }
-    bool differs = false;
-    absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry, served, stop, &differs);
-    if (changed != nullptr) *changed = result.ok() && differs;
-    return result;
+    if (auto result = ReloadEntry(entry, changed, stop); result.has_value()) return *std::move(result);
   }
 }
 

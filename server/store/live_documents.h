@@ -143,7 +143,7 @@ class LiveDocuments {
   // Returns the version of a write, or DATA_LOSS if the log dropped the write because a generation holds it.
   virtual absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const = 0;
 
-  // Only the store calls these: TombstonesOf and Serve with the entry's lock held, Stop with or without it.
+  // Only the store calls these: TombstonesOf, Serve and EndWrites with the entry's lock held, Stop with or without it.
 
   // Returns the tombstones of a generation that is about to be loaded. Returns an error if the generation does not
   // belong to this log: FAILED_PRECONDITION if it was built without the log.
@@ -159,6 +159,10 @@ class LiveDocuments {
   // Ends writing. Writes that were accepted are written and answered; later ones get UNAVAILABLE. Blocks. The log is
   // closed when the object is destroyed.
   virtual void Stop() = 0;
+
+  // Ends writing like Stop, but keeps the log open, so that all functions that read still work until Stop. When it
+  // returns, state().sequence is final. Blocks. A collection without a stream may do the same as Stop.
+  virtual void EndWrites() { Stop(); }
 };
 
 }  // namespace maxsim::store

@@ -78,11 +78,11 @@ absl::Status StreamedCollection::Serve(std::shared_ptr<const store::Generation> 
   return status;
 }
 
-void StreamedCollection::Stop() {
+void StreamedCollection::EndWrites() {
   {
     MutexLock lock(&mutex_);
     if (std::exchange(stopping_, true)) {
-      while (!stopped_) changed_.Wait(lock);
+      while (!left_) changed_.Wait(lock);
       return;
     }
     changed_.NotifyAll();
@@ -94,12 +94,16 @@ void StreamedCollection::Stop() {
   stream_->Interrupt();
   publisher_.Stop();
   if (follower_.joinable()) follower_.join();
-  collection_->Stop();
   {
     const MutexLock lock(&mutex_);
-    stopped_ = true;
+    left_ = true;
   }
   changed_.NotifyAll();
+}
+
+void StreamedCollection::Stop() {
+  EndWrites();
+  collection_->Stop();
 }
 
 }  // namespace maxsim::live

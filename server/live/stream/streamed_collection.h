@@ -72,8 +72,9 @@ class StreamedCollection final : public store::LiveDocuments {
   // The first call starts to follow the stream.
   absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
                      const StopSignal* stop) override;
-  // Waits until all accepted calls are answered (each has a time limit), and then leaves the stream.
   void Stop() override;
+  // Waits until all accepted calls are answered (each has a time limit), and then leaves the stream.
+  void EndWrites() override;
 
  private:
   // The publisher (publishing.cc):
@@ -137,7 +138,7 @@ class StreamedCollection final : public store::LiveDocuments {
   bool served_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // no more calls are accepted
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;   // the follower must end
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;      // the publisher and the follower have ended
   // The stream was found to be this collection's, and messages arrive.
   bool following_ ABSL_GUARDED_BY(mutex_) = false;
   // The stream's last sequence when the collection began to follow it.

@@ -41,6 +41,7 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   }
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal*) override {
     snapshots.push_back(folder);
+    if (on_snapshot != nullptr) on_snapshot(folder);
     return sequence;
   }
   store::LiveState state() const override { return live_state; }
@@ -76,7 +77,9 @@ class FakeLiveDocuments final : public store::LiveDocuments {
     publish_(changes_->Snapshot(sequence));
     return absl::OkStatus();
   }
-  void Stop() override {}
+  void Stop() override {
+    if (on_stop != nullptr) std::exchange(on_stop, nullptr)();
+  }
 
   // Deletes a document from the collection that is served, as the write of another client.
   void DeleteNow(std::string_view id) {
@@ -85,7 +88,9 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   }
 
   OnSubmit on_submit;
-  std::function<void()> on_version;  // called before a version is returned, if it is set
+  std::function<void()> on_stop;                               // called once, if it is set
+  std::function<void(const std::string& folder)> on_snapshot;  // makes the snapshot's folder, if it is set
+  std::function<void()> on_version;                            // called before a version is returned, if it is set
   std::vector<store::Write> written;
   store::WriteCaller last_caller;
   uint64_t sequence = 7;  // the last write, which the served collection holds

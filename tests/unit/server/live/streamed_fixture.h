@@ -70,6 +70,9 @@ class Replica {
   }
 
   store::LiveDocuments& live() { return *live_; }
+  store::CollectionStore& store() { return *store_; }
+  // Uses the collection that the store serves now, instead of the one that Open loaded.
+  void UseServed() { live_ = *store_->FindLive("c"); }
   store::LiveState state() { return live_->state(); }
   bool Reaches(uint64_t sequence) {
     test::Eventually([&] { return state().sequence >= sequence; });
