@@ -130,6 +130,8 @@ class Client {
                                                                   const CallOptions& call = {});
   absl::StatusOr<v1::SnapshotCollectionResponse> SnapshotCollection(const v1::SnapshotCollectionRequest& request,
                                                                     const CallOptions& call = {});
+  // Returns when the server has fetched, loaded and caught up, which takes minutes for a large collection. Consider a
+  // longer timeout in `call`.
   absl::StatusOr<v1::BootstrapCollectionResponse> BootstrapCollection(const v1::BootstrapCollectionRequest& request,
                                                                       const CallOptions& call = {});
   absl::StatusOr<v1::SetLayoutResponse> SetLayout(const v1::SetLayoutRequest& request, const CallOptions& call = {});

@@ -1,6 +1,5 @@
 #include "server/router_role.h"
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -8,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
-#include "base/token_file.h"
 #include "maxsim_version.h"
 #include "server/cluster/router_info.h"
 #include "server/observability/logging.h"
@@ -24,29 +22,10 @@ namespace {
 constexpr absl::Duration kStartTime = absl::Seconds(5);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
 
-absl::StatusOr<client::ClientOptions> OptionsToReplicas(const config::Config& config) {
-  client::ClientOptions options;
-  options.tls = config.cluster.tls;
-  options.max_message_bytes = static_cast<int64_t>(
-      std::max({config.limits.max_answer_bytes, config.limits.max_request_bytes, uint64_t{256} << 20}));
-  if (!config.cluster.token_file.empty()) {
-    // Use the first token. A file may hold several, since servers can accept more than one.
-    const absl::StatusOr<std::vector<std::string>> tokens =
-        ReadTokenFile("cluster.token_file", config.cluster.token_file);
-    if (!tokens.ok()) return tokens.status();
-    options.bearer_token = tokens->front();
-  }
-  if (absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> made = client::MakeCredentials(options.tls);
-      !made.ok()) {
-    return absl::Status(made.status().code(), absl::StrCat("cluster.tls: ", made.status().message()));
-  }
-  return options;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RouterRole>> RouterRole::Create(const config::Config& config, Metrics* metrics) {
-  absl::StatusOr<client::ClientOptions> to_replicas = OptionsToReplicas(config);
+  absl::StatusOr<client::ClientOptions> to_replicas = OptionsToServers(config);
   if (!to_replicas.ok()) return to_replicas.status();
   std::unique_ptr<RouterRole> role(new RouterRole(config, *std::move(to_replicas), metrics));
   absl::StatusOr<std::unique_ptr<encoder::Encoder>> encoder = MakeEncoder(config, metrics);

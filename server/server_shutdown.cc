@@ -61,6 +61,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   role_->SetState(service::ServingState::kDraining);
   reranker_.DrainStreams();
   document_calls_.DrainStreams();
+  admin_.DrainStreams();
   reflection_.Drain();
   role_->StopChanges();
   worker_->Stop();

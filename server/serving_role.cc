@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/machine.h"
+#include "server/cluster/snapshot_client.h"
 #include "server/live/live_collection.h"
 #include "server/live/stream/nats_keys.h"
 #include "server/observability/logging.h"
@@ -74,6 +75,7 @@ absl::StatusOr<std::unique_ptr<ServingRole>> ServingRole::Create(const config::C
       new ServingRole(derived, std::move(backends), std::move(devices), *std::move(engine), metrics));
   absl::StatusOr<std::unique_ptr<encoder::Encoder>> encoder = MakeEncoder(role->config_, metrics);
   if (!encoder.ok()) return encoder.status();
+  if (absl::Status status = role->EnableBootstrap(); !status.ok()) return status;
   role->texts_.SetEncoder(*std::move(encoder), role->config_.batching.max_queue_bytes);
   for (const NumberedBackend& one : role->backends_) LogBackend(one, *role->engine_);
   return role;
@@ -105,6 +107,21 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
   if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
 }
 
+absl::Status ServingRole::EnableBootstrap() {
+  // Read once, so that the server does not start with a wrong token file.
+  if (absl::Status status = OptionsToServers(config_).status(); !status.ok()) return status;
+  if (config_.live.log != live::LogKind::kNats) return absl::OkStatus();
+  collections_.SetBootstrap(
+      {.open = [this](const std::string& address, const std::string& collection, const tracing::SpanParent& span,
+                      const StopSignal* stop) -> absl::StatusOr<std::unique_ptr<service::IncomingSnapshot>> {
+        absl::StatusOr<client::ClientOptions> options = OptionsToServers(config_);
+        if (!options.ok()) return options.status();
+        options->target = address;
+        return cluster::ReadSnapshotOf(*std::move(options), collection, span, stop);
+      }});
+  return absl::OkStatus();
+}
+
 v1::GetInfoResponse ServingRole::Info() const {
   // Read the state before the list of collections. If the list were read first, it might lack a collection although
   // the state is no longer kLoading.
@@ -117,6 +134,7 @@ v1::GetInfoResponse ServingRole::Info() const {
 }
 
 absl::Status ServingRole::Start(const Begin& begin) {
+  collections_.RemoveLeftovers();
   for (const config::CollectionConfig& collection : config_.collections) {
     const std::string what = absl::StrCat("collection ", collection.name);
     if (absl::Status status = begin(what); !status.ok()) return status;

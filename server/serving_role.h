@@ -48,7 +48,10 @@ class ServingRole : public Role {
   // because of a lost device.
   std::string Losses() const override;
   void ReloadAll() override;
-  void StopChanges() override { store_.StopLoads(); }
+  void StopChanges() override {
+    collections_.StopBootstraps();
+    store_.StopLoads();
+  }
   int64_t Drain(absl::Time deadline) override;
 
   // For tests: the queue that requests go through.
@@ -57,6 +60,7 @@ class ServingRole : public Role {
  private:
   ServingRole(const config::Config& config, std::vector<NumberedBackend> backends,
               std::unique_ptr<store::DeviceSet> devices, std::unique_ptr<engine::Engine> engine, Metrics* metrics);
+  absl::Status EnableBootstrap();
   void UpdateDeviceMetrics();
 
   const config::Config config_;

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "base/monotonic_clock.h"
+#include "base/token_file.h"
 #include "server/encoder/encoder_cache.h"
 #include "server/encoder/http_encoder.h"
 #include "server/observability/logging.h"
@@ -137,6 +138,25 @@ absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Conf
   absl::StatusOr<std::unique_ptr<encoder::HttpEncoder>> http = encoder::HttpEncoder::Create(options, metrics);
   if (!http.ok()) return http.status();
   return std::make_unique<encoder::CachedEncoder>(*std::move(http), config.encoder.cache_bytes, metrics);
+}
+
+absl::StatusOr<client::ClientOptions> OptionsToServers(const config::Config& config) {
+  client::ClientOptions options;
+  options.tls = config.cluster.tls;
+  options.max_message_bytes = static_cast<int64_t>(
+      std::max({config.limits.max_answer_bytes, config.limits.max_request_bytes, uint64_t{256} << 20}));
+  if (!config.cluster.token_file.empty()) {
+    // Use the first token. A file may hold several, since servers can accept more than one.
+    const absl::StatusOr<std::vector<std::string>> tokens =
+        ReadTokenFile("cluster.token_file", config.cluster.token_file);
+    if (!tokens.ok()) return tokens.status();
+    options.bearer_token = tokens->front();
+  }
+  if (absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> made = client::MakeCredentials(options.tls);
+      !made.ok()) {
+    return absl::Status(made.status().code(), absl::StrCat("cluster.tls: ", made.status().message()));
+  }
+  return options;
 }
 
 live::LiveOptions LiveOptionsOf(const config::Config& config) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/options.h"
 #include "kernels/maxsim.h"
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
@@ -31,6 +32,11 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
 // Returns the text encoder that the configuration names, with its cache, or null if it names none. `metrics` must
 // outlive the result. Reads the token and the certificates, but does not call the encoder. Errors name the key.
 absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Config& config, Metrics* metrics);
+
+// Returns the options of connections to other servers of the cluster, without a target: those of a router to the
+// replicas, and those of a server to the sources of a bootstrap. Reads the token and the certificates. Errors name the
+// key.
+absl::StatusOr<client::ClientOptions> OptionsToServers(const config::Config& config);
 
 // Returns the options of live collections that the configuration asks for.
 live::LiveOptions LiveOptionsOf(const config::Config& config);

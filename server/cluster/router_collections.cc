@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,11 @@ absl::Status CheckGroupsAreKnown(const View& view, const v1::SetLayoutRequest& r
 // Returns the error with a note that says which server of the cluster it comes from.
 absl::Status OfServer(const Replica& replica, const Group& group, const absl::Status& status) {
   return WithOrigin(status, absl::StrCat("server ", replica.target(), " of group ", group.name()));
+}
+
+absl::Status OnlyOnServers(std::string_view method) {
+  return absl::FailedPreconditionError(
+      Cat("this is a router, which has no collections of its own; call ", method, " at a server of a group"));
 }
 
 }  // namespace
@@ -298,6 +304,16 @@ absl::StatusOr<v1::SlotLayout> RouterCollections::SetLayout(const v1::SetLayoutR
     }
   }
   return last;
+}
+
+absl::Status RouterCollections::ReadSnapshot(const std::string& name, service::SnapshotSink sink,
+                                             const service::ChangeContext& context) {
+  return OnlyOnServers("ReadSnapshot");
+}
+
+absl::StatusOr<v1::BootstrapCollectionResponse> RouterCollections::Bootstrap(
+    const v1::BootstrapCollectionRequest& request, const service::ChangeContext& context) {
+  return OnlyOnServers("BootstrapCollection");
 }
 
 std::vector<v1::CollectionInfo> RouterCollections::List() const {

@@ -57,6 +57,11 @@ class RouterCollections : public service::CollectionApi {
   // about the owner's group if this router does not know the group.
   absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request,
                                            const service::ChangeContext& context) override;
+  // A router has no collections of its own, so these return FAILED_PRECONDITION.
+  absl::Status ReadSnapshot(const std::string& name, service::SnapshotSink sink,
+                            const service::ChangeContext& context) override;
+  absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
+                                                            const service::ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
 

@@ -21,8 +21,9 @@ Key PartitionKey() {
       .type = "I/N|FIRST-LAST",
       .range = Cat("slots 0 to ", collection::kNumSlots - 1),
       .help =
-          "The partition that each collection of this server must be, and that one which is created is: partition I "
-          "of N, counted from 0, or the slots FIRST to LAST; empty: any.",
+          "The partition that each configured or loaded collection of this server must be, and that a created one is: "
+          "partition I of N, counted from 0, or the slots FIRST to LAST; empty: any. Bootstrapped collections may have "
+          "other slots.",
       .set =
           [](std::string_view text, Config& config) {
             if (text.empty()) {
@@ -120,7 +121,8 @@ void AddRouterKeys(std::vector<Key>& keys) {
       "limit. Only with live.log nats."));
   keys.push_back(Text(
       "cluster.token_file", "path", +[](Config& c) -> std::string& { return c.cluster.token_file; },
-      "File with the bearer token that the replicas need."));
+      "File with the bearer token that the replicas need. Servers use it, like cluster.tls and the keys below it, when "
+      "they bootstrap a collection from other servers."));
   keys.push_back(Bool(
       "cluster.tls", +[](Config& c) -> bool& { return c.cluster.tls.enabled; }, "Reach the replicas by TLS."));
   keys.push_back(Text(
@@ -128,13 +130,13 @@ void AddRouterKeys(std::vector<Key>& keys) {
       "Certificates that may sign the replicas'; empty: the system's."));
   keys.push_back(Text(
       "cluster.cert_file", "path", +[](Config& c) -> std::string& { return c.cluster.tls.cert_file; },
-      "The router's certificate, for replicas that need one."));
+      "This process's certificate, for replicas that need one."));
   keys.push_back(Text(
       "cluster.key_file", "path", +[](Config& c) -> std::string& { return c.cluster.tls.key_file; },
       "The key of cluster.cert_file."));
   keys.push_back(Text(
       "cluster.server_name", "name", +[](Config& c) -> std::string& { return c.cluster.tls.server_name; },
-      "Name in the replicas' certificates; empty: the host that the router connects to."));
+      "Name in the replicas' certificates; empty: the host to which the connection is made."));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "client/status.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/messages/message_buffer.h"
+#include "server/grpc/snapshot_stream.h"
 #include "server/observability/logging.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
@@ -56,10 +57,11 @@ class ChangeCall final : public UnaryCall {
 
 // Returns the name of a method's span. The name is a literal, so it is always valid.
 std::string_view SpanNameOf(std::string_view method) {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "maxsim.v1.Admin/ListCollections",    "maxsim.v1.Admin/LoadCollection",   "maxsim.v1.Admin/ReloadCollection",
-      "maxsim.v1.Admin/UnloadCollection",   "maxsim.v1.Admin/CreateCollection", "maxsim.v1.Admin/CompactCollection",
-      "maxsim.v1.Admin/SnapshotCollection", "maxsim.v1.Admin/SetLayout"};
+  static constexpr std::array<std::string_view, 10> kNames = {
+      "maxsim.v1.Admin/ListCollections",    "maxsim.v1.Admin/LoadCollection",      "maxsim.v1.Admin/ReloadCollection",
+      "maxsim.v1.Admin/UnloadCollection",   "maxsim.v1.Admin/CreateCollection",    "maxsim.v1.Admin/CompactCollection",
+      "maxsim.v1.Admin/SnapshotCollection", "maxsim.v1.Admin/BootstrapCollection", "maxsim.v1.Admin/ReadSnapshot",
+      "maxsim.v1.Admin/SetLayout"};
   for (const std::string_view name : kNames) {
     if (name.substr(name.rfind('/') + 1) == method) return name;
   }
@@ -222,6 +224,48 @@ grpc::ServerUnaryReactor* GrpcAdmin::SetLayout(grpc::CallbackServerContext* cont
         *answer.mutable_layout() = *std::move(layout);
         return absl::OkStatus();
       });
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::BootstrapCollection(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::BootstrapCollectionRequest, v1::BootstrapCollectionResponse>(
+      context, "BootstrapCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::BootstrapCollectionRequest& wanted, v1::BootstrapCollectionResponse& answer,
+             const service::ChangeContext& change) {
+        auto bootstrapped = collections_->Bootstrap(wanted, change);
+        if (!bootstrapped.ok()) return bootstrapped.status();
+        answer = *std::move(bootstrapped);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GrpcAdmin::ReadSnapshot(grpc::CallbackServerContext* context,
+                                                                    const grpc::ByteBuffer* request) {
+  static constexpr char kMethod[] = "ReadSnapshot";
+  const service::CallTracker::Call arriving(calls_);  // already while it is parsed
+  const absl::Time arrival = MonotonicNow();
+  v1::ReadSnapshotRequest parsed;
+  absl::Status status = Authenticate(*authenticator_, *context, service::Scope::kAdmin);
+  if (status.ok()) status = ParseMessage(*request, parsed);
+  if (status.ok()) status = CheckAccepted();
+  if (!status.ok()) {
+    metrics_->CountRequest(kMethod, status.code(), MonotonicNow() - arrival);
+    return RefuseSnapshotStream(status, calls_);
+  }
+  const auto span = std::make_shared<tracing::Span>(StartSpan(tracer_, SpanNameOf(kMethod), *context, arrival));
+  span->SetAttribute("maxsim.collection", parsed.name());
+  log::Write(spdlog::level::info, "admin_call",
+             {{"method", kMethod}, {"name", parsed.name()}, {"peer", context->peer()}});
+  return StartSnapshotStream(
+      context, std::make_shared<StopSignal>(SteadyDeadlineOf(*context)),
+      [this, name = parsed.name(), span](service::SnapshotSink sink, const StopSignal& stop) {
+        return collections_->ReadSnapshot(name, sink, {.stop = &stop, .span = span->AsParent()});
+      },
+      [this, arrival, span](const absl::Status& end) {
+        metrics_->CountRequest(kMethod, end.code(), MonotonicNow() - arrival);
+        service::EndCall(end, *span);
+      },
+      &stream_threads_, &streams_, calls_);
 }
 
 }  // namespace maxsim::rpc

@@ -1,12 +1,14 @@
 // The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: changes of one
 // collection run one after another, changes of different collections in parallel. If the client gives up or its
-// deadline passes, a change ends soon and leaves everything as it was.
+// deadline passes, a change ends soon and leaves everything as it was. Streams of ReadSnapshot run on threads of their
+// own, so that a bootstrap, which is a change, can read a snapshot of its own server.
 #pragma once
 
 #include <atomic>
 
 #include "base/stop.h"
 #include "maxsim/v1/admin.grpc.pb.h"
+#include "server/grpc/stream_registry.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
 #include "server/service/call/auth.h"
@@ -21,9 +23,11 @@ namespace maxsim::rpc {
 using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
     v1::Admin::WithRawCallbackMethod_CompactCollection<v1::Admin::WithRawCallbackMethod_SnapshotCollection<
         v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;
-using RawClusterChanges = v1::Admin::WithRawCallbackMethod_SetLayout<RawChanges>;
-using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<v1::Admin::WithRawCallbackMethod_LoadCollection<
-    v1::Admin::WithRawCallbackMethod_ReloadCollection<RawClusterChanges>>>;
+using RawCopies =
+    v1::Admin::WithRawCallbackMethod_ReadSnapshot<v1::Admin::WithRawCallbackMethod_BootstrapCollection<RawChanges>>;
+using RawClusterChanges = v1::Admin::WithRawCallbackMethod_SetLayout<RawCopies>;
+using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
+    v1::Admin::WithRawCallbackMethod_LoadCollection<v1::Admin::WithRawCallbackMethod_ReloadCollection<RawClusterChanges>>>;
 
 class GrpcAdmin : public RawAdmin {
  public:
@@ -43,6 +47,9 @@ class GrpcAdmin : public RawAdmin {
   // Returns UNAVAILABLE until AcceptChanges is called.
   absl::Status CheckAccepted() const;
 
+  // Makes the streams of ReadSnapshot end soon with UNAVAILABLE, and later ones at once.
+  void DrainStreams() { streams_.Drain(); }
+
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
                                             const v1::ListCollectionsRequest* request,
                                             v1::ListCollectionsResponse* response) override;
@@ -60,6 +67,10 @@ class GrpcAdmin : public RawAdmin {
                                                grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* SetLayout(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                       grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* BootstrapCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadSnapshot(grpc::CallbackServerContext* context,
+                                                           const grpc::ByteBuffer* request) override;
 
  private:
   // Carries out a call. It ends soon once the context's `stop` is stopped.
@@ -80,6 +91,8 @@ class GrpcAdmin : public RawAdmin {
   service::CallTracker* const calls_;
   const tracing::Tracer* const tracer_;
   std::atomic<bool> accepts_changes_{false};
+  StreamRegistry streams_;
+  service::Worker stream_threads_;  // last, because its tasks use the other members
 };
 
 }  // namespace maxsim::rpc

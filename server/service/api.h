@@ -17,6 +17,7 @@
 #include "maxsim/v1/admin.pb.h"
 #include "maxsim/v1/documents.pb.h"
 #include "maxsim/v1/rerank.pb.h"
+#include "server/service/bootstrap/snapshot_sink.h"
 #include "server/service/call/call.h"
 #include "server/service/call/call_context.h"
 #include "server/service/call/limits.h"
@@ -119,6 +120,10 @@ class CollectionApi {
                                                      const ChangeContext& context) = 0;
   virtual absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request,
                                                    const ChangeContext& context) = 0;
+  // Passes a snapshot of a live collection to `sink`. Returns the sink's error if it fails.
+  virtual absl::Status ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) = 0;
+  virtual absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
+                                                                    const ChangeContext& context) = 0;
   virtual absl::Status Unload(const std::string& name, const ChangeContext& context) = 0;
   virtual std::vector<v1::CollectionInfo> List() const = 0;
 };

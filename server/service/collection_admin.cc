@@ -13,7 +13,6 @@
 #include "base/folder.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "collection/collection_name.h"
 #include "collection/compact/create.h"
 #include "collection/encoder_identity.h"
 #include "collection/field.h"
@@ -22,22 +21,13 @@
 #include "kernels/limits.h"
 #include "maxsim_version.h"
 #include "server/observability/logging.h"
+#include "server/service/bootstrap/bootstrap_folders.h"
 #include "server/service/call/status.h"
+#include "server/service/collection_request.h"
 #include "server/service/request/info.h"
 
 namespace maxsim::service {
 namespace {
-
-absl::StatusOr<store::Residency> ParseResidency(const std::string& name) {
-  const auto parsed = name.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(name);
-  if (parsed.has_value()) return *parsed;
-  return InvalidField("residency", absl::StrCat("is \"", name, "\"; must be auto, gpu, host or disk"));
-}
-
-absl::Status CheckName(const std::string& name) {
-  const std::string problem = collection::CollectionNameProblem(name);
-  return problem.empty() ? absl::OkStatus() : InvalidField("name", problem);
-}
 
 absl::Status PathError(absl::StatusCode code, std::string_view problem) {
   const bool is_outside = code == absl::StatusCode::kPermissionDenied;
@@ -128,24 +118,28 @@ CollectionAdmin::CollectionAdmin(store::CollectionStore* store, const store::Dev
       devices_(devices),
       metrics_(metrics),
       allowed_roots_(std::move(allowed_roots)),
-      live_room_(store) {}
+      live_room_(store),
+      snapshot_reads_(kMaxSnapshotReads, "calls of ReadSnapshot", kSnapshotRetryDelay) {}
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name, const std::string& path,
                                                          store::Residency residency, store::Replication replication,
                                                          bool live) {
-  return LoadCounted(name, {path, ""}, residency, replication, live, nullptr);
+  {
+    const MutexLock lock(&bootstrap_mutex_);
+    configured_.insert(name);
+  }
+  return LoadCounted({.name = name, .path = path, .residency = residency, .replication = replication, .live = live},
+                     nullptr);
 }
 
-absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadCounted(const std::string& name, const Allowed& from,
-                                                                store::Residency residency,
-                                                                store::Replication replication, bool live,
-                                                                const StopSignal* stop) {
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadCounted(const store::LoadSpec& spec, const StopSignal* stop) {
+  RemoveReadingLeftovers(spec.path);
   const absl::Time begin = MonotonicNow();
-  auto loaded = store_->Load(name, from.path, residency, replication, from.root, stop, live);
+  auto loaded = store_->Load(spec, stop);
   const absl::Duration duration = MonotonicNow() - begin;
-  CountLoad(name, loaded.ok(), duration);
+  CountLoad(spec.name, loaded.ok(), duration);
   if (!loaded.ok()) return loaded.status();
-  return Info(name);
+  return Info(spec.name);
 }
 
 std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& resolved) const {
@@ -248,8 +242,13 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string&
                                                               store::Residency residency, bool replicate, bool live,
                                                               const StopSignal* stop) {
   const bool was_known = IsKnown(name);
-  auto loaded =
-      LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
+  auto loaded = LoadCounted({.name = name,
+                             .path = from.path,
+                             .residency = residency,
+                             .replication = replicate ? store::Replication::kOn : store::Replication::kAuto,
+                             .root = from.root,
+                             .live = live},
+                            stop);
   // Forget the name of a collection that was never loaded, so that the name is free again. The client gets the error.
   if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
   return loaded;

@@ -1,5 +1,5 @@
-// Creates, loads, reloads, compacts, copies and unloads collections, checks the allowed folders and keeps the metrics
-// up to date. The store logs the outcomes.
+// Creates, loads, reloads, compacts, copies, bootstraps and unloads collections, checks the allowed folders and keeps
+// the metrics up to date. The store logs the outcomes.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +17,8 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
+#include "server/service/bootstrap/bootstrap_options.h"
+#include "server/service/call/concurrency_limit.h"
 #include "server/service/created_collections.h"
 #include "server/service/live_room.h"
 #include "server/store/collection_store.h"
@@ -27,9 +29,23 @@ namespace maxsim::service {
 // they end soon, with its status.
 class CollectionAdmin : public CollectionApi {
  public:
+  // Number of calls of ReadSnapshot at a time. Each takes bandwidth from searches, and keeps files on the disk that a
+  // compaction has replaced meanwhile. Few calls are needed at a time: the other replicas of the server's group, and
+  // the groups to which its slots go, bootstrap one replica after the other.
+  static constexpr int kMaxSnapshotReads = 4;
+  // A call takes minutes, so there is no point in trying again at once.
+  static constexpr absl::Duration kSnapshotRetryDelay = absl::Seconds(10);
+
   // All must outlive it.
   CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
                   std::vector<std::string> allowed_roots);
+
+  // Enables Bootstrap. Call it before the first call of a client.
+  void SetBootstrap(BootstrapOptions options) { bootstrap_ = std::move(options); }
+
+  // Ends bootstraps and calls of ReadSnapshot for good: running ones end soon with UNAVAILABLE, and later ones at once.
+  // Does not wait.
+  void StopBootstraps() { stop_.Request(absl::StatusCode::kUnavailable); }
 
   // Loads a collection of the configuration, from any path.
   absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency,
@@ -49,9 +65,13 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
 
-  // Loads the collections that clients have created under the allowed roots, except those whose names are already
-  // known. A collection that cannot be loaded is logged. It also stays in List with its error, unless its folder is
-  // not there.
+  // Removes what bootstraps and snapshots of a process that has died have left under the allowed roots. Call it before
+  // the first load.
+  void RemoveLeftovers();
+
+  // Loads the collections that clients have created or bootstrapped under the allowed roots, except those whose names
+  // are already known. A collection that cannot be loaded is logged. It also stays in List with its error, unless its
+  // folder is not there.
   void LoadCreated();
 
   // Compacts a live collection. Sets `changed`, which must not be null, to whether there was anything to compact.
@@ -66,6 +86,14 @@ class CollectionAdmin : public CollectionApi {
   // Checks the owners, and sets the layout of a live collection whose writes a stream orders. Does not obey the
   // context's `stop`: a call of the collection's stream takes seconds at most.
   absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request, const ChangeContext& context) override;
+  // The snapshot lies in a hidden folder in the allowed root of the collection if that is on the same file system,
+  // otherwise in the collection's folder. Returns RESOURCE_EXHAUSTED with RetryInfo while kMaxSnapshotReads calls run.
+  absl::Status ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) override;
+
+  // The new folder lies in the root of the earlier one; if there is none, in the first allowed root. The earlier folder
+  // is removed if it is in the list of created collections, so that the server, and not an operator, has made it.
+  absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
+                                                            const ChangeContext& context) override;
 
   // `changed` must not be null.
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
@@ -91,9 +119,7 @@ class CollectionAdmin : public CollectionApi {
     std::string path;
     std::string root;
   };
-  absl::StatusOr<v1::CollectionInfo> LoadCounted(const std::string& name, const Allowed& from,
-                                                 store::Residency residency, store::Replication replication, bool live,
-                                                 const StopSignal* stop);
+  absl::StatusOr<v1::CollectionInfo> LoadCounted(const store::LoadSpec& spec, const StopSignal* stop);
   // Loads a collection that a client named. If that fails, forgets the name, unless it was known before.
   absl::StatusOr<v1::CollectionInfo> LoadNamed(const std::string& name, const Allowed& from, store::Residency residency,
                                                bool replicate, bool live, const StopSignal* stop);
@@ -108,6 +134,16 @@ class CollectionAdmin : public CollectionApi {
   absl::Status CheckPath(const std::string& path) const;
   absl::Status NotAllowed(const std::string& path) const;
   bool IsKnown(const std::string& name) const;
+
+  // Bootstraps (collection_admin_bootstrap.cc):
+  struct BootstrapPlan;
+  absl::StatusOr<BootstrapPlan> PlanBootstrap(const v1::BootstrapCollectionRequest& request) const;
+  absl::Status CheckMayBootstrap(const std::string& name) const;
+  absl::Status FindFolder(BootstrapPlan& plan) const;
+  absl::StatusOr<v1::BootstrapCollectionResponse> CarryOut(const BootstrapPlan& plan, const ChangeContext& context);
+  absl::Status Remember(const BootstrapPlan& plan, const std::string& path, bool* may_be_listed);
+  std::string NewReadingFolder(const std::string& path) const;
+
   std::vector<std::string> Roots() const;  // the existing allowed roots, with symbolic links resolved
 
   store::CollectionStore* const store_;
@@ -116,6 +152,12 @@ class CollectionAdmin : public CollectionApi {
   const std::vector<std::string> allowed_roots_;
   CreatedCollections created_;
   LiveRoom live_room_;
+  BootstrapOptions bootstrap_;
+  StopSignal stop_;
+  ConcurrencyLimit snapshot_reads_;
+  mutable Mutex bootstrap_mutex_;
+  std::set<std::string> configured_ ABSL_GUARDED_BY(bootstrap_mutex_);  // names that the configuration has
+  std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);     // names that are being bootstrapped
   Mutex metrics_mutex_;
   std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };

@@ -1,10 +1,12 @@
 // Loads the collections that clients created, after a restart.
 #include <filesystem>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "server/observability/log_event.h"
+#include "server/service/bootstrap/bootstrap_folders.h"
 #include "server/service/collection_admin.h"
 
 namespace maxsim::service {
@@ -17,6 +19,17 @@ std::vector<std::string> CollectionAdmin::Roots() const {
     if (!error) roots.push_back(root);
   }
   return roots;
+}
+
+void CollectionAdmin::RemoveLeftovers() {
+  for (const std::string& root : Roots()) {
+    const absl::StatusOr<std::vector<CreatedCollection>> list = created_.List(root);
+    // Without the list it is not known which folders are in use. LoadCreated reports the error.
+    if (!list.ok()) continue;
+    std::set<std::string> listed;
+    for (const CreatedCollection& created : *list) listed.insert(created.path);
+    service::RemoveLeftovers(root, listed);
+  }
 }
 
 void CollectionAdmin::LoadCreated() {
@@ -37,7 +50,16 @@ void CollectionAdmin::LoadCreated() {
       if (status.ok()) {
         const auto residency = store::ResidencyFromName(created.residency).value_or(store::Residency::kAuto);
         const auto replication = created.replicate ? store::Replication::kOn : store::Replication::kAuto;
-        status = LoadCounted(created.name, *from, residency, replication, /*live=*/true, nullptr).status();
+        // A bootstrapped collection may have other slots than cluster.partition says.
+        status = LoadCounted({.name = created.name,
+                              .path = from->path,
+                              .residency = residency,
+                              .replication = replication,
+                              .root = from->root,
+                              .live = true,
+                              .any_slots = true},
+                             nullptr)
+                     .status();
       }
       if (!status.ok()) report(created.name, created.path, status);
     }

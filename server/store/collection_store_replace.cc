@@ -26,10 +26,12 @@ constexpr std::chrono::milliseconds kSwapPoll{1};
 // snapshot that is being sent keeps the object for longer, and does not need the log any more.
 constexpr absl::Duration kMaxReadWait = absl::Seconds(2);
 
-// Waits until `live` has applied the writes up to `sequence`, for at most kMaxSwapWait.
-void WaitForSequence(const LiveDocuments& live, uint64_t sequence) {
+// Waits until `live` has applied the writes up to `sequence`, for at most kMaxSwapWait, or until `stop` is stopped.
+void WaitForSequence(const LiveDocuments& live, uint64_t sequence, const StopSignal& stop) {
   const absl::Time until = MonotonicNow() + kMaxSwapWait;
-  while (live.state().sequence < sequence && MonotonicNow() < until) std::this_thread::sleep_for(kSwapPoll);
+  while (live.state().sequence < sequence && MonotonicNow() < until && !stop.stopped()) {
+    std::this_thread::sleep_for(kSwapPoll);
+  }
 }
 
 // Waits until no other thread uses `live`, for at most kMaxReadWait.
@@ -98,7 +100,7 @@ void CollectionStore::Swap(const std::shared_ptr<Entry>& entry, const std::share
       // all writes that the earlier one has answered.
       closed->EndWrites();
       last_sequence = closed->state().sequence;
-      WaitForSequence(*live, last_sequence);
+      WaitForSequence(*live, last_sequence, stop_loads_);
     }
     std::shared_ptr<const Collection> released;  // freed outside the lock
     {

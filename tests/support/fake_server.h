@@ -85,6 +85,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   // The last requests of these calls. Read them only after the calls are answered.
   v1::CreateCollectionRequest created;
   v1::SnapshotCollectionRequest snapshot;
+  v1::BootstrapCollectionRequest bootstrap;
   std::atomic<int> num_reranks{0};
   std::atomic<int> num_admin_calls{0};
   std::atomic<int> num_document_calls{0};
@@ -204,6 +205,9 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   grpc::Status BootstrapCollection(grpc::ServerContext* context, const v1::BootstrapCollectionRequest* request,
                                    v1::BootstrapCollectionResponse* response) override {
     NoteAdmin(*context, "BootstrapCollection");
+    bootstrap = *request;
+    response->mutable_collection()->set_name(request->name());
+    response->set_fetched_bytes(3 << 20);
     return on_bootstrap ? on_bootstrap(*request, *response) : admin_status;
   }
   grpc::Status SetLayout(grpc::ServerContext* context, const v1::SetLayoutRequest* request,

@@ -36,6 +36,13 @@ class TwoCollections final : public service::CollectionApi {
   absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest&, const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
+  absl::Status ReadSnapshot(const std::string&, service::SnapshotSink, const service::ChangeContext&) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest&,
+                                                            const service::ChangeContext&) override {
+    return absl::UnimplementedError("");
+  }
   absl::Status Unload(const std::string&, const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }

@@ -1,0 +1,27 @@
+// What a bootstrap (Admin.BootstrapCollection) needs from outside of the service.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collection/manifest.h"
+#include "server/service/bootstrap/snapshot_source.h"
+
+namespace maxsim::collection {
+struct AssembleOptions;
+}  // namespace maxsim::collection
+
+namespace maxsim::service {
+
+struct BootstrapOptions {
+  // Connects to other servers. Null if a bootstrap is not possible, because no stream orders this server's writes.
+  OpenSnapshot open = nullptr;
+  // Makes one collection of fetched snapshots; collection::AssembleLive if it is null. Tests replace it.
+  std::function<absl::StatusOr<collection::Manifest>(const std::vector<std::string>& folders,
+                                                     const collection::AssembleOptions& options)>
+      assemble = nullptr;
+};
+
+}  // namespace maxsim::service

@@ -1,0 +1,221 @@
+#include "server/service/bootstrap/fetch_snapshots.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/file.h"
+#include "base/guard.h"
+#include "base/mutex.h"
+#include "base/start_thread.h"
+#include "base/text.h"
+#include "base/thread_name.h"
+#include "client/error_details.h"
+#include "collection/manifest.h"
+#include "server/service/bootstrap/snapshot_receiver.h"
+
+namespace maxsim::service {
+namespace {
+
+using collection::SlotRange;
+
+// A source whose first message has arrived.
+struct FetchSource {
+  std::string address;
+  std::unique_ptr<IncomingSnapshot> snapshot = {};
+  uint64_t total_bytes = 0;
+  SlotRange slots = {};
+  std::string folder = {};
+};
+
+// Says in the message which source the error is about. An error of a call to another server must not look like one of
+// this server's own call, so codes that blame a client are changed.
+absl::Status OfSource(const std::string& address, const absl::Status& status) {
+  const std::string message = Cat("source ", address, ": ", std::string(status.message()));
+  switch (status.code()) {
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return absl::FailedPreconditionError(Cat(message, " (cluster.token_file names this server's token)"));
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInvalidArgument:
+      return absl::FailedPreconditionError(message);
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::UnavailableError(message);
+    default:
+      return WithMessage(status, message);
+  }
+}
+
+// Checks the first message of a source, and fills the source.
+absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::string& name, FetchSource& source) {
+  if (!message.has_begin()) return absl::InternalError("the snapshot does not begin with a description");
+  const v1::ReadSnapshotResponse::Begin& begin = message.begin();
+  const v1::CollectionInfo& info = begin.collection();
+  if (info.name() != name) {
+    return absl::InternalError(Cat("the snapshot is of collection ", Quote(info.name()), ", not of ", name));
+  }
+  if (begin.sequence() > static_cast<uint64_t>(collection::kMaxLogSequence)) {
+    return absl::InternalError(
+        Cat("the snapshot has sequence ", begin.sequence(), ", more than the limit ", collection::kMaxLogSequence));
+  }
+  if (!info.has_live() || info.live().log() != "nats") {
+    return absl::FailedPreconditionError(
+        Cat("collection ", name, " is not live with live.log nats: no stream orders its writes"));
+  }
+  source.slots = SlotRange();
+  if (info.has_partition()) {
+    const v1::PartitionInfo& partition = info.partition();
+    if (partition.first_slot() >= partition.end_slot() ||
+        partition.end_slot() > static_cast<uint32_t>(collection::kNumSlots)) {
+      return absl::InternalError(Cat("the snapshot has the slots from ", partition.first_slot(), " to before ",
+                                     partition.end_slot(), "; must be within 0 to before ", collection::kNumSlots));
+    }
+    source.slots = {.first = static_cast<int32_t>(partition.first_slot()),
+                    .end = static_cast<int32_t>(partition.end_slot())};
+  }
+  source.total_bytes = begin.total_bytes();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FetchSource> OpenSource(const std::string& address, const FetchRequest& request,
+                                       const OpenSnapshot& open, const tracing::SpanParent& span,
+                                       const StopSignal* stop) {
+  FetchSource source{.address = address};
+  v1::ReadSnapshotResponse first;
+  absl::StatusOr<std::unique_ptr<IncomingSnapshot>> opened = open(address, request.collection, span, stop);
+  absl::Status status = opened.status();
+  if (status.ok()) {
+    source.snapshot = *std::move(opened);
+    const absl::StatusOr<bool> has_first = source.snapshot->Next(first);
+    status = has_first.status();
+    if (status.ok() && !*has_first) status = absl::InternalError("the snapshot has no message");
+  }
+  if (absl::Status stopped = StopStatus(stop); !stopped.ok()) return stopped;
+  if (status.ok()) status = ReadBeginning(first, request.collection, source);
+  if (!status.ok()) return OfSource(address, status);
+  return source;
+}
+
+// Drops sources that are not needed, so that the rest still have all wanted slots. Ranges are covered from the first
+// slot on, each time by the source that reaches furthest, which needs the fewest sources.
+absl::StatusOr<std::vector<FetchSource>> Choose(std::vector<FetchSource> sources, const SlotRange& wanted) {
+  std::vector<FetchSource> chosen;
+  int32_t next = wanted.first;
+  while (next < wanted.end) {
+    const auto best = std::max_element(sources.begin(), sources.end(), [&](const FetchSource& a, const FetchSource& b) {
+      return (a.slots.contains(next) ? a.slots.end : 0) < (b.slots.contains(next) ? b.slots.end : 0);
+    });
+    if (best == sources.end() || !best->slots.contains(next)) {
+      return client::InvalidField("sources",
+                                  Cat("none has slot ", next, " of the wanted ", collection::FormatSlotRange(wanted)));
+    }
+    next = best->slots.end;
+    chosen.push_back(std::move(*best));
+    sources.erase(best);
+  }
+  return chosen;
+}
+
+absl::Status CheckDisk(const std::vector<FetchSource>& sources, const std::string& folder) {
+  const absl::StatusOr<int64_t> free_bytes = FreeDiskBytes(folder);
+  if (!free_bytes.ok()) return free_bytes.status();
+  const auto free = static_cast<uint64_t>(std::max<int64_t>(*free_bytes, 0));
+  uint64_t left = free / kFetchDiskCopies;
+  for (const FetchSource& source : sources) {
+    if (source.total_bytes > left) {
+      return absl::ResourceExhaustedError(Cat("the snapshots do not fit on the disk of ", folder, ": ", free,
+                                              " bytes are free, which must be ", kFetchDiskCopies,
+                                              " times as many as the snapshots have; that of ", source.address,
+                                              " alone has ", source.total_bytes));
+    }
+    left -= source.total_bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Receive(FetchSource& source, const StopSignal& stop, uint64_t& num_bytes) {
+  SnapshotReceiver receiver(source.folder, source.total_bytes);
+  v1::ReadSnapshotResponse message;
+  while (true) {
+    const absl::StatusOr<bool> has_more = source.snapshot->Next(message);
+    if (!has_more.ok()) return has_more.status();
+    if (absl::Status status = stop.status(); !status.ok()) return status;
+    absl::Status status = *has_more ? receiver.Take(message) : receiver.End();
+    num_bytes = receiver.num_bytes();
+    if (!status.ok() || !*has_more) return status;
+  }
+}
+
+// Receives all snapshots at the same time. The first error ends all of them.
+absl::StatusOr<uint64_t> ReceiveAll(std::vector<FetchSource>& sources, StopSignal& any_failed) {
+  Mutex mutex;
+  absl::Status first;
+  uint64_t total = 0;
+  const auto receive = [&](FetchSource& source) {
+    uint64_t num_bytes = 0;
+    const absl::Status status = Guarded([&] { return Receive(source, any_failed, num_bytes); });
+    const MutexLock lock(&mutex);
+    total += num_bytes;
+    if (status.ok() || any_failed.stopped()) return;
+    first = OfSource(source.address, status);
+    any_failed.Request(absl::StatusCode::kCancelled);
+  };
+  std::vector<std::thread> threads(sources.size());
+  absl::Status started;
+  for (size_t idx = 0; idx < sources.size() && started.ok(); ++idx) {
+    started = StartThread(
+        "snapshot",
+        [&, idx] {
+          NameThisThread("snapshot");
+          receive(sources[idx]);
+        },
+        &threads[idx]);
+  }
+  if (!started.ok()) any_failed.Request(absl::StatusCode::kCancelled);
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
+  if (!started.ok()) return started;
+  const MutexLock lock(&mutex);
+  if (!first.ok()) return first;
+  return total;
+}
+
+}  // namespace
+
+absl::StatusOr<FetchedSnapshots> FetchSnapshots(const FetchRequest& request, const OpenSnapshot& open,
+                                                const tracing::SpanParent& span, const StopSignal* stop) {
+  // The signal must outlive the sources, whose calls watch it.
+  StopSignal any_failed(stop, nullptr);
+  std::vector<FetchSource> sources;
+  for (const std::string& address : request.sources) {
+    absl::StatusOr<FetchSource> source = OpenSource(address, request, open, span, &any_failed);
+    if (!source.ok()) return source.status();
+    sources.push_back(*std::move(source));
+  }
+  absl::StatusOr<std::vector<FetchSource>> chosen = Choose(std::move(sources), request.slots);
+  if (!chosen.ok()) return chosen.status();
+  if (absl::Status status = CheckDisk(*chosen, request.folder); !status.ok()) return status;
+  FetchedSnapshots fetched;
+  for (FetchSource& source : *chosen) {
+    source.folder = JoinPath(request.folder, Cat("source-", fetched.folders.size()));
+    std::error_code error;
+    if (!std::filesystem::create_directory(source.folder, error)) {
+      return ErrnoStatus(error.value(), "cannot create folder", source.folder);
+    }
+    fetched.folders.push_back(source.folder);
+  }
+  const absl::StatusOr<uint64_t> num_bytes = ReceiveAll(*chosen, any_failed);
+  if (absl::Status stopped = StopStatus(stop); !stopped.ok()) return stopped;
+  if (!num_bytes.ok()) return num_bytes.status();
+  fetched.num_bytes = *num_bytes;
+  return fetched;
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,362 @@
+// Sends snapshots of live collections to other servers (ReadSnapshot), and makes collections of the snapshots of other
+// servers (Bootstrap).
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "base/file.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "collection/partition/assemble.h"
+#include "maxsim_version.h"
+#include "server/observability/log_event.h"
+#include "server/service/bootstrap/bootstrap_folders.h"
+#include "server/service/bootstrap/fetch_snapshots.h"
+#include "server/service/bootstrap/snapshot_files.h"
+#include "server/service/call/status.h"
+#include "server/service/collection_admin.h"
+#include "server/service/collection_request.h"
+#include "server/service/request/info.h"
+
+namespace maxsim::service {
+
+// A bootstrap whose request was checked.
+struct CollectionAdmin::BootstrapPlan {
+  std::string name;
+  std::vector<std::string> sources = {};
+  collection::SlotRange slots = {};
+  store::Residency residency = store::Residency::kAuto;
+  std::string root = {};                          // in which the new folder lies
+  std::optional<CreatedCollection> earlier = {};  // the entry of the list that the new one replaces
+  std::set<std::string> listed = {};              // the paths in the root's list
+};
+
+namespace {
+
+using collection::SlotRange;
+
+// The most sources of a request. A cluster of 64 groups would hold 64 slots in each.
+constexpr int kMaxSources = 64;
+constexpr size_t kMaxAddressBytes = 256;
+
+// How often a bootstrap looks whether the new collection has caught up with its stream.
+constexpr std::chrono::milliseconds kCatchUpPoll{20};
+
+// Checks that an address is host:port. Other names that gRPC knows, such as unix:/path, would let a client have this
+// server call programs on its own machine.
+absl::Status CheckAddress(std::string_view address, const std::string& field) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  const bool is_plain = std::all_of(address.begin(), address.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (!is_plain || address.size() > kMaxAddressBytes || address.find('/') != address.npos || colon == 0 ||
+      colon == address.npos || !absl::SimpleAtoi(ForStrCat(address.substr(colon + 1)), &port) || port == 0 ||
+      port > 65535) {
+    return InvalidField(field, Cat("is ", Quote(address), "; must be host:port"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ParseSources(const v1::BootstrapCollectionRequest& request) {
+  if (request.sources_size() < 1 || request.sources_size() > kMaxSources) {
+    return InvalidField("sources", Cat("has ", request.sources_size(), " addresses; must have 1 to ", kMaxSources),
+                        {kMaxSources, request.sources_size()});
+  }
+  std::vector<std::string> sources;
+  for (int i = 0; i < request.sources_size(); ++i) {
+    const std::string field = Cat("sources[", i, "]");
+    if (absl::Status status = CheckAddress(request.sources(i), field); !status.ok()) return status;
+    if (std::find(sources.begin(), sources.end(), request.sources(i)) != sources.end()) {
+      return InvalidField(field, Cat("is ", request.sources(i), ", which comes before"));
+    }
+    sources.push_back(request.sources(i));
+  }
+  return sources;
+}
+
+absl::StatusOr<SlotRange> ParseSlots(const v1::BootstrapCollectionRequest& request) {
+  if (!request.has_slots()) return SlotRange();
+  const v1::PartitionInfo& slots = request.slots();
+  constexpr auto kEnd = static_cast<uint32_t>(collection::kNumSlots);
+  if (slots.first_slot() >= slots.end_slot() || slots.end_slot() > kEnd) {
+    return InvalidField("slots", Cat("are from ", slots.first_slot(), " to before ", slots.end_slot(),
+                                     "; must be at least one, within 0 to before ", kEnd));
+  }
+  return SlotRange{.first = static_cast<int32_t>(slots.first_slot()), .end = static_cast<int32_t>(slots.end_slot())};
+}
+
+// Waits until a collection has applied the messages that its stream had when this function first found it connected.
+// Returns the reason if the collection can never follow the stream.
+absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, const StopSignal& stop) {
+  std::optional<uint64_t> end;
+  while (true) {
+    if (absl::Status status = stop.status(); !status.ok()) return status;
+    const store::LiveState state = live.state();
+    if (!state.stream.has_value()) return absl::FailedPreconditionError("the new collection follows no stream");
+    if (state.stream->connected) {
+      if (!end.has_value()) end = state.stream->last_sequence;
+      if (state.sequence >= *end) return absl::OkStatus();
+    } else if (absl::IsFailedPrecondition(state.status) || absl::IsDataLoss(state.status)) {
+      return state.status;
+    }
+    std::this_thread::sleep_for(kCatchUpPoll);
+  }
+}
+
+bool AreOnOneFileSystem(const std::string& a, const std::string& b) {
+  struct stat of_a {};
+  struct stat of_b {};
+  return ::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev;
+}
+
+absl::Status NoStream(const std::string& name) {
+  return absl::FailedPreconditionError(
+      Cat("no stream orders the writes of collection \"", name, "\"; this call needs live.log nats"));
+}
+
+}  // namespace
+
+// A collection that a bootstrap replaces is removed while others may still read a snapshot of it, so the snapshot's
+// folder does not lie in the collection's folder if that can be avoided.
+std::string CollectionAdmin::NewReadingFolder(const std::string& path) const {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::canonical(path, error);
+  const std::optional<std::string> root = error ? std::nullopt : RootOf(resolved);
+  return JoinPath(root.has_value() && AreOnOneFileSystem(*root, path) ? *root : path, NewReadingName());
+}
+
+absl::Status CollectionAdmin::ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) {
+  const absl::StatusOr<std::shared_ptr<const void>> place = snapshot_reads_.Take();
+  if (!place.ok()) return place.status();
+  const absl::Time begin = MonotonicNow();
+  const StopSignal stop(&stop_, context.stop);
+  const std::vector<store::CollectionStatus> all = store_->List();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  if (found == all.end() || found->live == nullptr || found->collection == nullptr) {
+    absl::Status why = store_->FindLive(name).status();
+    return why.ok() ? absl::UnavailableError(Cat("collection \"", name, "\" was loaded just now")) : why;
+  }
+  if (!found->live->state().stream.has_value()) return NoStream(name);
+  const RemovedAtEnd folder(NewReadingFolder(found->path));
+  const absl::StatusOr<uint64_t> sequence = found->live->SnapshotTo(folder.path(), &stop);
+  if (!sequence.ok()) return sequence.status();
+  const absl::StatusOr<std::vector<SnapshotFile>> files = ListSnapshotFiles(folder.path());
+  if (!files.ok()) return files.status();
+  v1::ReadSnapshotResponse beginning;
+  v1::ReadSnapshotResponse::Begin& described = *beginning.mutable_begin();
+  described.set_sequence(*sequence);
+  uint64_t num_bytes = 0;
+  for (const SnapshotFile& file : *files) num_bytes += file.num_bytes;
+  described.set_total_bytes(num_bytes);
+  *described.mutable_collection() = ToProto(*found, *devices_);
+  described.mutable_collection()->clear_path();
+  absl::Status status = sink(beginning);
+  if (status.ok()) status = SendSnapshotFiles(folder.path(), *files, sink, &stop);
+  if (absl::Status stopped = stop.status(); !stopped.ok()) status = stopped;
+  if (status.ok()) {
+    log::Write(spdlog::level::info, "snapshot_sent",
+               {{"name", name},
+                {"sequence", *sequence},
+                {"bytes", num_bytes},
+                {"seconds", absl::ToDoubleSeconds(MonotonicNow() - begin)}});
+  } else {
+    log::Write(spdlog::level::warn, "snapshot_not_sent",
+               {{"name", name}, {"sequence", *sequence}, {"error", status.ToString()}});
+  }
+  return status;
+}
+
+absl::Status CollectionAdmin::CheckMayBootstrap(const std::string& name) const {
+  if (bootstrap_.open == nullptr) return NoStream(name);
+  if (allowed_roots_.empty()) {
+    return absl::PermissionDeniedError("store.allowed_roots names no folder for bootstrapped collections");
+  }
+  {
+    const MutexLock lock(&bootstrap_mutex_);
+    if (configured_.count(name) > 0) {
+      return absl::FailedPreconditionError(
+          Cat("collection \"", name,
+              "\" is in this server's configuration, so its folder cannot change; remove it "
+              "there and restart the server"));
+    }
+  }
+  for (const store::CollectionStatus& status : store_->List()) {
+    if (status.name == name && status.collection != nullptr && status.live == nullptr) {
+      return absl::FailedPreconditionError(Cat("collection \"", name, "\" is served and is not live; unload it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Chooses the root of the new folder, and finds the entry of the list that the new collection replaces.
+absl::Status CollectionAdmin::FindFolder(BootstrapPlan& plan) const {
+  const std::vector<std::string> roots = Roots();
+  if (roots.empty()) {
+    return absl::FailedPreconditionError(
+        Cat("none of the folders of store.allowed_roots exists: ", absl::StrJoin(allowed_roots_, ", ")));
+  }
+  plan.root = roots.front();
+  for (const store::CollectionStatus& status : store_->List()) {
+    if (status.name == plan.name) plan.root = RootOf(status.path).value_or(plan.root);
+  }
+  for (const std::string& root : roots) {
+    const absl::StatusOr<std::vector<CreatedCollection>> list = created_.List(root);
+    if (!list.ok()) return list.status();
+    for (const CreatedCollection& created : *list) {
+      plan.listed.insert(created.path);
+      if (created.name != plan.name || plan.earlier.has_value()) continue;
+      plan.root = root;
+      plan.earlier = created;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CollectionAdmin::BootstrapPlan> CollectionAdmin::PlanBootstrap(
+    const v1::BootstrapCollectionRequest& request) const {
+  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
+  BootstrapPlan plan{.name = request.name()};
+  absl::StatusOr<std::vector<std::string>> sources = ParseSources(request);
+  if (!sources.ok()) return sources.status();
+  plan.sources = *std::move(sources);
+  const absl::StatusOr<SlotRange> slots = ParseSlots(request);
+  if (!slots.ok()) return slots.status();
+  plan.slots = *slots;
+  const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
+  if (!residency.ok()) return residency.status();
+  plan.residency = *residency;
+  if (absl::Status status = CheckMayBootstrap(plan.name); !status.ok()) return status;
+  if (absl::Status status = FindFolder(plan); !status.ok()) return status;
+  return plan;
+}
+
+// Puts the new folder into the list of created collections. From then on a restart serves it. After an error
+// `may_be_listed` says whether the list may nevertheless have it.
+absl::Status CollectionAdmin::Remember(const BootstrapPlan& plan, const std::string& path, bool* may_be_listed) {
+  const bool replicate = plan.earlier.has_value() && plan.earlier->replicate;
+  absl::Status status = created_.Add(
+      plan.root,
+      {.name = plan.name, .path = path, .residency = std::string(store::Name(plan.residency)), .replicate = replicate});
+  *may_be_listed = true;
+  if (status.ok()) return status;
+  const absl::StatusOr<std::vector<CreatedCollection>> list = created_.List(plan.root);
+  *may_be_listed = !list.ok() || std::any_of(list->begin(), list->end(),
+                                             [&](const CreatedCollection& one) { return one.path == path; });
+  if (!*may_be_listed) return status;
+  // The list was replaced, but may not be on disk. So undo that.
+  const absl::Status undone =
+      plan.earlier.has_value() ? created_.Add(plan.root, *plan.earlier) : created_.Remove(plan.root, plan.name);
+  *may_be_listed = !undone.ok();
+  return status;
+}
+
+absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const BootstrapPlan& plan,
+                                                                          const ChangeContext& context) {
+  const StopSignal& stop = *context.stop;
+  absl::StatusOr<BootstrapFolders> made = BootstrapFolders::Make(plan.root, plan.name, plan.listed);
+  if (!made.ok()) return made.status();
+  BootstrapFolders folders = *std::move(made);
+  if (plan.earlier.has_value()) {
+    if (absl::Status status = folders.NoteReplaced(plan.earlier->path); !status.ok()) return status;
+  }
+  const absl::StatusOr<FetchedSnapshots> fetched =
+      FetchSnapshots({.collection = plan.name, .sources = plan.sources, .slots = plan.slots, .folder = folders.work()},
+                     bootstrap_.open, context.span, &stop);
+  if (!fetched.ok()) return fetched.status();
+  const collection::AssembleOptions options{
+      .output = folders.unfinished(), .slots = plan.slots, .created_by = Cat("maxsimd ", kVersion), .stop = &stop};
+  const absl::StatusOr<collection::Manifest> assembled = bootstrap_.assemble != nullptr
+                                                             ? bootstrap_.assemble(fetched->folders, options)
+                                                             : collection::AssembleLive(fetched->folders, options);
+  if (absl::Status stopped = stop.status(); !stopped.ok()) return stopped;
+  if (!assembled.ok()) return assembled.status();
+  for (const std::string& folder : fetched->folders) RemoveFolder(folder);
+  const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(folders.target());
+  if (!place.ok()) return place.status();
+  if (absl::Status status = folders.MoveToTarget(); !status.ok()) return status;
+  const absl::Time begin = MonotonicNow();
+  const auto loaded = store_->Replace(
+      {.name = plan.name,
+       .path = folders.target(),
+       .residency = plan.residency,
+       .replication =
+           plan.earlier.has_value() && plan.earlier->replicate ? store::Replication::kOn : store::Replication::kAuto,
+       .root = plan.root,
+       .any_slots = true},
+      [&](const store::LiveDocuments& live) {
+        absl::Status status = WaitUntilCaughtUp(live, stop);
+        if (!status.ok()) return status;
+        bool may_be_listed = false;
+        status = Remember(plan, folders.target(), &may_be_listed);
+        // From now on the new collection is served, also if this process dies.
+        if (may_be_listed) folders.Keep();
+        return status;
+      },
+      &stop);
+  CountLoad(plan.name, loaded.ok(), MonotonicNow() - begin);
+  if (!loaded.ok()) return loaded.status();
+  folders.Finish();
+  const absl::StatusOr<v1::CollectionInfo> info = Info(plan.name);
+  if (!info.ok()) return info.status();
+  v1::BootstrapCollectionResponse response;
+  *response.mutable_collection() = *info;
+  response.set_fetched_bytes(fetched->num_bytes);
+  return response;
+}
+
+absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::Bootstrap(
+    const v1::BootstrapCollectionRequest& request, const ChangeContext& context) {
+  const absl::StatusOr<BootstrapPlan> plan = PlanBootstrap(request);
+  if (!plan.ok()) return plan.status();
+  {
+    const MutexLock lock(&bootstrap_mutex_);
+    if (!running_.insert(plan->name).second) {
+      return absl::FailedPreconditionError(Cat("collection \"", plan->name, "\" is being bootstrapped already"));
+    }
+  }
+  const absl::Cleanup end = [&] {
+    const MutexLock lock(&bootstrap_mutex_);
+    running_.erase(plan->name);
+  };
+  const absl::Time begin = MonotonicNow();
+  const std::string sources = absl::StrJoin(plan->sources, ",");
+  log::Write(spdlog::level::info, "bootstrap_began",
+             {{"name", plan->name}, {"sources", sources}, {"slots", collection::FormatSlotRange(plan->slots)}});
+  const StopSignal stop(&stop_, context.stop);
+  absl::StatusOr<v1::BootstrapCollectionResponse> response =
+      Guarded([&] { return CarryOut(*plan, {.stop = &stop, .span = context.span}); });
+  const double seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
+  if (response.ok()) {
+    log::Write(spdlog::level::info, "bootstrapped",
+               {{"name", plan->name},
+                {"sources", sources},
+                {"path", response->collection().path()},
+                {"documents", response->collection().num_documents()},
+                {"sequence", response->collection().live().sequence()},
+                {"bytes", response->fetched_bytes()},
+                {"seconds", seconds}});
+  } else {
+    log::Write(
+        stop.stopped() ? spdlog::level::info : spdlog::level::err, "bootstrap_failed",
+        {{"name", plan->name}, {"sources", sources}, {"seconds", seconds}, {"error", response.status().ToString()}});
+  }
+  return response;
+}
+
+}  // namespace maxsim::service
