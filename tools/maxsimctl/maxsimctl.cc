@@ -50,7 +50,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option(
          "--timeout", options.timeout_seconds,
          "Seconds one call may take, retries included; for load, reload, unload, create, compact\nand snapshot at "
-         "least 600")
+         "least 600, for bootstrap at least 21600")
       ->check(CLI::Range(0.001, 86400.0))
       ->check(command_line::NotNan)
       ->capture_default_str()
@@ -129,6 +129,7 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
   AddFacets(app, context);
   AddCompact(app, context);
   AddSnapshot(app, context);
+  AddBootstrap(app, context);
   AddCluster(app, context);
   AddVerify(app, context);
   AddEvaluate(app, context);

@@ -211,7 +211,7 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
 TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
   EXPECT_EQ(Run({"frob", "--json"}).err,
             "maxsimctl: no subcommand \"frob\"; there are rerank, explain, info, collections, load, reload, unload, "
-            "create, upsert, delete, get, scroll, count, facets, compact, snapshot, cluster, verify, evaluate, "
+            "create, upsert, delete, get, scroll, count, facets, compact, snapshot, bootstrap, cluster, verify, evaluate, "
             "compare-runs (see "
             "maxsimctl --help)\n");
   EXPECT_THAT(Run({}).err, HasSubstr("subcommand is required"));
@@ -227,7 +227,7 @@ TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
 TEST_F(CtlTest, HelpGoesToStandardOutput) {
   for (const char* command :
        {"rerank", "explain", "info", "collections", "load", "reload", "unload", "create", "upsert", "delete", "get",
-        "compact", "snapshot", "cluster", "verify", "evaluate", "compare-runs"}) {
+        "compact", "snapshot", "bootstrap", "cluster", "verify", "evaluate", "compare-runs"}) {
     const Outcome run = Run({command, "--help"});
     EXPECT_EQ(run.code, 0) << command;
     EXPECT_THAT(run.out, HasSubstr(command));

@@ -277,6 +277,28 @@ TEST_F(CtlDocumentsTest, CollectionsAreMadeCompactedAndCopied) {
   EXPECT_FALSE(json::parse(Run({"load", "new", "/data/new", "--json"}).out).contains("live"));
 }
 
+TEST_F(CtlDocumentsTest, ACollectionIsBootstrappedFromSeveralServers) {
+  Outcome run = Run({"bootstrap", "notes", "--from", "a:7070,b:7071"});
+  EXPECT_EQ(run.code, kExitOk) << run.err;
+  EXPECT_THAT(run.out, StartsWith("bootstrapped notes: "));
+  EXPECT_THAT(run.out, HasSubstr("3.00 MiB fetched"));
+  ASSERT_EQ(server_.bootstrap.sources_size(), 2);
+  EXPECT_EQ(server_.bootstrap.sources(0), "a:7070");
+  EXPECT_EQ(server_.bootstrap.sources(1), "b:7071");
+  EXPECT_FALSE(server_.bootstrap.has_slots());
+  run = Run({"bootstrap", "notes", "--from", "a:7070", "--slots", "1024-1535", "--residency", "disk", "--json"});
+  EXPECT_EQ(run.code, kExitOk) << run.err;
+  EXPECT_EQ(server_.bootstrap.slots().first_slot(), 1024u);
+  EXPECT_EQ(server_.bootstrap.slots().end_slot(), 1536u);
+  EXPECT_EQ(server_.bootstrap.residency(), "disk");
+  EXPECT_EQ(json::parse(run.out)["fetched_bytes"], 3 << 20);
+  EXPECT_EQ(json::parse(run.out)["collection"]["name"], "notes");
+  EXPECT_EQ(Run({"bootstrap", "notes"}).code, kExitUsage);
+  run = Run({"bootstrap", "notes", "--from", "a:7070", "--slots", "9-4096"});
+  EXPECT_EQ(run.code, kExitUsage);
+  EXPECT_THAT(run.err, HasSubstr("--slots"));
+}
+
 TEST_F(CtlDocumentsTest, AFolderThatIsNotAllowedNamesTheKey) {
   server_.admin_status =
       client::ToGrpcStatus(client::FieldError(absl::StatusCode::kPermissionDenied, client::kReasonOutsideAllowedRoots,

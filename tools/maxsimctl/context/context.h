@@ -59,6 +59,9 @@ class Context {
   // deadline.
   absl::Status AddAdminAdvice(const absl::Status& status) const;
 
+  // Does the same for a call whose deadline is `deadline` after its begin.
+  absl::Status AddAdvice(const absl::Status& status, absl::Duration deadline) const;
+
   // Returns the server's description of the collection of this name; an empty name means the server's only collection,
   // or the only one that is ready. NOT_FOUND, or INVALID_ARGUMENT if the name is empty and several collections could be
   // meant, lists their names.
@@ -67,8 +70,6 @@ class Context {
   void Print(const Json& json) const;
 
  private:
-  absl::Status AddAdvice(const absl::Status& status, absl::Duration deadline) const;
-
   const Environment& environment_;
   std::unique_ptr<client::Client> client_;
 };
