@@ -17,6 +17,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
+#include "server/service/bootstrap/bootstrap_folders.h"
 #include "server/service/bootstrap/bootstrap_options.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/created_collections.h"
@@ -135,7 +136,10 @@ class CollectionAdmin : public CollectionApi {
   absl::Status NotAllowed(const std::string& path) const;
   bool IsKnown(const std::string& name) const;
 
-  // Bootstraps (collection_admin_bootstrap.cc):
+  // Snapshots and bootstraps (collection_admin_bootstrap.cc):
+  absl::StatusOr<v1::ReadSnapshotResponse::Begin> MakeSnapshot(const std::string& name,
+                                                               std::optional<RemovedAtEnd>& folder,
+                                                               const StopSignal& stop) const;
   struct BootstrapPlan;
   absl::StatusOr<BootstrapPlan> PlanBootstrap(const v1::BootstrapCollectionRequest& request) const;
   absl::Status CheckMayBootstrap(const std::string& name) const;

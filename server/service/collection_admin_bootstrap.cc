@@ -141,43 +141,58 @@ std::string CollectionAdmin::NewReadingFolder(const std::string& path) const {
   return JoinPath(root.has_value() && AreOnOneFileSystem(*root, path) ? *root : path, NewReadingName());
 }
 
-absl::Status CollectionAdmin::ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) {
-  const absl::StatusOr<std::shared_ptr<const void>> place = snapshot_reads_.Take();
-  if (!place.ok()) return place.status();
-  const absl::Time begin = MonotonicNow();
-  const StopSignal stop(&stop_, context.stop);
-  const std::vector<store::CollectionStatus> all = store_->List();
+// Makes a snapshot in the folder, and returns its description without the number of bytes. Keeps nothing of the
+// collection in memory when it returns, because the snapshot may be sent for hours.
+absl::StatusOr<v1::ReadSnapshotResponse::Begin> CollectionAdmin::MakeSnapshot(const std::string& name,
+                                                                              std::optional<RemovedAtEnd>& folder,
+                                                                              const StopSignal& stop) const {
+  std::vector<store::CollectionStatus> all = store_->List();
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
   if (found == all.end() || found->live == nullptr || found->collection == nullptr) {
     absl::Status why = store_->FindLive(name).status();
     return why.ok() ? absl::UnavailableError(Cat("collection \"", name, "\" was loaded just now")) : why;
   }
-  if (!found->live->state().stream.has_value()) return NoStream(name);
-  const RemovedAtEnd folder(NewReadingFolder(found->path));
-  const absl::StatusOr<uint64_t> sequence = found->live->SnapshotTo(folder.path(), &stop);
+  const store::CollectionStatus status = std::move(*found);
+  all.clear();
+  if (!status.live->state().stream.has_value()) return NoStream(name);
+  folder.emplace(NewReadingFolder(status.path));
+  const absl::StatusOr<uint64_t> sequence = status.live->SnapshotTo(folder->path(), &stop);
   if (!sequence.ok()) return sequence.status();
-  const absl::StatusOr<std::vector<SnapshotFile>> files = ListSnapshotFiles(folder.path());
-  if (!files.ok()) return files.status();
-  v1::ReadSnapshotResponse beginning;
-  v1::ReadSnapshotResponse::Begin& described = *beginning.mutable_begin();
+  v1::ReadSnapshotResponse::Begin described;
   described.set_sequence(*sequence);
+  *described.mutable_collection() = ToProto(status, *devices_);
+  described.mutable_collection()->clear_path();
+  return described;
+}
+
+absl::Status CollectionAdmin::ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) {
+  const absl::StatusOr<std::shared_ptr<const void>> place = snapshot_reads_.Take();
+  if (!place.ok()) return place.status();
+  const absl::Time begin = MonotonicNow();
+  const StopSignal stop(&stop_, context.stop);
+  std::optional<RemovedAtEnd> folder;
+  absl::StatusOr<v1::ReadSnapshotResponse::Begin> described = MakeSnapshot(name, folder, stop);
+  if (!described.ok()) return described.status();
+  const uint64_t sequence = described->sequence();
+  const absl::StatusOr<std::vector<SnapshotFile>> files = ListSnapshotFiles(folder->path());
+  if (!files.ok()) return files.status();
   uint64_t num_bytes = 0;
   for (const SnapshotFile& file : *files) num_bytes += file.num_bytes;
-  described.set_total_bytes(num_bytes);
-  *described.mutable_collection() = ToProto(*found, *devices_);
-  described.mutable_collection()->clear_path();
+  described->set_total_bytes(num_bytes);
+  v1::ReadSnapshotResponse beginning;
+  *beginning.mutable_begin() = *std::move(described);
   absl::Status status = sink(beginning);
-  if (status.ok()) status = SendSnapshotFiles(folder.path(), *files, sink, &stop);
+  if (status.ok()) status = SendSnapshotFiles(folder->path(), *files, sink, &stop);
   if (absl::Status stopped = stop.status(); !stopped.ok()) status = stopped;
   if (status.ok()) {
     log::Write(spdlog::level::info, "snapshot_sent",
                {{"name", name},
-                {"sequence", *sequence},
+                {"sequence", sequence},
                 {"bytes", num_bytes},
                 {"seconds", absl::ToDoubleSeconds(MonotonicNow() - begin)}});
   } else {
     log::Write(spdlog::level::warn, "snapshot_not_sent",
-               {{"name", name}, {"sequence", *sequence}, {"error", status.ToString()}});
+               {{"name", name}, {"sequence", sequence}, {"error", status.ToString()}});
   }
   return status;
 }

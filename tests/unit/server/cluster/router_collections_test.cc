@@ -299,6 +299,13 @@ TEST_F(LiveRouterCollectionsTest, ACompactionGoesToEveryServer) {
   EXPECT_EQ(asked().size(), 4);
 }
 
+TEST_F(LiveRouterCollectionsTest, CopiesBetweenServersAreNotMadeThroughARouter) {
+  const auto none = [](const v1::ReadSnapshotResponse&) { return absl::OkStatus(); };
+  EXPECT_TRUE(absl::IsFailedPrecondition(collections_->ReadSnapshot("c", none, {})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(collections_->Bootstrap({}, {}).status()));
+  EXPECT_TRUE(asked().empty());
+}
+
 TEST_F(LiveRouterCollectionsTest, ASnapshotThatLacksWritesIsRefused) {
   v1::CollectionInfo info = replica(0, 0).said();
   info.mutable_live()->set_sequence(42);
