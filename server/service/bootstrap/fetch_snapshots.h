@@ -13,8 +13,10 @@
 
 namespace maxsim::service {
 
-// Number of copies of the fetched bytes for which the disk must have room: the snapshots, and the collection that is
-// made of them.
+// Number of copies of the fetched bytes for which the disk must have room before anything is fetched: the snapshots,
+// and the collection that is made of them. A copy with the same slots takes less, because its files become hard links.
+// If the snapshots must be compacted first, the disk may need room for a third copy, and the bootstrap then ends with
+// RESOURCE_EXHAUSTED if it has none.
 inline constexpr uint64_t kFetchDiskCopies = 2;
 
 struct FetchRequest {
