@@ -26,8 +26,8 @@ using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
 using RawCopies =
     v1::Admin::WithRawCallbackMethod_ReadSnapshot<v1::Admin::WithRawCallbackMethod_BootstrapCollection<RawChanges>>;
 using RawClusterChanges = v1::Admin::WithRawCallbackMethod_SetLayout<RawCopies>;
-using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
-    v1::Admin::WithRawCallbackMethod_LoadCollection<v1::Admin::WithRawCallbackMethod_ReloadCollection<RawClusterChanges>>>;
+using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<v1::Admin::WithRawCallbackMethod_LoadCollection<
+    v1::Admin::WithRawCallbackMethod_ReloadCollection<RawClusterChanges>>>;
 
 class GrpcAdmin : public RawAdmin {
  public:

@@ -137,9 +137,8 @@ class CollectionAdmin : public CollectionApi {
   bool IsKnown(const std::string& name) const;
 
   // Snapshots and bootstraps (collection_admin_bootstrap.cc):
-  absl::StatusOr<v1::ReadSnapshotResponse::Begin> MakeSnapshot(const std::string& name,
-                                                               std::optional<RemovedAtEnd>& folder,
-                                                               const StopSignal& stop) const;
+  absl::StatusOr<v1::SnapshotBegin> MakeSnapshot(const std::string& name, std::optional<RemovedAtEnd>& folder,
+                                                 const StopSignal& stop) const;
   struct BootstrapPlan;
   absl::StatusOr<BootstrapPlan> PlanBootstrap(const v1::BootstrapCollectionRequest& request) const;
   absl::Status CheckMayBootstrap(const std::string& name) const;

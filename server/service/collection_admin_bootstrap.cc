@@ -143,9 +143,9 @@ std::string CollectionAdmin::NewReadingFolder(const std::string& path) const {
 
 // Makes a snapshot in the folder, and returns its description without the number of bytes. Keeps nothing of the
 // collection in memory when it returns, because the snapshot may be sent for hours.
-absl::StatusOr<v1::ReadSnapshotResponse::Begin> CollectionAdmin::MakeSnapshot(const std::string& name,
-                                                                              std::optional<RemovedAtEnd>& folder,
-                                                                              const StopSignal& stop) const {
+absl::StatusOr<v1::SnapshotBegin> CollectionAdmin::MakeSnapshot(const std::string& name,
+                                                                std::optional<RemovedAtEnd>& folder,
+                                                                const StopSignal& stop) const {
   std::vector<store::CollectionStatus> all = store_->List();
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
   if (found == all.end() || found->live == nullptr || found->collection == nullptr) {
@@ -158,7 +158,7 @@ absl::StatusOr<v1::ReadSnapshotResponse::Begin> CollectionAdmin::MakeSnapshot(co
   folder.emplace(NewReadingFolder(status.path));
   const absl::StatusOr<uint64_t> sequence = status.live->SnapshotTo(folder->path(), &stop);
   if (!sequence.ok()) return sequence.status();
-  v1::ReadSnapshotResponse::Begin described;
+  v1::SnapshotBegin described;
   described.set_sequence(*sequence);
   *described.mutable_collection() = ToProto(status, *devices_);
   described.mutable_collection()->clear_path();
@@ -171,7 +171,7 @@ absl::Status CollectionAdmin::ReadSnapshot(const std::string& name, SnapshotSink
   const absl::Time begin = MonotonicNow();
   const StopSignal stop(&stop_, context.stop);
   std::optional<RemovedAtEnd> folder;
-  absl::StatusOr<v1::ReadSnapshotResponse::Begin> described = MakeSnapshot(name, folder, stop);
+  absl::StatusOr<v1::SnapshotBegin> described = MakeSnapshot(name, folder, stop);
   if (!described.ok()) return described.status();
   const uint64_t sequence = described->sequence();
   const absl::StatusOr<std::vector<SnapshotFile>> files = ListSnapshotFiles(folder->path());

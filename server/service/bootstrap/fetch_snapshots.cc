@@ -55,7 +55,7 @@ absl::Status OfSource(const std::string& address, const absl::Status& status) {
 // Checks the first message of a source, and fills the source.
 absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::string& name, FetchSource& source) {
   if (!message.has_begin()) return absl::InternalError("the snapshot does not begin with a description");
-  const v1::ReadSnapshotResponse::Begin& begin = message.begin();
+  const v1::SnapshotBegin& begin = message.begin();
   const v1::CollectionInfo& info = begin.collection();
   if (info.name() != name) {
     return absl::InternalError(Cat("the snapshot is of collection ", Quote(info.name()), ", not of ", name));

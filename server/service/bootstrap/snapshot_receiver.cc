@@ -55,7 +55,7 @@ absl::Status SnapshotReceiver::Take(const v1::ReadSnapshotResponse& message) {
   return WrongSnapshot("a message of the snapshot has neither a file nor data");
 }
 
-absl::Status SnapshotReceiver::BeginFile(const v1::ReadSnapshotResponse::File& file) {
+absl::Status SnapshotReceiver::BeginFile(const v1::SnapshotFile& file) {
   if (file_ != nullptr) {
     return WrongSnapshot(
         Cat("the file ", Quote(file.path()), " begins ", bytes_left_, " bytes before the end of ", path_));

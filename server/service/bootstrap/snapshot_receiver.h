@@ -32,7 +32,7 @@ class SnapshotReceiver {
   uint64_t num_bytes() const { return num_bytes_; }  // received
 
  private:
-  absl::Status BeginFile(const v1::ReadSnapshotResponse::File& file);
+  absl::Status BeginFile(const v1::SnapshotFile& file);
   absl::Status TakeData(const std::string& data);
   absl::Status EndFile();
 

@@ -209,11 +209,12 @@ TEST_F(CtlTest, WrongCommandLinesExitWithTwo) {
 }
 
 TEST_F(CtlTest, AnUnknownCommandAndAUrlAreNamed) {
-  EXPECT_EQ(Run({"frob", "--json"}).err,
-            "maxsimctl: no subcommand \"frob\"; there are rerank, explain, info, collections, load, reload, unload, "
-            "create, upsert, delete, get, scroll, count, facets, compact, snapshot, bootstrap, cluster, verify, evaluate, "
-            "compare-runs (see "
-            "maxsimctl --help)\n");
+  EXPECT_EQ(
+      Run({"frob", "--json"}).err,
+      "maxsimctl: no subcommand \"frob\"; there are rerank, explain, info, collections, load, reload, unload, "
+      "create, upsert, delete, get, scroll, count, facets, compact, snapshot, bootstrap, cluster, verify, evaluate, "
+      "compare-runs (see "
+      "maxsimctl --help)\n");
   EXPECT_THAT(Run({}).err, HasSubstr("subcommand is required"));
   EXPECT_EQ(Run({"rerank", "--frob", "x"}).err,
             "maxsimctl: there is no option --frob (see maxsimctl --help and maxsimctl rerank --help)\n");

@@ -243,7 +243,9 @@ TEST_F(LiveRouterCollectionsTest, ALayoutIsSetByOneServer) {
 TEST_F(LiveRouterCollectionsTest, AnotherServerIsAskedOnlyIfNothingWasSet) {
   absl::Status away = absl::UnavailableError("NATS does not answer");
   client::SetReason(client::kReasonNothingWritten, away);
-  replica(0, 0).server().on_set_layout = [away](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) { return client::ToGrpcStatus(away); };
+  replica(0, 0).server().on_set_layout = [away](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) {
+    return client::ToGrpcStatus(away);
+  };
   ASSERT_TRUE(collections_->SetLayout(LayoutOfC(), {}).ok());
   EXPECT_THAT(asked(), ElementsAre("00 SetLayout", "01 SetLayout"));
   replica(0, 1).server().on_set_layout = [](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) {
@@ -258,7 +260,9 @@ TEST_F(LiveRouterCollectionsTest, AnotherServerIsAskedOnlyIfNothingWasSet) {
 TEST_F(LiveRouterCollectionsTest, AnotherRevisionIsAnErrorWithItsField) {
   const absl::Status other = client::FieldError(absl::StatusCode::kAborted, client::kReasonOtherRevision,
                                                 "expected_revision", "is 7, but the layout has revision 9");
-  replica(0, 0).server().on_set_layout = [other](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) { return client::ToGrpcStatus(other); };
+  replica(0, 0).server().on_set_layout = [other](const v1::SetLayoutRequest&, v1::SetLayoutResponse&) {
+    return client::ToGrpcStatus(other);
+  };
   const absl::Status status = collections_->SetLayout(LayoutOfC(), {}).status();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_EQ(client::FieldOf(status), "expected_revision");

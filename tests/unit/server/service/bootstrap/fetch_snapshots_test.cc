@@ -33,7 +33,7 @@ class FetchSnapshotsTest : public testing::Test {
   }
 
   // Adds a source that sends the files of the folder `from`.
-  Script& Add(const std::string& address, const v1::ReadSnapshotResponse::Begin& begin) {
+  Script& Add(const std::string& address, const v1::SnapshotBegin& begin) {
     scripts_[address].messages = MessagesOf(folder_ / "from", begin);
     return scripts_[address];
   }
@@ -140,14 +140,14 @@ TEST_F(FetchSnapshotsTest, ABusySourceSaysWhenToComeBack) {
 }
 
 TEST_F(FetchSnapshotsTest, AWrongFirstMessageIsRefused) {
-  const auto refused = [&](const v1::ReadSnapshotResponse::Begin& begin) {
+  const auto refused = [&](const v1::SnapshotBegin& begin) {
     Add("a:1", begin);
     return Fetch().status();
   };
   EXPECT_EQ(refused(Beginning("other")).code(), absl::StatusCode::kInternal);
   EXPECT_EQ(refused(Beginning("docs", 5, 5)).code(), absl::StatusCode::kInternal);
   EXPECT_EQ(refused(Beginning("docs", 5, 4097)).code(), absl::StatusCode::kInternal);
-  v1::ReadSnapshotResponse::Begin begin = Beginning("docs");
+  v1::SnapshotBegin begin = Beginning("docs");
   begin.set_sequence(uint64_t{1} << 60);
   EXPECT_EQ(refused(begin).code(), absl::StatusCode::kInternal);
   begin = Beginning("docs");

@@ -58,8 +58,7 @@ inline Files SmallFiles() {
 
 // Returns the messages in which a server sends the files of a folder. `begin` is the first one; its total_bytes is
 // filled in.
-inline std::vector<v1::ReadSnapshotResponse> MessagesOf(const std::string& folder,
-                                                        v1::ReadSnapshotResponse::Begin begin = {}) {
+inline std::vector<v1::ReadSnapshotResponse> MessagesOf(const std::string& folder, v1::SnapshotBegin begin = {}) {
   const auto files = ListSnapshotFiles(folder);
   EXPECT_TRUE(files.ok()) << files.status();
   uint64_t num_bytes = 0;
@@ -110,8 +109,8 @@ class ScriptedSnapshot final : public IncomingSnapshot {
 };
 
 // Returns the first message's contents for a live collection that follows a stream.
-inline v1::ReadSnapshotResponse::Begin Beginning(const std::string& name, int first_slot = 0, int end_slot = 4096) {
-  v1::ReadSnapshotResponse::Begin begin;
+inline v1::SnapshotBegin Beginning(const std::string& name, int first_slot = 0, int end_slot = 4096) {
+  v1::SnapshotBegin begin;
   begin.set_sequence(7);
   begin.mutable_collection()->set_name(name);
   begin.mutable_collection()->mutable_live()->set_log("nats");
