@@ -58,6 +58,9 @@ class SendingCollections final : public service::CollectionApi {
                                              const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
+  absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest&, const service::ChangeContext&) override {
+    return absl::UnimplementedError("");
+  }
   absl::Status Unload(const std::string&, const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
