@@ -94,20 +94,17 @@ class FaultRun:
             while not self.windows or self._is_too_little():
                 self.fault.happen(self)
                 self.trial.wait_recovered()
-                self.trial.wait_written(self.writers, time.monotonic())
-                assert not self.readers.problems, self._problems()
+                self.writers.wait_written()
+                self.readers.expect_no_problem()
                 time.sleep(self.chooser.uniform(0, CALM_S))
             end = time.monotonic()
-        assert not self.writers.problems, self.writers.problems[0]
-        assert not self.readers.problems, self._problems()
+        self.writers.expect_no_problem()
+        self.readers.expect_no_problem()
         return self._check(begin, end)
 
     def _is_too_little(self):
         is_read = len(self.readers.kept) >= self.arguments.requests
         return not is_read or self.trial.ledger.count < self.arguments.writes
-
-    def _problems(self):
-        return f"{len(self.readers.problems)} reads failed, first\n" + "\n".join(self.readers.problems[:3])
 
     def _check(self, begin, end):
         self.trial.check()

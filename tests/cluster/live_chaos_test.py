@@ -25,7 +25,6 @@ import random
 import sys
 import time
 
-import compare
 import history
 import nats_server
 import nodes
@@ -33,9 +32,8 @@ import server as client
 import wires
 from background import Askers
 from events import Events
-from live_load import ALL, QUERIES, UNAVAILABLE, Questions, Writers
-from live_world import KINDS, PATIENCE_S, World
-from numbered import query_vectors
+from live_load import PATIENCE_S, UNAVAILABLE, Questions, Writers
+from live_world import KINDS, World
 
 PARTS, REPLICAS = 3, 2
 CUT_S, AWAY_S = 5, 3
@@ -53,16 +51,11 @@ class LiveChaos(Events):
         """Waits until writes succeed again, reads the stream, and checks everything that has happened since the last
         check."""
         super().after_event()
-        begin, before = time.monotonic(), self.writers.ledger.count
-        while self.writers.ledger.count < before + 20:
-            assert not self.writers.problems, self.writers.problems[0]
-            taken = self.writers.ledger.count - before
-            assert time.monotonic() < begin + PATIENCE_S, f"{taken} writes were taken in {PATIENCE_S} s"
-            time.sleep(0.01)
+        self.writers.wait_written()
         self.check()
 
     def check(self):
-        assert not self.writers.problems, self.writers.problems[0]
+        self.writers.expect_no_problem()
         answers = self.questions.answers
         count = len(answers)
         self.world.check_writes(self.writers.ledger, self.known)
@@ -106,44 +99,22 @@ class LiveChaos(Events):
         self.cluster.router.compact(self.world.name)
 
 
-def check_the_end(world, questions, known):
-    """Every replica holds the documents of the oracle, and the router ranks like the single server."""
-    cluster = world.cluster
-    world.check_replicas(questions.ledger, known, questions)
-    world.settle(questions.ledger, known, [cluster.single])
-    for query in range(QUERIES):
-        rows = query_vectors(query, world.ids.dim)
-        request = client.rerank_request(world.name, rows, top_k=ALL, return_payloads=True)
-        wanted, got = (node.rerank(request) for node in (cluster.single, cluster.router))
-        for one in (wanted, got):
-            one.generation = 0  # each server compacts on its own
-            one.results[0].ClearField("positions")  # a collection without partitions counts positions differently
-        found = compare.difference(wanted, got)
-        assert not found, f"the router and the one server rank differently: {found}"
-
-
 def run(world, arguments, targets=None):
     ledger = history.Ledger()
-    world.nats.start()
-    try:
-        with world.cluster as cluster:
-            cluster.start(targets)
-            known = history.History(ledger, world.oracle, world.numbers, PARTS)
-            questions = Questions(world, ledger, arguments.seed)
-            writers = Writers(world, ledger, arguments.seed, arguments.rate, arguments.writers)
-            chaos = LiveChaos(world, writers, questions, known, random.Random(arguments.seed))
-            chaos.askers = Askers(cluster.router, questions, arguments.clients, arguments.deadline, rest_s=0.02)
-            begin = time.monotonic()
-            with chaos.askers:
-                with writers:
-                    chaos.run(arguments.seconds)
-                seconds = time.monotonic() - begin
-            chaos.askers.expect_no_problem()
-            chaos.check()
-            check_the_end(world, questions, known)
-            cluster.stop()
-    finally:
-        world.nats.kill()
+    with world.started(targets) as cluster:
+        known = history.History(ledger, world.oracle, world.numbers, PARTS)
+        questions = Questions(world, ledger, arguments.seed)
+        writers = Writers(world, ledger, arguments.seed, arguments.rate, arguments.writers)
+        chaos = LiveChaos(world, writers, questions, known, random.Random(arguments.seed))
+        chaos.askers = Askers(cluster.router, questions, arguments.clients, arguments.deadline, rest_s=0.02)
+        begin = time.monotonic()
+        with chaos.askers:
+            with writers:
+                chaos.run(arguments.seconds)
+            seconds = time.monotonic() - begin
+        chaos.askers.expect_no_problem()
+        chaos.check()
+        world.check_the_end(ledger, known, questions)
     report(chaos, seconds, arguments)
 
 

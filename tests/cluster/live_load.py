@@ -18,6 +18,7 @@ from numbered import query_vectors
 
 NUMBERS, QUERIES = 60, 12  # numbers of different vectors of documents and of queries
 ALL = 10_000  # results
+PATIENCE_S = 240  # how long a busy machine may take
 # A replica must not begin a write later than EXPIRY_S after the router sent it. The client waits longer than that, so
 # that the error comes from the router.
 EXPIRY_S, WRITE_LIMIT_S = 10, 15
@@ -114,6 +115,10 @@ class Clients:
                 due = max(due + items * self.count / self.rate, time.monotonic() - 0.5)
                 self.ending.wait(max(0, due - time.monotonic()))
 
+    def expect_no_problem(self):
+        if self.problems:
+            raise AssertionError(f"{len(self.problems)} calls went wrong, first\n" + "\n".join(self.problems[:3]))
+
     def since(self, moment):
         """Returns how many items were in successful calls that began after this moment."""
         items = 0
@@ -153,6 +158,15 @@ class Writers(Clients):
             raise AssertionError(f"a write failed with {answer}")
         self.calls.append((begin, end, code, len(writes)))
         return len(writes)
+
+    def wait_written(self, count=20, since=None):
+        """Waits until this many documents were acknowledged that were sent after `since`, which is now by default."""
+        begin = time.monotonic()
+        since = begin if since is None else since
+        while (written := self.since(since)) < count:
+            self.expect_no_problem()
+            assert time.monotonic() < begin + PATIENCE_S, f"{written} of {count} writes succeeded in {PATIENCE_S} s"
+            time.sleep(0.01)
 
     def _version(self, chooser):
         """Returns the version for a write: mostly 0 (none), sometimes a version that is older than those of other

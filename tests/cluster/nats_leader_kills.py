@@ -23,13 +23,13 @@ WRITERS, CHECK_EVERY = 8, 10  # kills
 def kill_leader(trial, writers, chooser):
     """Kills the stream's leader, and waits until writes are taken again. Returns its name and the longest pause."""
     world = trial.world
-    trial.wait_written(writers, time.monotonic())
+    writers.wait_written()
     leader = world.nats.leader_of(world.stream)
     begin = time.monotonic()
     leader.kill()
     time.sleep(chooser.uniform(0, 3))
     leader.start()
-    trial.wait_written(writers, begin)
+    writers.wait_written(since=begin)
     end = time.monotonic()
     taken = [call_end for _, call_end, code, _ in list(writers.calls) if code == 0]
     return leader.folder.name, tally.longest_pause(taken, begin, end)
@@ -48,8 +48,8 @@ def run(trial, arguments):
             trial.watch.check()
             time.sleep(chooser.uniform(0, 2))
         trial.wait_recovered()
-        trial.wait_written(writers, time.monotonic())
-    assert not writers.problems, writers.problems[0]
+        writers.wait_written()
+    writers.expect_no_problem()
     trial.check()
     end = time.monotonic()
     found, seconds = tally.summary(writers.calls, begin, end), end - begin

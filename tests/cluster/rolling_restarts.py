@@ -46,12 +46,12 @@ def run(trial, arguments):
     for number in range(arguments.rounds):
         kind = "one by one" if number % 2 else "together"
         with trial.writers(1000 * arguments.seed + number, RATE, WRITERS) as writers:
-            trial.wait_written(writers, time.monotonic())
+            writers.wait_written()
             seconds = restart(cluster, chooser, kind == "together")
             ready_s[kind] = max(ready_s[kind], seconds)
             trial.wait_recovered()
-            trial.wait_written(writers, time.monotonic())
-        assert not writers.problems, writers.problems[0]
+            writers.wait_written()
+        writers.expect_no_problem()
         trial.check()
         calls += writers.calls
         trials.tell(f"round {number + 1}, {kind}: ready in {seconds:.1f} s, {trial.known.last} messages")

@@ -17,8 +17,8 @@ import time
 import history
 import nats_server
 import nodes
-from live_load import Questions, Writers
-from live_world import KINDS, PATIENCE_S, World
+from live_load import PATIENCE_S, Questions, Writers
+from live_world import KINDS, World
 from stream_watch import StreamWatch
 
 PARTS, REPLICAS, DIM = 2, 3, 32
@@ -69,8 +69,8 @@ def repeatable(arguments, *more):
 
 @contextlib.contextmanager
 def started(arguments, folder, net=None, routers=1, prepare=None):
-    """Starts the servers of a trial, after a call of `prepare` with the World. Yields the Trial. At the end all servers must stop
-    properly. `net` is a wires.Switch that has a namespace for each server (names_of_servers)."""
+    """Starts the servers of a trial, after a call of `prepare` with the World. Yields the Trial. At the end all servers
+    must stop properly. `net` is a wires.Switch that has a namespace for each server (names_of_servers)."""
     names = nodes.names_of_nodes(PARTS, REPLICAS, routers)
     nats = nats_server.NatsCluster(folder / "nats", places=[net.place(name) for name in NATS] if net else None)
     name = random.Random(arguments.seed).choice(list(KINDS))
@@ -91,15 +91,8 @@ def started(arguments, folder, net=None, routers=1, prepare=None):
     )
     if prepare is not None:
         prepare(world)
-    try:
-        nats.start()
-        with world.cluster as cluster:
-            cluster.start()
-            with StreamWatch(cluster.replicas(), name) as watch:
-                yield Trial(world, arguments.seed, watch)
-            cluster.stop()
-    finally:
-        nats.kill()
+    with world.started() as cluster, StreamWatch(cluster.replicas(), name) as watch:
+        yield Trial(world, arguments.seed, watch)
 
 
 def names_of_servers(routers=1):
@@ -120,14 +113,6 @@ class Trial:
     def writers(self, seed, rate, count, **options):
         return Writers(self.world, self.ledger, seed, rate, count, numbers=self.numbers, **options)
 
-    def wait_written(self, writers, since, count=20):
-        """Waits until this many documents were acknowledged that were sent after `since`."""
-        until = time.monotonic() + PATIENCE_S
-        while (written := writers.since(since)) < count:
-            assert not writers.problems, writers.problems[0]
-            assert time.monotonic() < until, f"{written} writes were acknowledged in {PATIENCE_S} s"
-            time.sleep(0.01)
-
     def wait_recovered(self):
         """Waits until all replicas are ready and follow their stream."""
         self.world.cluster.wait_ready()
@@ -139,7 +124,7 @@ class Trial:
 
     def check(self):
         """Checks that the stream has every acknowledged write, that all replicas agree with it, and that none has
-        reported a fault of the stream. Nobody may write meanwhile."""
+        reported a fault of the stream. No client may write meanwhile."""
         self.world.check_writes(self.ledger, self.known)
         self.world.check_replicas(self.ledger, self.known, self.questions)
         self.watch.check()
