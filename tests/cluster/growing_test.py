@@ -2,25 +2,23 @@
 
     growing_test.py FOLDER_OF_THE_PROGRAMS [--rate 200] [--writes 300] [--deadline 20] [--seed S]
 
-Each group has two servers, and NATS JetStream orders the writes. `maxsimctl cluster rebalance` moves the slots. Its first
-run is killed at a step that the seed chooses, and the same command goes on. Meanwhile writers send upserts and deletes
-through the router, and readers scan, rank lists and read documents. Before, between and after the moves, at least
---writes writes are acknowledged.
+Each group has two servers, and NATS JetStream orders the writes. `maxsimctl cluster rebalance` moves the slots. Its
+first run is killed at a step that the seed chooses, and the same command goes on. Meanwhile writers send upserts and
+deletes through the router, and readers scan, rank lists and read documents. Before, between and after the moves, at
+least --writes writes are acknowledged.
 
-No read may fail. Every acknowledged write must be in the stream, exactly once and with the acknowledged outcome, and for
+No read may fail. Every acknowledged write must be in the stream, exactly once and with the acknowledged outcome. For
 every answer there must be one sequence per group at which an oracle held its documents, with scores that have the bits
 of a single server which follows the same stream. At the end each server holds the documents of its slots and no
-others. The test prints the longest pause of writes, between two acknowledgements, and of reads.
+others. Prints the longest pause between two acknowledgements, and the longest read.
 """
 
 import argparse
-import collections
 import json
 import os
 import pathlib
 import random
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -29,80 +27,56 @@ import corpus
 import history
 import nats_server
 import nodes
-import oracle as exact
 import server as client
+import tally
 from background import Askers
-from live_end import check_the_end
-from live_load import NUMBERS, PATIENCE_S, Questions, Writers, scores_of
-from numbered import vectors
+from live_load import Questions, Writers
+from live_world import KINDS, World
 
-GROUPS, OWNERS, REPLICAS, DIM = 3, 2, 2, 16
+GROUPS, OWNERS, REPLICAS = 3, 2, 2
 # Sixths of the slots: each is in one group, whether two or three groups have the slots.
 PARTS = 6
-IDS, BASE = 150, 60  # number of ids that writers use, and number of documents that exist from the start
-KINDS = {"words": ("f16", "string"), "numbers": ("i8", "int64")}
+FLAGS = {**client.COMPACTS_OFTEN, "nats.replicas": 1}
 STEP = re.compile(r"step (\d+): ")
 KILLED_AT = range(3, 13)  # of the 13 steps from two groups to three
 
 
-class World:
-    """The servers, and their collection `name`. The servers of the first two groups have one half each, and those of the
-    third group have nothing. No server has the collection in its configuration, so that it may be replaced."""
+class GrowingWorld(World):
+    """The servers of the first two groups have one half of the collection each, and those of the third group have
+    nothing. No server of a group has the collection in its configuration, so that it may be replaced."""
 
     def __init__(self, programs, folder, seed, name):
-        self.programs, self.folder, self.name = programs.resolve(), folder, name
-        storage, id_type = KINDS[name]
-        self.ids = corpus.Corpus(name, storage, id_type, seed, DIM, IDS)
-        self.oracle = exact.Oracle(self.ids.storage, id_type)
-        chooser = random.Random(seed)
-        self.numbers = {self.ids.id_of(k): chooser.randrange(NUMBERS) for k in range(BASE)}
-        for k, (id, number) in enumerate(self.numbers.items()):
-            self.oracle.begin_with(id, vectors(number, DIM), f'{{"b":{k}}}')
-        self.oracle.build(self.programs, folder / "base", name)
-        split = ["split", folder / "base", "--into", OWNERS, "--output", folder / "parts", "--quiet"]
-        nodes.shard_tool(self.programs, *split)
-        pool = {str(number): exact.Document(self.ids.storage, vectors(number, DIM)) for number in range(NUMBERS)}
-        exact.build_collection(self.programs, folder / "pool", "pool", self.ids.storage, pool)
-        self.nats = nats_server.NatsServer(folder / "nats")
-        flags = {**client.COMPACTS_OFTEN, "live.log": "nats", "nats.url": self.nats.url, "nats.replicas": 1}
-        self.cluster = nodes.Cluster(programs, folder, {}, [{}] * GROUPS, REPLICAS, flags)
+        nats = nats_server.NatsServer(folder / "nats")
+        options = {"has_whole": True, "empty_groups": GROUPS - OWNERS}
+        super().__init__(programs, folder, seed, name, nats, OWNERS, REPLICAS, FLAGS, **options)
         for node in self.cluster.replicas():
+            node.collections = {}
             node.flags.pop("cluster.partition")
             node.flags["store.allowed_roots"] = node.folder
-        shutil.copytree(folder / "base", self.cluster.single.folder / name)
-        self.cluster.single.collections = {name: f"{self.cluster.single.folder / name},live", "pool": folder / "pool"}
 
     def load(self):
         """Loads the halves on the servers of the first groups."""
-        for index, group in enumerate(self.cluster.groups[:OWNERS]):
+        for group in self.owners:
             for node in group:
-                path = node.folder / "first"
-                shutil.copytree(self.folder / "parts" / f"partition-{index}-of-{OWNERS}", path)
+                path = node.folder / self.name
                 node.load(self.name, path, live=True)
                 node.collections = {self.name: path}
         self.cluster.wait_ready()
-
-    def scores(self):
-        return scores_of(self.cluster.single, DIM)
 
 
 class Tool:
     """Runs `maxsimctl cluster` on the router."""
 
     def __init__(self, world):
-        self.world = world
-        self.base = [str(world.programs / "maxsimctl"), "--server", world.cluster.router.target, "cluster"]
+        self.name, self.cluster = world.name, world.cluster
 
     def rebalance(self, count):
         """Gives the first `count` groups equal ranges of slots. Returns what the program printed."""
-        command = self._rebalance(count)
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
-        return done.stdout.strip()
+        return self.cluster.control(*self._rebalance(count)).strip()
 
     def rebalance_and_kill(self, count, number):
         """Begins to give the first `count` groups equal ranges, and kills the program when it begins step `number`."""
-        command = self._rebalance(count)
+        command = self.cluster.control_command(*self._rebalance(count))
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             said = []
             for line in process.stderr:
@@ -117,12 +91,11 @@ class Tool:
     def _rebalance(self, count):
         groups = ",".join(f"g{index}" for index in range(count))
         # The router polls four times in a second.
-        return [*self.base, "rebalance", self.world.name, "--groups", groups, "--grace", "1"]
+        return ["cluster", "rebalance", self.name, "--groups", groups, "--grace", "1"]
 
     def check_layout(self, count):
         """Checks that the first `count` groups answer for equal ranges, and that their servers hold exactly these."""
-        command = [*self.base, "layout", self.world.name, "--json"]
-        layout = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        layout = json.loads(self.cluster.control("cluster", "layout", self.name, "--json"))
         borders = [index * corpus.NUM_SLOTS // count for index in range(count + 1)]
         ranges = [{"first_slot": first, "end_slot": end} for first, end in zip(borders, borders[1:])]
         owners = [{"group": f"g{index}", "slots": slots} for index, slots in enumerate(ranges)]
@@ -130,17 +103,6 @@ class Tool:
         held = [[one.get("slots") for one in group["replicas"]] for group in layout["groups"]]
         wanted = [[slots] * REPLICAS for slots in ranges] + [[None] * REPLICAS] * (GROUPS - count)
         assert held == wanted, f"the servers hold {held} instead of {wanted}"
-
-
-def wait_for_writes(writers, askers, count):
-    """Waits until `count` more writes are acknowledged."""
-    before, begin = writers.ledger.count, time.monotonic()
-    while writers.ledger.count < before + count:
-        assert not writers.problems, writers.problems[0]
-        askers.expect_no_problem()
-        taken = writers.ledger.count - before
-        assert time.monotonic() < begin + PATIENCE_S, f"{taken} of {count} writes were taken in {PATIENCE_S} s"
-        time.sleep(0.01)
 
 
 def grow_and_shrink(world, writers, askers, arguments):
@@ -154,67 +116,45 @@ def grow_and_shrink(world, writers, askers, arguments):
             print(result, flush=True)
         askers.expect_no_problem()
 
-    wait_for_writes(writers, askers, arguments.writes)
+    def write():
+        phase(f"write {arguments.writes} times", lambda: writers.wait_written(arguments.writes))
+
+    write()
     number = chooser.choice(KILLED_AT)
     phase(f"grow, killed at step {number}", lambda: tool.rebalance_and_kill(GROUPS, number))
     phase("grow", lambda: tool.rebalance(GROUPS))
     tool.check_layout(GROUPS)
-    wait_for_writes(writers, askers, arguments.writes)
+    write()
     phase("shrink", lambda: tool.rebalance(OWNERS))
     tool.check_layout(OWNERS)
-    wait_for_writes(writers, askers, arguments.writes)
+    write()
 
 
-def check(world, ledger, questions):
-    """Reads the stream, and checks acknowledgements, answers, and what the servers hold."""
-    known = history.History(ledger, world.oracle, world.numbers, PARTS)
-    stream = f"maxsim-{world.name}"
-    known.extend(world.nats.messages(stream, 1, world.nats.stream_state(stream)["last_seq"]))
-    known.check_acknowledged(ledger.take())
-    known.check_not_undone()
-    questions.check(known, questions.answers)
-    groups = [
-        (group, [id for id in known.ids() if corpus.part_of(id, OWNERS) == index])
-        for index, group in enumerate(world.cluster.groups[:OWNERS])
-    ]
-    check_the_end(world, questions, known, groups)
-    for node in world.cluster.groups[OWNERS]:
-        assert node.info(world.name) is None, f"{node.name} still has the collection"
-    return known
-
-
-def report(writers, askers, questions, known):
-    codes = collections.Counter(code for _, _, code in writers.calls)
-    ends = sorted(end for _, end, code in writers.calls if code == 0)
-    pause = max(later - earlier for earlier, later in zip(ends, ends[1:]))
-    longest = max(end - begin for begin, end, _ in writers.calls)
-    print(f"{writers.ledger.count} writes, {known.last} messages; calls by code: {dict(codes)}")
-    print(f"{dict(questions.counts)}; {askers.summary()}")
-    print(f"longest pause of writes {1e3 * pause:.0f} ms, longest write {1e3 * longest:.0f} ms, ", end="")
-    print(f"longest read {1e3 * max(askers.times):.0f} ms")
+def report(askers, questions, known, written):
+    print(f"{known.last} messages; {dict(questions.counts)}; reads: {askers.summary()}")
+    print(tally.line("writes", written))
     if len(askers.times) < 100:
         sys.exit("too little was asked for this to mean something")
 
 
 def run(world, arguments):
     ledger = history.Ledger()
-    world.nats.start()
-    try:
-        with world.cluster as cluster:
-            cluster.start()
-            world.load()
-            questions = Questions(world, ledger, arguments.seed)
-            writers = Writers(world, ledger, arguments.seed, arguments.rate, arguments.writers)
-            askers = Askers(cluster.router, questions, arguments.clients, arguments.deadline, rest_s=0.02)
-            with askers, writers:
-                grow_and_shrink(world, writers, askers, arguments)
-            assert not writers.problems, writers.problems[0]
-            askers.expect_no_problem()
-            known = check(world, ledger, questions)
-            report(writers, askers, questions, known)
-            cluster.stop()
-    finally:
-        world.nats.kill()
+    with world.started() as cluster:
+        world.load()
+        known = history.History(ledger, world.oracle, world.numbers, PARTS)
+        questions = Questions(world, ledger, arguments.seed)
+        writers = Writers(world, ledger, arguments.seed, arguments.rate, arguments.writers)
+        askers = Askers(cluster.router, questions, arguments.clients, arguments.deadline, rest_s=0.02)
+        begin = time.monotonic()
+        with askers, writers:
+            grow_and_shrink(world, writers, askers, arguments)
+        written = tally.summary(writers.calls, begin, time.monotonic())
+        writers.expect_no_problem()
+        askers.expect_no_problem()
+        world.check_writes(ledger, known)
+        questions.check(known, questions.answers)
+        world.check_the_end(ledger, known, questions)
+    report(askers, questions, known, written)
 
 
 def main():
@@ -231,7 +171,7 @@ def main():
     name = arguments.collection or random.Random(arguments.seed).choice(list(KINDS))
     print(f"MAXSIM_TEST_SEED={arguments.seed}, {name}", flush=True)
     with nodes.workspace("growing") as folder:
-        run(World(arguments.programs, folder, arguments.seed, name), arguments)
+        run(GrowingWorld(arguments.programs, folder, arguments.seed, name), arguments)
 
 
 if __name__ == "__main__":

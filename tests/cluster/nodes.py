@@ -232,10 +232,14 @@ class Cluster:
             return False
 
     def control(self, *arguments):
-        """Runs maxsimctl on the router."""
-        command = [self.programs / "maxsimctl", "--server", self.router.target, *arguments]
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        """Runs maxsimctl on the router. Returns what it printed."""
+        done = subprocess.run(self.control_command(*arguments), capture_output=True, text=True)
         assert done.returncode == 0, f"maxsimctl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def control_command(self, *arguments):
+        """Returns the command that runs maxsimctl on the router."""
+        return [str(self.programs / "maxsimctl"), "--server", self.router.target, *arguments]
 
     def stop(self):
         """Ends all servers by SIGTERM, the routers first. Raises if one of them fails to end properly."""
