@@ -64,7 +64,8 @@ absl::StatusOr<Watcher> Bucket::TryWatchAll(int replicas) {
 absl::Status Bucket::Failure(const std::string& key, natsStatus status, jsErrCode code) const {
   const std::string text = Cat(server_, ": key ", key, " of bucket ", bucket_, ": ", LastError(status));
   if (status == NATS_MAX_PAYLOAD) return absl::FailedPreconditionError(Cat(text, "; raise max_payload of nats-server"));
-  if (code == jsErrCode{}) return WithPermissions(absl::UnavailableError(text));
+  // If the bucket has no leader, nobody responds. The library then sets a code as if the server had no JetStream.
+  if (code == jsErrCode{} || status == NATS_NO_RESPONDERS) return WithPermissions(absl::UnavailableError(text));
   switch (code) {
     case JSClusterNotAvailErr:
     case JSStreamNotFoundErr:  // it is created when the keys are read again
