@@ -206,9 +206,10 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
                                    v1::BootstrapCollectionResponse* response) override {
     NoteAdmin(*context, "BootstrapCollection");
     bootstrap = *request;
+    if (on_bootstrap) return on_bootstrap(*request, *response);
     response->mutable_collection()->set_name(request->name());
     response->set_fetched_bytes(3 << 20);
-    return on_bootstrap ? on_bootstrap(*request, *response) : admin_status;
+    return admin_status;
   }
   grpc::Status SetLayout(grpc::ServerContext* context, const v1::SetLayoutRequest* request,
                          v1::SetLayoutResponse* response) override {
