@@ -101,16 +101,17 @@ absl::StatusOr<SlotRange> ParseSlots(const v1::BootstrapCollectionRequest& reque
   return SlotRange{.first = static_cast<int32_t>(slots.first_slot()), .end = static_cast<int32_t>(slots.end_slot())};
 }
 
-// Waits until a collection has applied the messages that its stream had when this function first found it connected.
-// Returns the reason if the collection can never follow the stream.
-absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, const StopSignal& stop) {
+// Waits until a collection has applied the messages that its stream had when this function first found it connected,
+// and those up to `least`: after a failover, a stream may report fewer messages than it has. Returns the reason if the
+// collection can never follow the stream.
+absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, uint64_t least, const StopSignal& stop) {
   std::optional<uint64_t> end;
   while (true) {
     if (absl::Status status = stop.status(); !status.ok()) return status;
     const store::LiveState state = live.state();
     if (!state.stream.has_value()) return absl::FailedPreconditionError("the new collection follows no stream");
     if (state.stream->connected) {
-      if (!end.has_value()) end = state.stream->last_sequence;
+      if (!end.has_value()) end = std::max(state.stream->last_sequence, least);
       if (state.sequence >= *end) return absl::OkStatus();
     } else if (absl::IsFailedPrecondition(state.status) || absl::IsDataLoss(state.status)) {
       return state.status;
@@ -315,7 +316,7 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
        .root = plan.root,
        .any_slots = true},
       [&](const store::LiveDocuments& live) {
-        absl::Status status = WaitUntilCaughtUp(live, stop);
+        absl::Status status = WaitUntilCaughtUp(live, fetched->last_sequence, stop);
         if (!status.ok()) return status;
         bool may_be_listed = false;
         status = Remember(plan, folders.target(), &may_be_listed);

@@ -28,6 +28,7 @@ struct FetchSource {
   std::string address;
   std::unique_ptr<IncomingSnapshot> snapshot = {};
   uint64_t total_bytes = 0;
+  uint64_t sequence = 0;
   SlotRange slots = {};
   std::string folder = {};
 };
@@ -80,6 +81,7 @@ absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::s
                     .end = static_cast<int32_t>(partition.end_slot())};
   }
   source.total_bytes = begin.total_bytes();
+  source.sequence = begin.sequence();
   return absl::OkStatus();
 }
 
@@ -210,6 +212,7 @@ absl::StatusOr<FetchedSnapshots> FetchSnapshots(const FetchRequest& request, con
       return ErrnoStatus(error.value(), "cannot create folder", source.folder);
     }
     fetched.folders.push_back(source.folder);
+    fetched.last_sequence = std::max(fetched.last_sequence, source.sequence);
   }
   const absl::StatusOr<uint64_t> num_bytes = ReceiveAll(*chosen, any_failed);
   if (absl::Status stopped = StopStatus(stop); !stopped.ok()) return stopped;

@@ -29,6 +29,7 @@ struct FetchRequest {
 struct FetchedSnapshots {
   std::vector<std::string> folders;  // each a live collection
   uint64_t num_bytes = 0;
+  uint64_t last_sequence = 0;  // the highest one of the snapshots
 };
 
 // Fetches snapshots that together have all wanted slots. Asks every source which slots it has, and then fetches from as

@@ -239,6 +239,16 @@ TEST_F(BootstrapTest, TheSwapComesWhenTheNewCollectionHasCaughtUp) {
   EXPECT_THAT(NamesIn(root_), UnorderedElementsAre("docs", kCreatedCollectionsName));
 }
 
+TEST_F(BootstrapTest, TheSwapWaitsForWritesThatASourceHas) {
+  ServerRun run({root_});
+  run.EnableBootstrap(folder_ / "peer");
+  run.sources["a:1"].messages[0].mutable_begin()->set_sequence(8);  // the stream reports 7
+  const StopSignal stop(StopSignal::Clock::now() + std::chrono::milliseconds(200));
+  EXPECT_EQ(run.Bootstrap({"a:1"}, &stop).status().code(), absl::StatusCode::kDeadlineExceeded);
+  run.sources["a:1"].messages[0].mutable_begin()->set_sequence(7);
+  EXPECT_TRUE(run.Bootstrap({"a:1"}).ok());
+}
+
 TEST_F(BootstrapTest, ASecondBootstrapOfTheNameIsRefused) {
   ServerRun run({root_});
   run.EnableBootstrap(folder_ / "peer");

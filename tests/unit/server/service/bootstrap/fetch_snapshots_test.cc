@@ -54,13 +54,16 @@ class FetchSnapshotsTest : public testing::Test {
 };
 
 TEST_F(FetchSnapshotsTest, EachSourceGetsAFolder) {
-  Add("a:1", Beginning("docs", 0, 2000));
+  v1::ReadSnapshotResponse::Begin later = Beginning("docs", 0, 2000);
+  later.set_sequence(9);
+  Add("a:1", later);
   Add("b:1", Beginning("docs", 2000, 4096));
   const auto fetched = Fetch();
   ASSERT_TRUE(fetched.ok()) << fetched.status();
   ASSERT_EQ(fetched->folders.size(), 2u);
   for (const std::string& folder : fetched->folders) EXPECT_EQ(ReadFiles(folder), SmallFiles());
   EXPECT_EQ(fetched->num_bytes, 2 * scripts_["a:1"].messages[0].begin().total_bytes());
+  EXPECT_EQ(fetched->last_sequence, 9u);
 }
 
 TEST_F(FetchSnapshotsTest, OnlySourcesThatAreNeededAreRead) {
