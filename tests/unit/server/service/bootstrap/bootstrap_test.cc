@@ -63,16 +63,18 @@ TEST_F(BootstrapTest, ACreatedCollectionIsServedUntilItIsReplacedAndThenRemoved)
   ServerRun run({root_});
   run.EnableBootstrap(folder_ / "peer");
   Create(run);
+  std::string served = root_ + "/docs";
   run.on_assemble = [&](const std::vector<std::string>& folders, const collection::AssembleOptions& options) {
     EXPECT_EQ(folders.size(), 1u);
     EXPECT_EQ(options.slots, collection::SlotRange());
-    EXPECT_EQ(run.Path(), root_ + "/docs");
+    EXPECT_EQ(run.Path(), served);
     EXPECT_TRUE(run.store.Find("docs").ok());
     return absl::OkStatus();
   };
   ASSERT_TRUE(run.Bootstrap({"a:1"}).ok());
   EXPECT_EQ(run.NumDocuments(), 20u);
   EXPECT_THAT(NamesIn(root_), UnorderedElementsAre("docs.1", kCreatedCollectionsName));
+  served = root_ + "/docs.1";
   ASSERT_TRUE(run.Bootstrap({"a:1"}).ok());
   EXPECT_THAT(NamesIn(root_), UnorderedElementsAre("docs.2", kCreatedCollectionsName));
   EXPECT_TRUE(run.admin.Unload("docs", {}).ok());
