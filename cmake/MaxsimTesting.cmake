@@ -43,7 +43,7 @@ endfunction()
 
 # Adds an executable that contains test cases.
 function(maxsim_test_program name sources depends)
-  maxsim_binary(${name} SOURCES ${sources} DEPENDS ${depends} GTest::gmock)
+  maxsim_binary(${name} SOURCES ${sources} DEPENDS ${depends} maxsim_no_preallocation GTest::gmock)
   if(MAXSIM_PRECOMPILED_TESTS)
     maxsim_precompile(${name} test.h GTest::gmock GTest::gtest)
   endif()

@@ -29,6 +29,13 @@ uint64_t TestSeed() {
 
 std::string SeedTrace(uint64_t seed) { return absl::StrCat("seed ", seed, " (repeat with MAXSIM_TEST_SEED)"); }
 
+TokenMatrix::TokenMatrix() = default;
+TokenMatrix::TokenMatrix(const TokenMatrix&) = default;
+TokenMatrix::TokenMatrix(TokenMatrix&&) noexcept = default;
+TokenMatrix& TokenMatrix::operator=(const TokenMatrix&) = default;
+TokenMatrix& TokenMatrix::operator=(TokenMatrix&&) noexcept = default;
+TokenMatrix::~TokenMatrix() = default;
+
 TokenMatrix::TokenMatrix(ScalarType type, int32_t dim, int64_t num_tokens, size_t misalignment)
     : type_(type),
       dim_(dim),
@@ -88,13 +95,12 @@ void TokenMatrix::Poison(int64_t begin, int64_t end) {
 
 TokenMatrix RandomTokens(uint64_t seed, ScalarType type, int32_t dim, int64_t num_tokens, size_t misalignment) {
   TokenMatrix matrix(type, dim, num_tokens, misalignment);
-  std::mt19937_64 generator(seed);
-  std::normal_distribution<float> gaussian;
+  FastRandom random(seed);
   std::vector<float> row(dim);
   for (int64_t token = 0; token < num_tokens; ++token) {
     double squares = 0;
     for (float& value : row) {
-      value = gaussian(generator);
+      value = random.Normal();
       squares += static_cast<double>(value) * value;
     }
     const auto scale = static_cast<float>(1 / std::sqrt(squares));
