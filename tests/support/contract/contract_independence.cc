@@ -85,8 +85,8 @@ void AnyAlignment(Backend& backend) {
 }
 
 void Reruns(Backend& backend) {
-  constexpr int kReruns = kSanitized ? 3 : 20;
-  constexpr int64_t kDocuments = kSanitized ? 30 : 200;
+  constexpr int kReruns = kSanitized ? 3 : 10;
+  constexpr int64_t kDocuments = kSanitized ? 20 : 120;
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     if (!TakesDim(type, 100)) continue;

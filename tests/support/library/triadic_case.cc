@@ -246,6 +246,7 @@ double TriadicTolerance(int32_t type, bool rounded_products) {
 std::vector<TriadicShape> TriadicShapesOfLargeLogits() {
   std::vector<TriadicShape> shapes;
   for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16}) {
+    if (type == MAXSIM_BF16 && kSanitized) continue;  // reads the same memory as F16
     for (const int32_t dim : {1, 8, 20, 32, 33, 64, 65, 128}) {
       TriadicShape shape = {.type = type, .dim = dim, .num_problems = 2, .num_queries = 4, .max_first = 18};
       shape.max_second = 35;

@@ -7,6 +7,7 @@
 #include "tests/support/library/library_device.h"
 #include "tests/support/library/nearest_case.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::test {
 namespace {
@@ -24,7 +25,7 @@ TEST(NearestTest, DistancesAndGradientsAreThoseOfFp64) {
 TEST(NearestTest, ResultsHaveTheSameBitsInEveryRunAndWithAnyNumberOfThreads) {
   NearestShape shape = {.type = MAXSIM_BF16, .num_sets = 3, .max_x = 700, .max_y = 300, .lengths = true, .ties = true};
   NearestResults expected;
-  for (int run = 0; run < 20; ++run) {
+  for (int run = 0; run < (kSanitized ? 8 : 20); ++run) {
     shape.num_threads = run % 4;
     HostLibraryDevice device;
     NearestCase nearest(device, shape, TestSeed());

@@ -9,6 +9,7 @@
 #include "tests/support/library/library_device.h"
 #include "tests/support/library/triadic_case.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::test {
 namespace {
@@ -38,7 +39,7 @@ TEST(TriadicTest, ResultsHaveTheSameBitsInEveryRunAndWithAnyNumberOfThreads) {
   shape.max_second = 40;
   shape.lengths = true;
   TriadicResults expected;
-  for (int run = 0; run < 20; ++run) {
+  for (int run = 0; run < (kSanitized ? 8 : 20); ++run) {
     shape.num_threads = run % 4;
     HostLibraryDevice device;
     TriadicCase triadic(device, shape, TestSeed());
@@ -102,7 +103,7 @@ TEST(TriadicMaxTest, ResultsHaveTheSameBitsInEveryRunAndWithAnyNumberOfThreads) 
   TriadicMaxShape shape = {.type = MAXSIM_F16, .num_problems = 3, .max_queries = 9, .max_first = 70, .max_second = 80};
   shape.lengths = true;
   TriadicMaxResults expected;
-  for (int run = 0; run < 20; ++run) {
+  for (int run = 0; run < (kSanitized ? 8 : 20); ++run) {
     shape.num_threads = run % 4;
     HostLibraryDevice device;
     TriadicMaxCase triadic(device, shape, TestSeed());

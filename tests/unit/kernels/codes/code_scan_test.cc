@@ -248,8 +248,8 @@ TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
   constexpr size_t kTopK = 10;
-  const int64_t num_documents = test::kSanitized ? 300 : 2000;
-  const int num_queries = test::kSanitized ? 4 : 20;
+  const int64_t num_documents = test::kSanitized ? 400 : 800;
+  const int num_queries = test::kSanitized ? 4 : 8;
   ThreadPool pool(kNumThreads);
   CodeScanner scanner(*cpu::AvailableIsas().front(), pool);
   std::vector<uint32_t> everything(num_documents);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/support/scheduler_fixture.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::batching {
 namespace {
@@ -72,7 +73,7 @@ class SchedulerStressTest : public SchedulerTest {
       return absl::OkStatus();
     });
     constexpr size_t kThreads = 6;
-    constexpr size_t kJobs = 300;
+    constexpr size_t kJobs = test::kSanitized ? 150 : 300;
     scored_ = 0;
     std::vector<Outcome> outcomes(kThreads * kJobs);
     std::vector<std::thread> threads;

@@ -107,7 +107,7 @@ TEST_P(LaneCodesChangesTest, WhatWasWrittenIsScannedAndWhatIsGoneIsNeverFound) {
     const auto snapshot = live_->Snapshot();
     EXPECT_EQ(snapshot->code_planes(), GetParam().planes);
     const uint64_t count = snapshot->num_documents();
-    for (int idx = 0; idx < (test::kSanitized ? 2 : 8); ++idx) {
+    for (int idx = 0; idx < (test::kSanitized ? 2 : 4); ++idx) {
       const JobQuery query = Query();
       const JobQueryResult exact = ExecuteOne(lane(), snapshot, query);
       for (const JobQuery& asked : {Refined(query, 40), Refined(query, count - 1), Proven(query, 20, count / 2)}) {

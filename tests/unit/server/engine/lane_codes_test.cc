@@ -25,7 +25,7 @@ struct LaneCodesParam {
 class LaneCodesTest : public testing::TestWithParam<LaneCodesParam> {
  protected:
   static constexpr int32_t kDim = 64;
-  static constexpr int64_t kNumDocuments = test::kSanitized ? 300 : 1200;
+  static constexpr int64_t kNumDocuments = test::kSanitized ? 300 : 800;
   static constexpr int32_t kTopK = 10;
 
   LaneCodesTest()
@@ -92,7 +92,7 @@ TEST_P(LaneCodesTest, ProvenAnswersAreTheExactOnes) {
   for (const int planes : {1, 2, 4}) {
     SCOPED_TRACE(testing::Message() << planes << " planes");
     const auto coded = Coded(planes);
-    for (int idx = 0; idx < (test::kSanitized ? 4 : 30); ++idx) {
+    for (int idx = 0; idx < (test::kSanitized ? 3 : 12); ++idx) {
       const JobQuery query = Query();
       const JobQueryResult exact = Exact(query);
       for (const JobQuery& asked : {Refined(query, 100), Proven(query, 40, kNumDocuments / 2)}) {
@@ -110,7 +110,7 @@ TEST_P(LaneCodesTest, ProvenAnswersAreTheExactOnes) {
       }
     }
   }
-  EXPECT_GT(num_proven, test::kSanitized ? 0 : 20) << "4 planes prove most";
+  EXPECT_GT(num_proven, test::kSanitized ? 0 : 8) << "4 planes prove most";
 }
 
 // Each hit must have its exact score, whatever the scan has chosen.
