@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
 namespace {
@@ -322,7 +323,7 @@ TEST(ManifestTest, SumsThatPass63BitsAreRefused) {
                                   {"num_bytes", 1},
                                   {"checksum", kHash}};
     json["shards"] = nlohmann::json::array();
-    for (int idx = 0; idx < 40000; ++idx) {
+    for (int idx = 0; idx < 33000; ++idx) {
       json["shards"].push_back(entry);
       json["shards"].back()["file"] = Cat("f", idx);
     }
@@ -346,7 +347,8 @@ TEST(ManifestTest, MalformedAndHostileTextIsRefused) {
 TEST(ManifestTest, FlippedBytesNeverCrash) {
   const std::string good = FormatManifest(Example());
   for (size_t at = 0; at < good.size(); ++at) {
-    for (int bit = 0; bit < 8; ++bit) {
+    // Sanitized builds flip one bit of each byte.
+    for (int bit = test::kSanitized ? static_cast<int>(at % 8) : 0; bit < 8; bit += test::kSanitized ? 8 : 1) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ 1 << bit);
       const auto parsed = ParseManifest(bad, "x");

@@ -146,9 +146,9 @@ TEST_P(DamageTest, EveryFlippedByteIsFoundByTheChecksumAndHarmlessWithoutIt) {
   ASSERT_TRUE(Open(true).ok());
   int refused = 0;
   // Flips each bit, but in the header's padding, where all bytes are alike, only one bit per byte. Sanitized builds
-  // flip one bit of every byte.
+  // flip one bit of every byte of the header's text, and of every fifth byte after it.
   const size_t text_end = good_.find_last_of('}', 4095) + 2;
-  for (size_t at = 0; at < good_.size(); ++at) {
+  for (size_t at = 0; at < good_.size(); at += test::kSanitized && at > text_end ? 5 : 1) {
     const bool padding = at > text_end && at < 4095;
     for (int bit = 0; bit < 8; bit += padding || test::kSanitized ? 8 : 1) {
       std::string bad = good_;

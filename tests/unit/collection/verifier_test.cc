@@ -170,7 +170,7 @@ TEST_F(VerifierTest, AFileThatShrinksWhileItIsReadIsAProblemAndNoSignal) {
       std::this_thread::sleep_for(std::chrono::milliseconds(generator() % 30));
     }
   });
-  for (int run = 0; run < (test::kSanitized ? 8 : 30); ++run) {
+  for (int run = 0; run < (test::kSanitized ? 4 : 20); ++run) {
     const auto report = VerifyCollection(folder.path());
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_GT(report->num_problems, 0) << "run " << run;

@@ -80,7 +80,7 @@ TEST(CanonicalTest, TheFormOfTheFormAndOfItsTextIsTheForm) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
   RandomFilters random(seed);
-  for (int round = 0; round < (test::kSanitized ? 300 : 3000); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 200 : 2000); ++round) {
     const Filter filter = random.Tree(1 + round % 6);
     const auto canonical = CanonicalFilter(filter, RandomFilters::fields());
     ASSERT_TRUE(canonical.ok()) << canonical.status();

@@ -18,6 +18,7 @@
 #include "tests/support/collection/filter_meaning.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
 namespace {
@@ -66,7 +67,7 @@ TEST(EvaluateTest, RandomFiltersMatchWhatTheirMeaningOverTheJsonMatches) {
     for (int idx = 0; idx < num_documents; ++idx) payloads.push_back(random.Payload());
     const IndexedPayloads shard(RandomFilters::fields(), payloads);
     std::vector<FilterMeaning> references(payloads.begin(), payloads.end());
-    for (int round = 0; round < (num_documents < 1000 ? 150 : 60); ++round) {
+    for (int round = 0; round < (num_documents < 1000 ? 150 : 60) / (test::kSanitized ? 5 : 1); ++round) {
       const Filter filter = random.Tree(1 + round % 5);
       const auto canonical = CanonicalFilter(filter, RandomFilters::fields());
       ASSERT_TRUE(canonical.ok()) << canonical.status();

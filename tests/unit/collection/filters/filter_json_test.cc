@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
 namespace {
@@ -40,7 +41,7 @@ TEST(FilterJsonTest, RandomFiltersReturn) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
   RandomFilters random(seed);
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < (test::kSanitized ? 300 : 2000); ++round) {
     const Filter filter = random.Tree(1 + round % 6);
     const auto parsed = ParseFilterJson(FormatFilterJson(filter));
     ASSERT_TRUE(parsed.ok()) << parsed.status() << FormatFilterJson(filter);

@@ -71,7 +71,7 @@ TEST(LogCrash, LosesNoAcknowledgedWriteWhenTheProcessIsKilled) {
   for (const int num_tokens : {10, 3000}) {
     TemporaryFolder folder;
     uint64_t before = 0;
-    for (int round = 0; round < (test::kSanitized ? 6 : 15); ++round) {
+    for (int round = 0; round < (test::kSanitized ? 4 : 7); ++round) {
       const Appender appender = StartAppender(folder.path(), num_tokens, 1 + round % 7);
       ASSERT_GT(appender.pid, 0);
       const uint64_t acknowledged = KillAfter(appender, std::chrono::microseconds(random() % 40'000));

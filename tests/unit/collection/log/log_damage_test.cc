@@ -98,7 +98,7 @@ TEST_F(LogDamageTest, TakesNoDamagedLengthForAWriteThatACrashCutOff) {
   const std::string path = FindFile(".log");
   const std::string whole = ReadBytes(path);
   std::mt19937 random(5);
-  constexpr int kRounds = test::kSanitized ? 40 : 150;
+  constexpr int kRounds = test::kSanitized ? 20 : 75;
   int lost = 0;
   for (int round = 0; round < kRounds; ++round) {
     std::string bytes = whole;
@@ -194,7 +194,7 @@ TEST_F(LogDamageTest, InventsNothingWhereTablesAreDamaged) {
   int lost = 0;
   for (const auto& [name, whole] : Files()) {
     if (whole.empty() || (!absl::EndsWith(name, ".sst") && !absl::StartsWith(name, "MANIFEST"))) continue;
-    for (int round = 0; round < 25; ++round) {
+    for (int round = 0; round < (test::kSanitized ? 10 : 25); ++round) {
       std::string bytes = whole;
       bytes[random() % bytes.size()] ^= static_cast<char>(1 << random() % 8);
       WriteBytes(DatabasePath() + "/" + name, bytes);

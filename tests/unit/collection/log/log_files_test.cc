@@ -201,19 +201,19 @@ TEST_F(LogFilesTest, ThatAreCutAreNoticed) {
   MakeTruncated();
   for (const auto& [name, bytes] : FilesToDamage()) {
     if (absl::StrContains(name, "MANIFEST")) continue;
-    const size_t step = bytes.size() / (test::kSanitized ? 5 : 20) + 1;
+    const size_t step = bytes.size() / (test::kSanitized ? 3 : 10) + 1;
     for (size_t length = 0; length < bytes.size(); length += step) {
       Damage(name, bytes.substr(0, length));
       Check(Cat(name, " of ", bytes.size(), " bytes cut to ", length));
     }
   }
-  EXPECT_GT(num_damaged_, test::kSanitized ? 25 : 100);
+  EXPECT_GT(num_damaged_, test::kSanitized ? 15 : 50);
 }
 
 TEST_F(LogFilesTest, WithFlippedBitsAreNoticedOrMakeNoDifference) {
   MakeTruncated();
   for (const auto& [name, bytes] : FilesToDamage()) {
-    const size_t step = bytes.size() / (test::kSanitized ? 6 : 30) + 1;
+    const size_t step = bytes.size() / (test::kSanitized ? 3 : 15) + 1;
     for (size_t at = 0; at < bytes.size(); at += step) {
       std::string flipped = bytes;
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
@@ -221,7 +221,7 @@ TEST_F(LogFilesTest, WithFlippedBitsAreNoticedOrMakeNoDifference) {
       Check(Cat(name, ": a bit of byte ", at));
     }
   }
-  EXPECT_GT(num_damaged_, test::kSanitized ? 30 : 150);
+  EXPECT_GT(num_damaged_, test::kSanitized ? 15 : 75);
 }
 
 TEST_F(LogFilesTest, ThatAreMissingAreNoticed) {

@@ -109,7 +109,7 @@ TEST_F(LogSpaceTest, IsReadAndNotWrittenWhileItCannotBeRecovered) {
 // once.
 TEST_F(LogSpaceTest, OpensNoMoreFilesThanItSays) {
   Create();
-  constexpr int kFiles = 70;
+  constexpr int kFiles = 62;  // four of five records are in a blob file
   for (int idx = 0; idx < kFiles; ++idx) {
     ASSERT_TRUE(AppendMarked(*log_, 1, 100).ok());
     Open();

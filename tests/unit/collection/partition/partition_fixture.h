@@ -20,8 +20,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
+
+// The types of stored vectors that the tests split and merge. With a sanitizer only one type of floats, because the
+// others are copied by the same code.
+inline std::vector<ScalarType> PartitionedTypes() {
+  if (test::kSanitized) return {ScalarType::kF16, ScalarType::kI8};
+  return {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
+}
 
 // Returns documents of 1 to 9 tokens with string or integer ids. If `has_payloads`, all documents except every third
 // have a payload.

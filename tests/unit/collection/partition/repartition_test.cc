@@ -87,8 +87,7 @@ TEST_P(RepartitionRoundTripTest, PartitionsAreCutFurtherAndNeighboursAreMerged) 
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RepartitionRoundTripTest,
-                         ::testing::Combine(::testing::Values(ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32,
-                                                              ScalarType::kI8),
+                         ::testing::Combine(::testing::ValuesIn(PartitionedTypes()),
                                             ::testing::Values(IdType::kString, IdType::kInt64), ::testing::Bool()));
 
 class RepartitionTest : public ::testing::Test {
