@@ -89,7 +89,7 @@ class LiveTest : public testing::Test {
   std::vector<collection::Field> fields_;         // likewise
   LiveOptions options_;
   store::StoreOptions store_options_{.memory_reserve_bytes = 0, .host_reserve_bytes = 0};
-  static constexpr int kMaxCollections = 24;
+  static constexpr int kMaxCollections = 15;
   LiveThreads threads_{kMaxCollections};
   std::unique_ptr<store::CollectionStore> store_;
   std::shared_ptr<store::LiveDocuments> live_;

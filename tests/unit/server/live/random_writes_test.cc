@@ -96,7 +96,7 @@ TEST_P(RandomWritesTest, LeaveWhatAMapWouldHold) {
   }
   Create(model_.remembered_bytes);
   Open();
-  for (int step = 0; step < 250; ++step) {
+  for (int step = 0; step < (test::kSanitized ? 150 : 250); ++step) {
     const int64_t what = Pick(100);
     if (what < 88) {
       WriteOnce();
@@ -122,7 +122,7 @@ TEST_P(RandomWritesTest, LeaveWhatAMapWouldHold) {
   CheckVersions();
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomWritesTest, testing::Range<uint64_t>(0, test::kSanitized ? 2 : 6));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomWritesTest, testing::Range<uint64_t>(0, test::kSanitized ? 2 : 4));
 
 }  // namespace
 }  // namespace maxsim::live

@@ -86,7 +86,7 @@ TEST_P(FilteredLiveTest, AnswersAreThoseOfTheMatchingIdsOfTheSnapshot) {
   GroupedRequests grouped(&random_, engine_.get());
   FilteredCollection before = Known();  // of the generation that is served
   int num_mixed = 0;
-  for (int round = 0; round < (test::kSanitized ? 40 : 200); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 25 : 120); ++round) {
     SCOPED_TRACE(round);
     for (uint64_t count = random_.Below(3); count > 0; --count) WriteSome();
     if (random_.Below(10) == 0) MustCompact();

@@ -29,7 +29,7 @@ class FilteredRerankTest : public FilteredCorpusTest {};
 
 TEST_P(FilteredRerankTest, AnswersAreThoseOfTheMatchingIds) {
   FilteredRequests requests(&random_, engine_.get());
-  for (int round = 0; round < (test::kSanitized ? 30 : 150); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 15 : 100); ++round) {
     SCOPED_TRACE(round);
     const std::vector<const FilteredCollection*> asked(1 + random_.Below(3), &known_);
     ASSERT_NO_FATAL_FAILURE(requests.Check(asked));
@@ -41,7 +41,7 @@ TEST_P(FilteredRerankTest, AnswersAreThoseOfTheMatchingIds) {
 TEST_P(FilteredRerankTest, CountsAreThoseOfTheMatchingDocuments) {
   FilteredCounts counts(&random_);
   ScrolledPages pages(&random_);
-  for (int round = 0; round < (test::kSanitized ? 30 : 200); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 15 : 100); ++round) {
     SCOPED_TRACE(round);
     ASSERT_NO_FATAL_FAILURE(counts.Check(known_));
     ASSERT_NO_FATAL_FAILURE(pages.Check(known_));

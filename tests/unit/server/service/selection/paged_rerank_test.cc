@@ -105,7 +105,7 @@ class PagedRerankTest : public FilteredCorpusTest {
 
 TEST_P(PagedRerankTest, PagesAreCutFromTheWholeRanking) {
   int num_results = 0;
-  for (int round = 0; round < (test::kSanitized ? 40 : 300); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 20 : 150); ++round) {
     SCOPED_TRACE(round);
     v1::RerankRequest plain = MakePlain();
     // Asks to refine as many documents as there are, so that every document is scored exactly.
@@ -128,7 +128,7 @@ TEST_P(PagedRerankTest, PagesAreCutFromTheWholeRanking) {
 // The scan, the proof and its margin must be those of a request for all ranks up to the end of the page.
 TEST_P(PagedRerankTest, ARefinementIsThatOfTheRanksUpToTheEndOfThePage) {
   int num_scanned = 0;
-  for (int round = 0; round < (test::kSanitized ? 20 : 100); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 10 : 60); ++round) {
     SCOPED_TRACE(round);
     v1::RerankRequest paged = MakePlain();
     paged.set_top_k(static_cast<uint32_t>(1 + Below(20)));

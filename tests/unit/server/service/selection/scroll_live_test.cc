@@ -130,7 +130,7 @@ class ScrollLiveTest : public live::LiveTest, public testing::WithParamInterface
 
 TEST_P(ScrollLiveTest, PagesAreThoseOfASortedMap) {
   int num_pages = 0;
-  for (int round = 0; round < (test::kSanitized ? 20 : 100); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 20 : 60); ++round) {
     SCOPED_TRACE(round);
     std::optional<Filter> filter;
     if (random_.Below(3) != 0) filter = random_.Tree(1 + static_cast<int>(random_.Below(3)));
@@ -209,7 +209,7 @@ TEST_P(ScrollLiveTest, DocumentsThatStayComeOnceWhileOthersAreWritten) {
 TEST_P(ScrollLiveTest, ADeleteWithAFilterDeletesWhatAPageLists) {
   int num_deleting = 0;
   int num_keeping = 0;
-  for (int round = 0; round < (test::kSanitized ? 30 : 150); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 20 : 80); ++round) {
     SCOPED_TRACE(round);
     ChangeSomething();
     WriteSome();
@@ -266,7 +266,7 @@ TEST_P(ScrollLiveTest, ADeleteWithAFilterDeletesWhatAPageLists) {
 }
 
 TEST_P(ScrollLiveTest, TwoDeletesAtOnceDeleteEachDocumentOnce) {
-  for (int round = 0; round < (test::kSanitized ? 3 : 20); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 3 : 10); ++round) {
     std::vector<store::Write> writes;
     for (int i = 0; i < 200; ++i) {
       writes.push_back(live::Upsert("s" + std::to_string(i), i));

@@ -53,7 +53,7 @@ class VisibleRerankTest : public FilteredCorpusTest {
 
 TEST_P(VisibleRerankTest, AnswersAreThoseOfAFilterAndOtherIdsAreMissing) {
   size_t num_hidden = 0;
-  for (int round = 0; round < (test::kSanitized ? 30 : 150); ++round) {
+  for (int round = 0; round < (test::kSanitized ? 15 : 100); ++round) {
     SCOPED_TRACE(round);
     random_.UseSlots(round % 2 == 0 ? 0 : 3);
     const Filter visible = random_.Tree(1 + static_cast<int>(random_.Below(3)));
