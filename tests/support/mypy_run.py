@@ -1,15 +1,17 @@
 """Runs mypy from the environment in which the test runs."""
 
+import os
 import pathlib
 import re
 import subprocess
 import sys
 
 
-def mypy(folder, *arguments):
-    """Runs mypy --strict in `folder`. If `arguments` name no packages, mypy's configuration there does. Returns mypy's
-    output, and the file and line of each error."""
-    command = [pathlib.Path(sys.executable).with_name("mypy"), "--strict", "--no-incremental", "--no-error-summary"]
+def mypy(folder, *arguments, cache=os.devnull):
+    """Runs mypy --strict in `folder`. If `arguments` name no packages, mypy's configuration there does. Runs with the same
+    `cache`, a folder, check the modules that they share once. Returns mypy's output, and the file and line of each
+    error."""
+    command = [pathlib.Path(sys.executable).with_name("mypy"), "--strict", "--no-error-summary", "--cache-dir", cache]
     done = subprocess.run([str(part) for part in (*command, *arguments)], cwd=folder, capture_output=True, text=True)
     found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
     assert done.returncode in (0, 1) and bool(found) == bool(done.returncode), done.stdout + done.stderr

@@ -42,24 +42,28 @@ class TypesTest(unittest.TestCase):
         use_package()
         lines = WRONG.read_text().splitlines()
         cls.wrong = {(WRONG, number) for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
+        cls.temporary = tempfile.TemporaryDirectory(prefix="maxsim-types-")
+        cls.addClassCleanup(cls.temporary.cleanup)
+        # One run for both tests. Importers and adapters import libraries that are not installed here, so pyright ignores
+        # missing imports.
+        include = [*(str(PACKAGE / name) for name in ("maxsim", "maxsim_client")), str(RIGHT), str(WRONG)]
+        cls.pyright = pyright(include=include, extraPaths=[str(PACKAGE)], reportMissingImports="none")
 
     def test_mypy_finds_nothing_in_the_package(self):
-        printed, lines = mypy(PACKAGE)  # pyproject.toml names the packages
+        printed, lines = mypy(PACKAGE, cache=self.temporary.name)  # pyproject.toml names the packages
         self.assertFalse(lines, printed)
 
     def test_pyright_finds_nothing_in_the_package(self):
-        folders = [str(PACKAGE / name) for name in ("maxsim", "maxsim_client")]
-        # Importers and adapters import libraries that are not installed here, so pyright ignores missing imports.
-        printed, lines = pyright(include=folders, extraPaths=[str(PACKAGE)], reportMissingImports="none")
-        self.assertFalse(lines, printed)
+        printed, lines = self.pyright
+        self.assertFalse({(file, line) for file, line in lines if file not in (RIGHT, WRONG)}, printed)
 
     def test_mypy_takes_right_uses_and_refuses_each_wrong_one(self):
-        printed, lines = mypy(PACKAGE, RIGHT, WRONG)
+        printed, lines = mypy(PACKAGE, RIGHT, WRONG, cache=self.temporary.name)
         self.assertEqual(lines, self.wrong, printed)
 
     def test_pyright_takes_right_uses_and_refuses_each_wrong_one(self):
-        printed, lines = pyright(include=[str(RIGHT), str(WRONG)], extraPaths=[str(PACKAGE)])
-        self.assertEqual({line for line in lines}, self.wrong, printed)
+        printed, lines = self.pyright
+        self.assertEqual({(file, line) for file, line in lines if file in (RIGHT, WRONG)}, self.wrong, printed)
 
 
 if __name__ == "__main__":

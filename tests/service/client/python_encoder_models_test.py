@@ -31,6 +31,8 @@ from encoder_fixture import ROOT, Program, call, error_of, read_safetensors, spl
 WORDS = "what is a volcano the mountain opens and rocks flow down query passage".split()
 TEXTS = ["what is a volcano?", "the mountain opens, and rocks flow down.", "rocks " * 40]
 DIM = 8
+# The checkpoint with expanded queries, and the flags of the server that the tests of it share.
+EXPANDED = ("expanded", "--name", "other")
 
 
 def make_backbone(folder):
@@ -90,9 +92,9 @@ class SentenceTransformersTest(unittest.TestCase):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
     def test_the_answers_are_the_librarys(self):
-        for name in ("plain", "expanded"):
+        for name, *flags in (("plain",), EXPANDED):
             model = MultiVectorEncoder(str(self.folder / name), device="cpu")
-            port = self.serve(name)
+            port = self.serve(name, *flags)
             for kind, encode in (("query", model.encode_query), ("document", model.encode_document)):
                 self.expect(self.encode(port, TEXTS, kind), encode(TEXTS, convert_to_numpy=True))
 
@@ -111,7 +113,7 @@ class SentenceTransformersTest(unittest.TestCase):
                 "query_expansion": False,
             },
         )
-        expanded = json.loads(call(self.serve("expanded", "--name", "other"), "GET", "/info")[2])
+        expanded = json.loads(call(self.serve(*EXPANDED), "GET", "/info")[2])
         self.assertEqual((expanded["model"], expanded["query_length"]), ("other", 16))
         self.assertTrue(expanded["query_expansion"])
         self.assertNotEqual(expanded["fingerprint"], fingerprint)
@@ -137,7 +139,7 @@ class SentenceTransformersTest(unittest.TestCase):
         self.assertIn("not a late-interaction checkpoint: its projection would be random", result.stderr)
 
     def test_expanded_queries_keep_their_length(self):
-        port = self.serve("expanded")
+        port = self.serve(*EXPANDED)
         self.assertEqual([len(one) for one in self.encode(port, TEXTS[:2], "query", max_tokens=5)], [16, 16])
 
     def test_half_precision_serves_float32(self):
