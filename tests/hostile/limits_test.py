@@ -5,7 +5,7 @@ token.
 
 During an attack the server answers probes. After it the server answers a call as before, and has freed what the
 attack used. `attack.py` runs one attack for any length of time. MAXSIM_HOSTILE_SECONDS sets the least number of
-seconds of each attack (2).
+seconds of each attack (1).
 """
 
 import os
@@ -20,10 +20,10 @@ from attacks import ATTACKS, TRUSTED_NOT_TO
 from maxsimd import Limits, Maxsimd
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
+SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "1"))
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
 # Attacks that must run this many times as long before they show an effect.
-SLOWER = {"unread_answers": 3}
+SLOWER = {"unread_answers": 6}
 MEMORY_MIB = 1024
 LIMITS = Limits(descriptors=64, threads=300)
 

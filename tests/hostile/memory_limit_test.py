@@ -27,7 +27,7 @@ SEED = 1
 # The limits to try, relative to the address space of the idle server. With lower limits the server does not start, with
 # higher limits no call runs out of memory.
 FIRST_MIB, END_MIB, STEP_MIB = -32, 56, 24
-LOAD_S = 3.0
+LOAD_S = 2.0
 # The server ends itself 13 s after a signal by its own clock, which exit code 4 and a log line show. Seconds that
 # this test measures would depend on the speed of the machine.
 STOP_LIMIT_S = 120.0

@@ -47,9 +47,9 @@ def damages_of(data, chooser):
         return found
     found["zeroed"] = bytes(size)
     found["all ones"] = b"\xff" * size
-    for count in {1, size // 2, size - 1} | {chooser.randrange(size)}:
+    for count in {1, size - 1} | {chooser.randrange(size)}:
         found[f"cut to {count} of {size} bytes"] = data[:count]
-    for at in {0, size - 1} | {chooser.randrange(size) for _ in range(2)}:
+    for at in {0, size - 1} | {chooser.randrange(size)}:
         bit = chooser.randrange(8)
         found[f"bit {bit} of byte {at} of {size} flipped"] = flipped(data, at, bit)
     for block in (512, 4096):

@@ -1,6 +1,6 @@
 """Several maxsimd follow one stream of NATS JetStream: they apply the same writes in the same order, whatever fails.
 
-    nats_test.py FOLDER_OF_THE_PROGRAMS [--rounds 4] [--seed S] [--only NAME]
+    nats_test.py FOLDER_OF_THE_PROGRAMS [--rounds 2] [--seed S] [--only NAME]
 
 MAXSIM_TEST_SEED sets the seed.
 """
@@ -55,15 +55,15 @@ def test_writers_at_both_servers_agree(world, seed):
     world.add("a"), world.add("b")
     world.wait_connected("a", "b")
     writers = [Writer(world.servers["ab"[i % 2]], i, seed) for i in range(4)]
-    time.sleep(3)
+    time.sleep(1.5)
     for writer in writers:
         writer.end()
     count = check_writes(world, writers, ["a", "b"])
-    expect(count > 100, f"only {count} writes in 3 s")
-    print(f"  {count} writes in 3 s")
+    expect(count > 50, f"only {count} writes in 1.5 s")
+    print(f"  {count} writes in 1.5 s")
 
 
-def test_kills_lose_and_double_nothing(world, seed, rounds=4):
+def test_kills_lose_and_double_nothing(world, seed, rounds=2):
     chooser = random.Random(seed)
     world.nats.start()
     world.add("a"), world.add("b")
@@ -208,12 +208,14 @@ def test_a_majority_of_nats_is_enough(world, seed):
         world.add(name, flags=world.flags(**{"nats.replicas": 3, "nats.timeout": "10s"}))
     world.wait_connected("a", "b")
     writers = []
-    for number in range(3):
+    for number in range(2):
         mine = [Writer(world.servers["ab"[i % 2]], 10 * number + i, seed) for i in range(4)]
         time.sleep(0.5)
         leader = world.nats.leader_of(STREAM)
         leader.kill()
-        time.sleep(3)
+        # The two others elect a leader, which takes some seconds, and clients write to it.
+        eventually(lambda: world.nats.leader_of(STREAM) is not leader, "the stream has a new leader")
+        time.sleep(0.5)
         leader.start()
         for writer in mine:
             writer.end()
@@ -354,7 +356,7 @@ TESTS = {name[5:]: test for name, test in list(globals().items()) if name.starts
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", "1")))
     parser.add_argument("--only", choices=sorted(TESTS))
     arguments = parser.parse_args()

@@ -25,7 +25,7 @@ import server as client
 from power_cut import RecordedWorld
 
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
-CUTS = int(os.environ.get("MAXSIM_LIVE_POWER_CUTS", "40"))
+CUTS = int(os.environ.get("MAXSIM_LIVE_POWER_CUTS", "20"))
 PROGRAMS = LIBRARY = None
 
 SETUPS = {
