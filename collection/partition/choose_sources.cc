@@ -11,7 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Sources that together have the wanted slots up to some slot.
+// A choice of sources for the first part of the wanted slots: all slots from `wanted.first` up to some end.
 struct Cover {
   int64_t num_bytes = 0;
   uint64_t lowest_sequence = std::numeric_limits<uint64_t>::max();
@@ -50,12 +50,13 @@ absl::Status Missing(absl::Span<const SlotSource> sources, const SlotRange& want
 }  // namespace
 
 absl::StatusOr<std::vector<SlotShare>> ChooseSources(absl::Span<const SlotSource> sources, const SlotRange& wanted) {
-  // Every source of a cover ends behind the one before, so the covers that end earlier are found first.
+  // In a cover, each source ends at a higher slot than the one before it. So if the sources are taken in the order of
+  // their ends, all covers that a source can extend are already known.
   std::vector<size_t> by_end;
   for (size_t idx = 0; idx < sources.size(); ++idx) by_end.push_back(idx);
   std::stable_sort(by_end.begin(), by_end.end(),
                    [&](size_t a, size_t b) { return sources[a].slots.end < sources[b].slots.end; });
-  std::map<int32_t, Cover> covers = {{wanted.first, Cover()}};  // the best that ends before a slot
+  std::map<int32_t, Cover> covers = {{wanted.first, Cover()}};  // the best one for each end
   for (const size_t idx : by_end) {
     SlotSource source = sources[idx];
     if (source.slots == wanted) source.num_bytes = 0;

@@ -98,9 +98,9 @@ class StoredWalk {
 struct StoredCatalogOptions {
   bool has_payloads = false;   // there is a size for each document, 0 for none
   bool has_positions = false;  // there is a position for each document
-  // What happens if two documents have the same position. If this is set and they were not written to the collection
-  // after it was cut (kFirstWrittenPosition), the later one of them gets the next free position. Otherwise the function
-  // returns FAILED_PRECONDITION.
+  // If two documents have the same position, gives the later one the next free position. If this is false, or the
+  // documents were written after the collection was cut (kFirstWrittenPosition), the function returns
+  // FAILED_PRECONDITION instead.
   bool moves_equal_positions = false;
   const StopSignal* stop = nullptr;
 };

@@ -8,12 +8,13 @@ import grpc
 import nodes  # noqa: F401  which finds the package maxsim
 from maxsim.v1 import rerank_pb2
 
-# What a server says when it gives up its stream (server/live/stream/following.cc).
+# Matches the lines in which a server says that it gives up its stream (server/live/stream/following.cc).
 ALARM = re.compile(
     "it has lost messages that were acknowledged|ends with sequence|the stream has another one there|has no stream|"
     "it was deleted and created again|the messages between are gone|must agree; start this one from a snapshot"
 )
-# What it adds while it does not believe that yet. NATS may show a short stream for some seconds after a failover.
+# A server adds this to the line while it is not sure yet: NATS may show a short stream for some seconds after a
+# failover.
 DOUBT = "unless NATS is still recovering"
 LOOK_S = 0.5
 

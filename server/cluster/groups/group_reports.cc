@@ -36,8 +36,8 @@ absl::Status Contradiction(const CollectionView& before, const Group& group, con
   return absl::OkStatus();
 }
 
-// Sets the numbers of documents of the layout's owners to those that the servers report. Prefers a server of the
-// owner's own group. Owners of which no server tells a number keep theirs.
+// Sets each owner's number of documents to the number that a server reports, preferably a server of the owner's own
+// group. If no server reports a number for an owner, its number stays.
 void CountOwned(const std::vector<GroupSaid>& groups, v1::SlotLayout& layout) {
   std::array<int, collection::kNumSlots> by_first{};  // 1 + the index of the owner whose slots begin with this one
   for (int i = 0; i < layout.owners_size(); ++i) by_first[layout.owners(i).slots().first_slot()] = i + 1;

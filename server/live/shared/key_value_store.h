@@ -54,9 +54,10 @@ class KeyValueStore {
   // Returns the store's name for operators, such as "bucket maxsim".
   virtual std::string name() const = 0;
 
-  // Starts to watch; call it any number of times. Connects in the background, and again whenever the connection is
-  // lost. Get, Put and Delete need a watch. The functions of all watches are called one after another on a thread of
-  // the store. They may block it for moments, and must not call the store.
+  // Adds a watch. There may be any number of them. After the first call, the store connects in the background, and
+  // connects again whenever the connection is lost. So Get, Put and Delete return UNAVAILABLE until a watch was added.
+  // One thread of the store calls the functions of all watches, one after another. They may block it for moments, and
+  // must not call the store.
   virtual void Add(Watch watch) = 0;
 
   // The following functions block for the time limit of a call at most a few times. They return UNAVAILABLE while there

@@ -39,10 +39,11 @@ class BootstrapFolders {
 
   // Moves the finished collection to `target`. Returns ALREADY_EXISTS if there is something of that name.
   absl::Status MoveToTarget();
-  // Notes that the folder at `path` is left over once `target` is in the list of created collections.
+  // Writes into the work folder that the folder at `path` is no longer needed once `target` is in the list of created
+  // collections.
   absl::Status NoteReplaced(const std::string& path);
-  // Makes the destructor remove nothing. Call this before it is certain that `target` is not in the list. A server that
-  // starts then removes what is left over.
+  // Makes the destructor remove nothing. Call this as soon as `target` may be in the list. Unless Finish is called, the
+  // next start of the server removes what is left over.
   void Keep() { is_kept_ = true; }
   // Call this when `target` is in the list and the replaced folder is not used any more. Removes the replaced folder
   // and the work folder. `target` stays.

@@ -27,9 +27,10 @@ absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const Request&
 template <typename Request>
 absl::Status FilterError(const Request& request, const absl::Status& error);
 
-// Returns a filter that FilterOf accepts without the in_slots by which it is narrowed: without an in_slots that is the
-// whole filter or a part of an all_of, and without an all_of of which this leaves one filter. Returns nullopt if
-// nothing is left. So if `narrowed` is an all_of of `filter` and in_slots, the result is `filter`.
+// Removes the in_slots that narrow a filter: one that is the whole filter, or those that are members of an all_of (also
+// of an all_of within an all_of). If an all_of loses members so that one is left, that member replaces it. Returns
+// nullopt if nothing is left. For example, an all_of of a filter and an in_slots becomes the filter. FilterOf must
+// accept `filter`.
 std::optional<v1::Filter> WithoutSlots(const v1::Filter& filter);
 
 // Returns the message of a filter that passed CheckFilter. FilterOf converts the message back to the same filter.

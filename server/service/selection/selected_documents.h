@@ -29,29 +29,29 @@ absl::Status VisibleError(const absl::Status& error);
 // Checks the part of `visible` that needs no collection (FilterOf).
 absl::Status CheckVisible(const v1::Filter& visible);
 
-// Checks that the collection holds all slots that the filter asks for by in_slots, wherever in the filter. Otherwise
-// the answer would lack documents, and returns FAILED_PRECONDITION about `field` with the reason OTHER_SLOTS. A router
-// that gets it knows another layout of the collection than the server.
+// Checks that the collection holds all slots that any in_slots of the filter names. If it does not, the answer would
+// lack documents: returns FAILED_PRECONDITION about `field` with the reason OTHER_SLOTS. A router that gets this error
+// has another layout of the collection than the server.
 absl::Status CheckSlotsHeld(const collection::Filter& filter, const store::Collection& collection,
                             std::string_view field);
 
-// Returns `visible` in canonical form for the collection. INVALID_ARGUMENT, and the error of CheckSlotsHeld, are about
-// the field `visible`.
+// Returns `visible` in canonical form for the collection. Returns INVALID_ARGUMENT if the filter is invalid or does not
+// suit the collection's fields, and the error of CheckSlotsHeld. Both errors name the field "visible".
 absl::StatusOr<collection::Filter> CanonicalVisible(const v1::Filter& visible, const store::Collection& collection);
 
-// Returns the documents that `visible` matches; null if it is Filter::Everything. Errors as CanonicalVisible, and that
-// of `check`.
+// Returns the documents that `visible` matches, or null if it matches every document (Filter::Everything). Returns the
+// errors of CanonicalVisible and of `check`.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindVisible(const v1::Filter& visible,
                                                                             const store::Collection& collection,
                                                                             const StopCheck& check);
 
-// Makes the ordinals of documents that are not visible unknown (IdIndex::kUnknown).
+// Replaces the ordinals of documents that are not visible by IdIndex::kUnknown.
 void HideInvisible(const store::Collection& collection, const store::MatchingDocuments& visible,
                    absl::Span<uint64_t> ordinals);
 
-// Returns the conjunction of the request's filter and its `visible`, in canonical form; nullopt if it has neither, or
-// if each that it has is Filter::Everything. The errors are INVALID_ARGUMENT and that of CheckSlotsHeld, about one of
-// the two.
+// Returns the filter for documents that match both the request's filter and its `visible`, in canonical form. Returns
+// nullopt if that is every document. Returns INVALID_ARGUMENT or the error of CheckSlotsHeld; it names the field of the
+// filter that is at fault.
 template <typename Request>
 absl::StatusOr<std::optional<collection::Filter>> CanonicalSelection(const Request& request,
                                                                      const store::Collection& collection) {

@@ -18,8 +18,8 @@
 
 namespace maxsim::ctl {
 
-// Has the groups g0, g1, ... of two servers each. The first `num_owners` groups hold equal ranges of the collection
-// "notes", at 1 KiB per slot. Thread-safe.
+// A cluster with the groups g0, g1, ... of two servers each. The first `num_owners` groups hold equal ranges of the
+// collection "notes", at 1 KiB per slot. Thread-safe.
 class FakeCluster {
  public:
   FakeCluster(int num_groups, int num_owners) {

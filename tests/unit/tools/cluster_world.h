@@ -100,7 +100,7 @@ class ClusterWorld {
     CheckServed("after " + DescribeStep(step));
   }
 
-  // Ends all steps that have begun without any effect, as when the run and its calls are cut off.
+  // Ends all running steps, and none of them has any effect: the run and its calls are cut off.
   void CutOff() {
     taken_.clear();
     readers_.clear();
@@ -118,8 +118,8 @@ class ClusterWorld {
     }
   }
 
-  // Servers that hold a slot for each router, whatever layout of those in use it has. A server that gets other slots
-  // does not count, unless gaps are allowed.
+  // Expects that every layout that some router may still use is served: each owner's group has a server that answers
+  // and holds the owner's slots. A server whose slots are being changed does not count, unless gaps are allowed.
   void CheckServed(const std::string& when) const {
     for (const auto& [revision, owners] : layouts_) {
       if (revision < oldest_in_use_ || revision == 0) continue;

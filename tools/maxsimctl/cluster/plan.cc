@@ -16,7 +16,8 @@ namespace {
 using collection::FormatSlotRange;
 using collection::SlotRange;
 
-// A server that should hold other slots than it does. No slots mean that it should not have the collection.
+// A server that does not hold the right slots, and the slots that it should hold. If `slots` is nullopt, the server
+// should not have the collection.
 struct Change {
   const ReplicaState* replica;
   std::optional<SlotRange> slots;

@@ -120,7 +120,7 @@ TEST(FilterTextTest, SlotsArePrintedAndNotParsed) {
   EXPECT_EQ(FormatFilter(Filter::Or({Filter::Not(slots), Filter::Exists("a")})), "not in_slots(0-1364) or exists(a)");
   EXPECT_EQ(FormatFilter(Filter::Everything()), "in_slots(0-4095)");
   EXPECT_EQ(ParseError("in_slots(0-1364)"), "position 9: found \"(\", expected =, !=, <, <=, >, >=, in or not in");
-  // A field may have this name, and its comparisons have other texts.
+  // A field may be called in_slots. The text of a comparison with it always differs from "in_slots(...)".
   EXPECT_EQ(Parsed("in_slots = 3"), Filter::Equals("in_slots", int64_t{3}));
 }
 

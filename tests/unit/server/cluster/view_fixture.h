@@ -45,8 +45,8 @@ inline v1::SlotLayout LayoutOf(uint64_t revision,
   return layout;
 }
 
-// Returns what a server reports that holds these slots of the live collection "c", whose writes a stream orders. A
-// layout of revision 0 is none.
+// Returns the report of a server that holds these slots of the collection "c". The collection is live, and a stream
+// orders its writes. If the revision of `layout` is 0, the server reports no layout.
 inline v1::CollectionInfo LiveInfoOf(collection::SlotRange held, const v1::SlotLayout& layout,
                                      uint64_t num_documents = 10) {
   v1::CollectionInfo info = InfoOf("c", 1, held, num_documents);

@@ -177,7 +177,8 @@ TEST_P(SlotsOfSegmentsTest, EverySnapshotOfAGrowingSegmentHasItsDocuments) {
   for (const int count : {1, 62, 1, 1, 63, 100}) {
     ASSERT_NO_FATAL_FAILURE(Append(count));
     parts.push_back(segment_->MakePart(0));
-    // Later and earlier snapshots, in turn, of more ranges than are kept.
+    // The last, the first and a middle snapshot, so that a mask may have been made for more or fewer documents. There
+    // are three ranges, one more than SlotMasks keeps, so that masks are also dropped and made again.
     for (const Part* const part : {&parts.back(), &parts.front(), &parts[parts.size() / 2]}) {
       for (const SlotRange& range : {SlotRange{0, 2048}, SlotRange{100, 3000}, SlotRange{4000, 4096}}) {
         const auto num_documents = static_cast<uint32_t>(part->num_documents());

@@ -211,7 +211,7 @@ TEST_F(ViewLayoutTest, AGroupThatOwnsNothingMayHoldAnotherCollectionOfTheName) {
 }
 
 TEST_F(ViewLayoutTest, DocumentsAreCountedByOwner) {
-  // Nobody has counted them: a part has what its replicas hold.
+  // No server has counted by owner, so each part gets the number of documents that its replicas hold.
   SayAll(thirds_);
   EXPECT_EQ(Look().info.num_documents(), 30);
   // A server of g1 has counted the documents of all slots that it holds.
@@ -220,7 +220,8 @@ TEST_F(ViewLayoutTest, DocumentsAreCountedByOwner) {
   counted.mutable_owners(2)->set_num_documents(3);
   SayOf(1, 0, {1365, 4096}, counted);
   EXPECT_EQ(Look().parts[1].num_documents, 6);
-  // The servers of g2 hold exactly the slots of their group, and know their number better.
+  // The servers of g2 hold exactly the slots of their group. So the view takes their number (10) and not the number
+  // that the server of g1 counted (3).
   EXPECT_EQ(Look().parts[2].num_documents, 10);
   EXPECT_EQ(Look().info.num_documents(), 26);
   EXPECT_EQ(Look().info.live().layout().owners(1).num_documents(), 6);
