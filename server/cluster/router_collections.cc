@@ -111,19 +111,30 @@ absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request&
   absl::Status before;
   bool has_done = false;
   for (const std::shared_ptr<Group>& group : view->groups()) {
-    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      const absl::StatusOr<Response> response = CallChecked(*group, *replica, rpc, request, context);
-      if (response.ok()) {
-        has_done = true;
-        if (seen != nullptr) seen(*response);
-      } else if (done_before != absl::StatusCode::kOk && response.status().code() == done_before) {
-        before.Update(OfServer(*replica, *group, response.status()));
-      } else {
-        return OfServer(*replica, *group, response.status());
-      }
-    }
+    const absl::Status status = OnGroup(*group, rpc, request, context, done_before, seen, &has_done);
+    if (!status.ok() && status.code() != done_before) return status;
+    before.Update(status);
   }
   return has_done ? absl::OkStatus() : before;
+}
+
+template <typename Request, typename Response>
+absl::Status RouterCollections::OnGroup(const Group& group, Rpc<Request, Response> rpc, const Request& request,
+                                        const service::ChangeContext& context, absl::StatusCode done_before,
+                                        const std::function<void(const Response&)>& seen, bool* has_done) {
+  absl::Status before;
+  for (const std::shared_ptr<Replica>& replica : group.replicas()) {
+    const absl::StatusOr<Response> response = CallChecked(group, *replica, rpc, request, context);
+    if (response.ok()) {
+      *has_done = true;
+      if (seen != nullptr) seen(*response);
+    } else if (done_before != absl::StatusCode::kOk && response.status().code() == done_before) {
+      before.Update(OfServer(*replica, group, response.status()));
+    } else {
+      return OfServer(*replica, group, response.status());
+    }
+  }
+  return before;
 }
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::InfoOf(const std::string& name) {
@@ -147,8 +158,24 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
                                                                       const service::ChangeContext& context) {
   const StopSignal both(context.stop, shutdown_);
   const service::ChangeContext change{.stop = &both, .span = context.span};
-  absl::Status status = OnAll(kCreateRpc, request, change, absl::StatusCode::kAlreadyExists, {});
-  if (!status.ok()) return status;
+  const std::shared_ptr<const View> view = membership_->view();
+  const auto num_groups = static_cast<uint32_t>(view->groups().size());
+  if (request.has_slots() || num_groups < 2) {
+    absl::Status status = OnAll(kCreateRpc, request, change, absl::StatusCode::kAlreadyExists, {});
+    return status.ok() ? InfoOf(request.name()) : status;
+  }
+  absl::Status before;
+  bool has_done = false;
+  for (uint32_t idx = 0; idx < num_groups; ++idx) {
+    v1::CreateCollectionRequest of_group = request;
+    of_group.mutable_slots()->set_first_slot(idx * collection::kNumSlots / num_groups);
+    of_group.mutable_slots()->set_end_slot((idx + 1) * collection::kNumSlots / num_groups);
+    const absl::Status status =
+        OnGroup(*view->groups()[idx], kCreateRpc, of_group, change, absl::StatusCode::kAlreadyExists, {}, &has_done);
+    if (absl::IsAlreadyExists(status)) before.Update(status);
+    if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
+  }
+  if (!has_done) return before;
   return InfoOf(request.name());
 }
 
@@ -170,7 +197,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Compact(const std::string&
   const StopSignal both(context.stop, shutdown_);
   const service::ChangeContext change{.stop = &both, .span = context.span};
   absl::Status status = OnAll<v1::CompactCollectionRequest, v1::CompactCollectionResponse>(
-      kCompactRpc, request, change, absl::StatusCode::kOk,
+      kCompactRpc, request, change, absl::StatusCode::kNotFound,  // groups without slots need not have the collection
       [&](const v1::CompactCollectionResponse& response) { *changed = *changed || response.changed(); });
   if (!status.ok()) return status;
   return InfoOf(name);

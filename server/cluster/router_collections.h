@@ -72,6 +72,12 @@ class RouterCollections : public service::CollectionApi {
   template <typename Request, typename Response>
   absl::Status OnAll(Rpc<Request, Response> rpc, const Request& request, const service::ChangeContext& context,
                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen);
+  // Does the same with the servers of one group. Returns the error `done_before` if one of them answered so. Sets
+  // `has_done` if one of them made the change; otherwise leaves it as it is.
+  template <typename Request, typename Response>
+  absl::Status OnGroup(const Group& group, Rpc<Request, Response> rpc, const Request& request,
+                       const service::ChangeContext& context, absl::StatusCode done_before,
+                       const std::function<void(const Response&)>& seen, bool* has_done);
   // Calls a method of one server. Returns INTERNAL if the answer is about another collection.
   template <typename Request, typename Response>
   absl::StatusOr<Response> CallChecked(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,

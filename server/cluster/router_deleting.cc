@@ -138,6 +138,8 @@ void RouterDocuments::AskToDelete(const std::shared_ptr<Deleting>& deleting) {
     sent.one_log = collection.has_one_log();
     for (const CollectionView::Part& part : collection.parts) {
       auto of_part = std::make_shared<v1::DeleteRequest>(request);
+      // An earlier attempt may have deleted documents by another replica, which must not be found again.
+      if (sent.one_log) of_part->set_min_sequence(std::max(request.min_sequence(), deleting->sequence));
       RestrictToSlots(part, *of_part);
       sent.Add(part, {}, std::move(of_part));
     }

@@ -73,7 +73,7 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
 // Returns the error of a read with the server's message and details, and with the index in the client's request. If
 // the group is lost, the error also names the group.
 absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
-  if (IsOtherSlots(status)) {  // A client knows of no slots. By the time it tries again, the router has a fresh view.
+  if (IsOtherView(status)) {  // A client knows of no slots. RefreshAfter has begun to make a fresh view.
     return absl::UnavailableError(absl::StrCat("group ", group, " does not answer: ", status.message()));
   }
   absl::Status of_client = WithClientsItem(status, positions);
@@ -95,9 +95,9 @@ absl::Status CheckReadSize(const v1::GetResponse& merged, const service::Request
 // Sends the parts of a write to their groups. If all groups answer without an error, `merge` makes the response, and
 // `submitted` (may be null) is called. In each case this finishes the client's call.
 template <typename Request, typename Response, typename Check, typename Merge>
-void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, DealtCall<Request> sent,
-                  Rpc<Request, Response> rpc, Check check, std::shared_ptr<service::Call<Response>> call, Merge merge,
-                  RouterDocuments::Submitted submitted) {
+void ScatterWrite(const CallEnvironment& environment, Membership* membership, absl::Time deadline,
+                  DealtCall<Request> sent, Rpc<Request, Response> rpc, Check check,
+                  std::shared_ptr<service::Call<Response>> call, Merge merge, RouterDocuments::Submitted submitted) {
   const GroupCallOptions options{.deadline = deadline,
                                  .may_hedge = false,
                                  .may_repeat = false,
@@ -107,8 +107,10 @@ void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, Dealt
   std::vector<AnswerCheck<Response>> checks = ChecksOf<Response>(sent.requests, check);
   Scatter<Request, Response>(
       environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, rpc,
-      [call, merge, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
+      [call, merge, membership, groups = std::move(sent.groups), positions = std::move(sent.positions),
+       one_log = sent.one_log,
        submitted = std::move(submitted)](const std::vector<absl::StatusOr<Response>>& answers) mutable {
+        RefreshAfter(answers, *membership);
         absl::StatusOr<Response> merged = Guarded([&]() -> absl::StatusOr<Response> {
           if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
           return merge(answers, positions, one_log);
@@ -164,8 +166,8 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
   });
   if (!status.ok()) return call->Finish(status);
   const absl::Time deadline = DeadlineOf(call->context);
-  ScatterWrite(deps_.environment, deadline, std::move(sent), kUpsertRpc, CheckUpsertAnswer, std::move(call),
-               MergeUpserts, std::move(submitted));
+  ScatterWrite(deps_.environment, deps_.membership, deadline, std::move(sent), kUpsertRpc, CheckUpsertAnswer,
+               std::move(call), MergeUpserts, std::move(submitted));
 }
 
 void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
@@ -185,8 +187,8 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
   });
   if (!status.ok()) return call->Finish(status);
   const absl::Time deadline = DeadlineOf(call->context);
-  ScatterWrite(deps_.environment, deadline, std::move(sent), kDeleteRpc, CheckDeleteAnswer, std::move(call),
-               MergeDeletes, /*submitted=*/nullptr);
+  ScatterWrite(deps_.environment, deps_.membership, deadline, std::move(sent), kDeleteRpc, CheckDeleteAnswer,
+               std::move(call), MergeDeletes, /*submitted=*/nullptr);
 }
 
 void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,
@@ -219,8 +221,10 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
       });
   Scatter<v1::GetRequest, v1::GetResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kGetRpc,
-      [call, request, limits = deps_.limits, groups = std::move(sent.groups), positions = std::move(sent.positions),
+      [call, request, membership = deps_.membership, limits = deps_.limits, groups = std::move(sent.groups),
+       positions = std::move(sent.positions),
        one_log = sent.one_log](std::vector<absl::StatusOr<v1::GetResponse>> answers) {
+        RefreshAfter(answers, *membership);
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::GetResponse> {
           for (size_t i = 0; i < answers.size(); ++i) {
             if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i], positions[i]);

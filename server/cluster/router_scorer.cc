@@ -11,6 +11,7 @@
 #include "server/cluster/parts/check_rerank.h"
 #include "server/cluster/parts/group_members.h"
 #include "server/cluster/parts/merge.h"
+#include "server/cluster/parts/restriction.h"
 #include "server/cluster/parts/scatter.h"
 #include "server/cluster/parts/split.h"
 
@@ -232,7 +233,9 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
     // Splitting the request finds the part that holds the id.
     const absl::StatusOr<SplitRequest> split = SplitRerank(call->request, collection->get(), deps_.limits, 0);
     if (!split.ok()) return split.status();
-    target = (*collection)->parts[split->parts.front().part].target;
+    const CollectionView::Part& part = (*collection)->parts[split->parts.front().part];
+    RestrictToSlots(part, *request);
+    target = part.target;
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(std::move(status));
@@ -240,7 +243,11 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
   CallGroup<v1::RerankRequest, v1::ExplainResponse>(
       deps_.environment, std::move(target), options, kExplainRpc, request,
       [request](const v1::ExplainResponse& answer) { return CheckExplainAnswer(*request, answer); },
-      [call = std::move(call)](absl::StatusOr<v1::ExplainResponse> answer) { call->Finish(std::move(answer)); });
+      [call = std::move(call), membership = deps_.membership](absl::StatusOr<v1::ExplainResponse> answer) {
+        if (!IsOtherView(answer.status())) return call->Finish(std::move(answer));
+        membership->RefreshThen([] {});  // A client that repeats the call meets a fresh view.
+        call->Finish(absl::UnavailableError(answer.status().message()));
+      });
 }
 
 Rejection RouterScorer::RejectionOf(const absl::Status& status) const {

@@ -5,9 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
 #include "server/cluster/groups/answer_fault.h"
+#include "server/cluster/groups/call_outcome.h"
+#include "server/cluster/groups/membership.h"
 
 namespace maxsim::cluster {
 
@@ -26,6 +29,16 @@ std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<co
     checks.emplace_back([request, check](const Response& answer) { return check(*request, answer); });
   }
   return checks;
+}
+
+// Polls all replicas, without waiting for it, if an answer says that the router's view is out of date (IsOtherView). A
+// client that repeats its call some milliseconds later then meets a fresh view.
+template <typename Response>
+void RefreshAfter(const std::vector<absl::StatusOr<Response>>& answers, Membership& membership) {
+  const bool is_outdated = std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<Response>& answer) {
+    return IsOtherView(answer.status());
+  });
+  if (is_outdated) membership.RefreshThen([] {});
 }
 
 }  // namespace maxsim::cluster

@@ -25,6 +25,7 @@
 #include "server/service/call/status.h"
 #include "server/service/collection_request.h"
 #include "server/service/request/info.h"
+#include "server/service/request/slots_of_request.h"
 
 namespace maxsim::service {
 namespace {
@@ -93,6 +94,9 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   absl::StatusOr<std::vector<collection::Field>> fields = FieldsOf(request);
   if (!fields.ok()) return fields.status();
   options.fields = *std::move(fields);
+  const absl::StatusOr<collection::SlotRange> slots = SlotsOfRequest(request);
+  if (!slots.ok()) return slots.status();
+  options.partition = *slots;
   if (!request.has_encoder()) return options;
   const v1::EncoderInfo& encoder = request.encoder();
   for (const auto& [field, text] :
@@ -276,7 +280,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (!residency.ok()) return residency.status();
   absl::StatusOr<collection::CreateOptions> options = CreateOptionsOf(request);
   if (!options.ok()) return options.status();
-  if (store_->partition().has_value() && !store_->partition()->is_whole()) options->partition = store_->partition();
+  if (store_->partition().has_value()) options->partition = *store_->partition();
+  if (options->partition.has_value() && options->partition->is_whole()) options->partition.reset();
   if (IsKnown(options->name)) {
     return FieldError(absl::StatusCode::kAlreadyExists, client::kReasonInvalidField, "name",
                       absl::StrCat("collection ", options->name, " is loaded already"));

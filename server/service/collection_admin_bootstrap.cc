@@ -34,6 +34,7 @@
 #include "server/service/collection_admin.h"
 #include "server/service/collection_request.h"
 #include "server/service/request/info.h"
+#include "server/service/request/slots_of_request.h"
 
 namespace maxsim::service {
 
@@ -65,9 +66,12 @@ absl::Status CheckAddress(std::string_view address, const std::string& field) {
   const size_t colon = address.rfind(':');
   uint32_t port = 0;
   const bool is_plain = std::all_of(address.begin(), address.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  if (!is_plain || address.size() > kMaxAddressBytes || address.find('/') != address.npos || colon == 0 ||
-      colon == address.npos || !absl::SimpleAtoi(ForStrCat(address.substr(colon + 1)), &port) || port == 0 ||
-      port > 65535) {
+  // A colon within the host, as in unix:name, is only that of an IPv6 address in brackets. gRPC takes several addresses
+  // with commas between them.
+  const bool has_scheme = address.substr(0, colon).find(':') != address.npos && address.front() != '[';
+  if (!is_plain || has_scheme || address.size() > kMaxAddressBytes || address.find_first_of("/,") != address.npos ||
+      colon == 0 || colon == address.npos || !absl::SimpleAtoi(ForStrCat(address.substr(colon + 1)), &port) ||
+      port == 0 || port > 65535) {
     return InvalidField(field, Cat("is ", Quote(address), "; must be host:port"));
   }
   return absl::OkStatus();
@@ -88,17 +92,6 @@ absl::StatusOr<std::vector<std::string>> ParseSources(const v1::BootstrapCollect
     sources.push_back(request.sources(i));
   }
   return sources;
-}
-
-absl::StatusOr<SlotRange> ParseSlots(const v1::BootstrapCollectionRequest& request) {
-  if (!request.has_slots()) return SlotRange();
-  const v1::PartitionInfo& slots = request.slots();
-  constexpr auto kEnd = static_cast<uint32_t>(collection::kNumSlots);
-  if (slots.first_slot() >= slots.end_slot() || slots.end_slot() > kEnd) {
-    return InvalidField("slots", Cat("are from ", slots.first_slot(), " to before ", slots.end_slot(),
-                                     "; must be at least one, within 0 to before ", kEnd));
-  }
-  return SlotRange{.first = static_cast<int32_t>(slots.first_slot()), .end = static_cast<int32_t>(slots.end_slot())};
 }
 
 // Waits until a collection has applied the messages that its stream had when this function first found it connected,
@@ -251,7 +244,7 @@ absl::StatusOr<CollectionAdmin::BootstrapPlan> CollectionAdmin::PlanBootstrap(
   absl::StatusOr<std::vector<std::string>> sources = ParseSources(request);
   if (!sources.ok()) return sources.status();
   plan.sources = *std::move(sources);
-  const absl::StatusOr<SlotRange> slots = ParseSlots(request);
+  const absl::StatusOr<SlotRange> slots = SlotsOfRequest(request);
   if (!slots.ok()) return slots.status();
   plan.slots = *slots;
   const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
@@ -291,6 +284,9 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
   if (plan.earlier.has_value()) {
     if (absl::Status status = folders.NoteReplaced(plan.earlier->path); !status.ok()) return status;
   }
+  // While both copies are open, the collection takes two places. Take the second one before hours of copying.
+  const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(folders.target());
+  if (!place.ok()) return place.status();
   const absl::StatusOr<FetchedSnapshots> fetched =
       FetchSnapshots({.collection = plan.name, .sources = plan.sources, .slots = plan.slots, .folder = folders.work()},
                      bootstrap_.open, context.span, &stop);
@@ -303,8 +299,6 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
   if (absl::Status stopped = stop.status(); !stopped.ok()) return stopped;
   if (!assembled.ok()) return assembled.status();
   for (const std::string& folder : fetched->folders) RemoveFolder(folder);
-  const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(folders.target());
-  if (!place.ok()) return place.status();
   if (absl::Status status = folders.MoveToTarget(); !status.ok()) return status;
   const absl::Time begin = MonotonicNow();
   const auto loaded = store_->Replace(

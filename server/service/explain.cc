@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
+#include "base/text.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
 #include "server/service/call/status.h"
@@ -93,6 +94,11 @@ absl::Status CheckExplained(const v1::RerankRequest& request) {
   return InvalidField("candidates", "must be one id");
 }
 
+absl::Status NoSuchDocument(const v1::RerankRequest& request, std::string_view condition) {
+  return FieldError(absl::StatusCode::kNotFound, client::kReasonUnknownIds, "candidates",
+                    Cat("collection ", request.collection(), " has no document of that id", condition));
+}
+
 absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& request,
                                                        const std::shared_ptr<const store::Collection>& collection,
                                                        const RequestLimits& limits, absl::Time deadline,
@@ -107,12 +113,11 @@ absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& 
                : absl::DeadlineExceededError("the deadline passed while the filter was evaluated");
   });
   if (absl::IsNotFound(translated.status())) {
-    return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
+    return NoSuchDocument(request, "");
   }
   if (!translated.ok()) return translated.status();
   if (translated->job == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat("collection ", request.collection(), " has no document of that id that matches the filter"));
+    return NoSuchDocument(request, " that matches the filter");
   }
   const absl::StatusOr<std::shared_ptr<const void>> place = limit->Take();
   if (!place.ok()) return place.status();

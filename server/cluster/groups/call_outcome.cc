@@ -29,15 +29,21 @@ bool IsOtherSlots(const absl::Status& status) {
          client::FieldOf(status) != "filter";
 }
 
-bool IsOtherView(const absl::Status& status) { return IsOtherGeneration(status) || IsOtherSlots(status); }
+// Unknown ids have a reason, an unknown collection has none.
+bool IsNotServed(const absl::Status& status) { return absl::IsNotFound(status) && client::ReasonOf(status).empty(); }
+
+bool IsOtherView(const absl::Status& status) {
+  return IsOtherGeneration(status) || IsOtherSlots(status) || IsNotServed(status);
+}
 
 bool IsSafeToRepeat(const absl::Status& status) {
   const std::string reason = client::ReasonOf(status);
-  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected || IsOtherSlots(status);
+  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected || IsOtherSlots(status) ||
+         IsNotServed(status);
 }
 
 absl::Status WriteErrorOf(const absl::Status& status) {
-  if (!IsOtherSlots(status)) return status;
+  if (!IsOtherSlots(status) && !IsNotServed(status)) return status;
   absl::Status error = absl::UnavailableError(status.message());
   client::SetNothingWritten(error);
   return error;

@@ -25,12 +25,18 @@ bool IsOtherGeneration(const absl::Status& status);
 // request. False if the client's own filter names slots that the replica does not hold: no other view helps then.
 bool IsOtherSlots(const absl::Status& status);
 
-// Returns whether an error says that the replica has changed since the router last asked what it has: IsOtherGeneration
-// or IsOtherSlots. If all replicas of a group say so, a call may succeed with a fresh view.
+// Returns whether an error says that the replica does not serve the collection. The router took it for one that does,
+// so the collection has been unloaded since, for example from a group that no longer owns slots.
+bool IsNotServed(const absl::Status& status);
+
+// Returns whether an error says that the replica has changed since the router last asked what it has:
+// IsOtherGeneration, IsOtherSlots or IsNotServed. If all replicas of a group say so, a call may succeed with a fresh
+// view.
 bool IsOtherView(const absl::Status& status);
 
-// Returns the error of a write as its client gets it. A client knows of no slots, so for IsOtherSlots that is
-// UNAVAILABLE with the mark that nothing was written. Other errors stay as they are.
+// Returns the error of a write as its client gets it. A client knows of no slots and groups, so for
+// IsOtherSlots and IsNotServed that is UNAVAILABLE with the mark that nothing was written. Other errors stay as they
+// are.
 absl::Status WriteErrorOf(const absl::Status& status);
 
 // Returns whether a write that ended with this error may still be carried out later. True if the connection was lost:

@@ -47,11 +47,15 @@ StreamedCollection::~StreamedCollection() { Stop(); }
 store::LiveState StreamedCollection::state() const {
   store::LiveState state = collection_->state();
   store::StreamState& stream = state.stream.emplace();
-  stream.last_sequence = stream_->last_sequence();
   if (layouts_ != nullptr) state.layout = layouts_->Find(name_);
-  const MutexLock lock(&mutex_);
-  stream.connected = following_;
-  if (state.status.ok()) state.status = Refusal();
+  {
+    const MutexLock lock(&mutex_);
+    stream.connected = following_;
+    if (state.status.ok()) state.status = Refusal();
+  }
+  // The follower learns the stream's end before it sets following_. So read it afterwards: if the collection is
+  // connected, the end is known.
+  stream.last_sequence = stream_->last_sequence();
   return state;
 }
 

@@ -32,6 +32,7 @@ constexpr std::string_view kReadingPrefix = ".maxsimd-reading-";
 constexpr char kUnfinished[] = "collection";
 // The file in the work folder that has the path of the folder that is replaced.
 constexpr char kReplaced[] = "replaced";
+constexpr char kRemoved[] = "removed";
 // The file in the collection's new folder that says that a bootstrap made it.
 constexpr char kMark[] = ".maxsimd-bootstrap";
 constexpr int64_t kMaxPathBytes = 1 << 16;
@@ -58,7 +59,10 @@ void RemoveRest(const std::string& root, const std::string& work, const std::str
     std::error_code ignored;
     fs::remove(JoinPath(target, kMark), ignored);
   } else if (HasEntry(JoinPath(target, kMark))) {
-    RemoveFolder(target);
+    // The mark must not go before the rest of the folder: after a crash in between, nobody would remove the rest.
+    std::error_code error;
+    fs::rename(target, JoinPath(work, kRemoved), error);
+    if (error) RemoveFolder(target);
   }
   RemoveFolder(work);
 }

@@ -310,6 +310,9 @@ std::string WhatIsMissing(const Step& step, const ClusterState& state, const Own
   for (const Owner& owner : wanted) {
     const GroupState* const group = state.FindGroup(owner.group);
     if (group == nullptr) return Cat("the router has no group ", owner.group, " any more");
+    const bool is_any_ready = std::any_of(group->replicas.begin(), group->replicas.end(),
+                                          [](const ReplicaState& replica) { return replica.is_ready; });
+    if (!is_any_ready) return Cat("no server of group ", owner.group, " is ready at the router");
     for (const ReplicaState& replica : group->replicas) {
       if (!replica.answers()) continue;
       if (!replica.held_by_router.has_value() || !Contains(*replica.held_by_router, owner.slots)) {

@@ -20,6 +20,8 @@ namespace {
 constexpr absl::Duration kCallTimeout = absl::Hours(24);
 // A line about steps that still run comes this often.
 constexpr absl::Duration kSayEvery = absl::Seconds(30);
+// While steps run, the next ones are planned this often: the router may know more by then, and further steps may begin.
+constexpr absl::Duration kPlanEvery = absl::Seconds(3);
 
 // Returns whether a step that failed like this may succeed a little later.
 bool MayPass(const absl::Status& status) {
@@ -84,7 +86,7 @@ absl::StatusOr<RunReport> Runner::Move(const Owners& wanted) {
       const Step& step = (*steps)[i];
       status = IsCall(step) ? Begin(step) : DoAlone(step, *state, wanted);
     }
-    if (status.ok() && !running_.empty()) status = WaitForOne();
+    if (status.ok() && !running_.empty()) status = WaitForOne(kPlanEvery);
     if (!status.ok()) {
       if (!running_.empty()) Say(Cat("failed: ", status.message(), "; waiting for the steps that run"));
       JoinAll();
@@ -96,7 +98,7 @@ absl::StatusOr<RunReport> Runner::Move(const Owners& wanted) {
 absl::StatusOr<RunReport> Runner::Replace(const Bootstrap& step) {
   while (calls_.empty()) {  // until the call has succeeded
     absl::Status status = Begin(step);
-    if (status.ok()) status = WaitForOne();
+    if (status.ok()) status = WaitForOne(absl::InfiniteDuration());
     if (!status.ok()) return status;
   }
   const Step wait = WaitForReplica{.group = step.group, .address = step.address};
@@ -212,16 +214,16 @@ absl::Status Runner::WaitALittle(const Step& step, const std::string& missing) {
   return absl::OkStatus();
 }
 
-absl::Status Runner::WaitForOne() {
+absl::Status Runner::WaitForOne(absl::Duration at_most) {
   std::vector<std::unique_ptr<Running>> ended;
   {
     MutexLock lock(&mutex_);
-    absl::Time said = MonotonicNow();
     const auto has_ended = [](const std::unique_ptr<Running>& one) { return one->has_ended; };
-    while (std::none_of(running_.begin(), running_.end(), has_ended)) {
+    const absl::Time until = MonotonicNow() + at_most;
+    while (std::none_of(running_.begin(), running_.end(), has_ended) && MonotonicNow() < until) {
       ended_.WaitFor(lock, absl::ToChronoMilliseconds(options_.poll_interval));
-      if (MonotonicNow() - said < kSayEvery) continue;
-      said = MonotonicNow();
+      if (MonotonicNow() - said_ < kSayEvery) continue;
+      said_ = MonotonicNow();
       for (const std::unique_ptr<Running>& one : running_) {
         Say(Cat("step ", one->number, ": ", AddressOf(one->step), " is not done after ", Took(one->began)));
       }

@@ -79,7 +79,8 @@ class Runner {
   absl::Status DoAlone(const Step& step, const ClusterState& state, const Owners& wanted);
   absl::Status DoSetLayout(const SetLayout& step);
   absl::Status WaitALittle(const Step& step, const std::string& missing);
-  absl::Status WaitForOne();
+  // Waits until a running step has ended, and ends it, or for this time. Returns the step's error if the run must end.
+  absl::Status WaitForOne(absl::Duration at_most);
   absl::Status End(Running& running);
   absl::Status NoteFailure(const std::string& what, const absl::Status& status, bool may_pass);
   absl::Status NoteCall(const Bootstrap& call);
@@ -100,6 +101,7 @@ class Runner {
   std::map<std::string, int> calls_;     // calls that succeeded, by server and slots
   std::optional<Step> waited_for_;
   absl::Time waited_since_;
+  absl::Time said_ = absl::InfinitePast();  // when the last line about steps that still run was printed
   std::vector<std::unique_ptr<Running>> running_;
 
   Mutex mutex_;

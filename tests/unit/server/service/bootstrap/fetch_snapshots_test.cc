@@ -54,7 +54,7 @@ class FetchSnapshotsTest : public testing::Test {
 };
 
 TEST_F(FetchSnapshotsTest, EachSourceGetsAFolder) {
-  v1::ReadSnapshotResponse::Begin later = Beginning("docs", 0, 2000);
+  v1::SnapshotBegin later = Beginning("docs", 0, 2000);
   later.set_sequence(9);
   Add("a:1", later);
   Add("b:1", Beginning("docs", 2000, 4096));
