@@ -103,8 +103,8 @@ class Clients:
     def _guard(self, chooser, number):
         try:
             self._run(chooser, number)
-        except Exception:  # pylint: disable=broad-except  the main thread reports it
-            self.problems.append(traceback.format_exc())
+        except Exception as error:  # pylint: disable=broad-except  the main thread reports it
+            self.problems.append(f"{error}\n{traceback.format_exc()}")
 
     def _run(self, chooser, number):
         with Connections(self.world, number) as connections:
@@ -117,7 +117,7 @@ class Clients:
 
     def expect_no_problem(self):
         if self.problems:
-            raise AssertionError(f"{len(self.problems)} calls went wrong, first\n" + "\n".join(self.problems[:3]))
+            raise AssertionError(f"{len(self.problems)} calls went wrong, first: " + "\n".join(self.problems[:3]))
 
     def since(self, moment):
         """Returns how many items were in successful calls that began after this moment."""
