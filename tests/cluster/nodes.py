@@ -203,7 +203,9 @@ class Cluster:
         until = time.monotonic() + READY_LIMIT_S
         while True:
             states = router.groups()
-            ready = {rerank_pb2.REPLICA_STATE_READY} | ({rerank_pb2.REPLICA_STATE_LEFT_OUT} if may_be_left_out else set())
+            ready = {rerank_pb2.REPLICA_STATE_READY}
+            if may_be_left_out:
+                ready.add(rerank_pb2.REPLICA_STATE_LEFT_OUT)
             late = [node for node in wanted if not self._is_ready(node, states[router.target_of[node.name]], ready)]
             names = {name for node in wanted for name in node.collections}
             if not late and names <= router.ready_collections():
