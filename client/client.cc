@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/monotonic_clock.h"
+#include "client/client_core.h"
 #include "client/grpc_support.h"
 #include "client/status.h"
 #include "grpcpp/alarm.h"
@@ -22,21 +23,6 @@
 
 namespace maxsim::client {
 namespace {
-
-// How long a call that is not retried waits for a connection.
-constexpr absl::Duration kConnectWait = absl::Seconds(1);
-
-absl::Time DeadlineOf(const CallOptions& call, absl::Duration default_timeout) {
-  // The sum saturates: an infinite timeout gives absl::InfiniteFuture().
-  return MonotonicNow() + (call.timeout == absl::ZeroDuration() ? default_timeout : call.timeout);
-}
-
-std::optional<std::string> PushbackOf(const grpc::ClientContext& context) {
-  const auto& trailers = context.GetServerTrailingMetadata();
-  const auto found = trailers.find(kPushbackTrailer);
-  if (found == trailers.end()) return std::nullopt;
-  return std::string(found->second.data(), found->second.size());
-}
 
 // Keeps gRPC's queue for callbacks alive. There is one queue per process. It ends with the last channel that has made a
 // call with a callback, and in gRPC 1.51 a thread may still poll it then: an assertion fails, or freed memory is used.
@@ -56,84 +42,6 @@ void KeepCallbackQueue() {
 }
 
 }  // namespace
-
-struct Client::Core {
-  struct Connection {
-    std::shared_ptr<grpc::Channel> channel;
-    std::unique_ptr<v1::Reranker::Stub> reranker;
-    std::unique_ptr<v1::Documents::Stub> documents;
-    std::unique_ptr<v1::Admin::Stub> admin;
-  };
-
-  explicit Core(const ClientOptions& client_options) : options(client_options), metadata(client_options) {}
-
-  const Connection& Next() { return connections[next.fetch_add(1, std::memory_order_relaxed) % connections.size()]; }
-
-  RetryOptions Retry(const CallOptions& call) const {
-    RetryOptions retry = options.retry;
-    if (call.max_attempts > 0) retry.max_attempts = call.max_attempts;
-    return retry;
-  }
-
-  void Prepare(absl::Time deadline, grpc::ClientContext& context) const {
-    if (deadline != absl::InfiniteFuture()) context.set_deadline(ToGrpcTime(deadline));
-    metadata.AddTo(context);
-  }
-
-  // Makes one synchronous attempt by `method` of the connection's stub.
-  template <typename Stub, typename Request, typename Response>
-  AttemptResult Attempt(const Connection& connection, std::unique_ptr<Stub> Connection::*stub,
-                        grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                        const Request& request, absl::Time deadline, Response& response) const {
-    grpc::ClientContext context;
-    Prepare(deadline, context);
-    response.Clear();
-    const grpc::Status status = ((*(connection.*stub)).*method)(&context, request, &response);
-    return AttemptResult{FromGrpcStatus(status), PushbackOf(context)};
-  }
-
-  // Makes a synchronous call, each attempt over the next connection. `note_failure` gets the error of each attempt that
-  // fails.
-  template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> Call(
-      std::unique_ptr<Stub> Connection::*stub,
-      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
-      absl::Time deadline, const RetryOptions& retry,
-      absl::FunctionRef<void(const absl::Status&)> note_failure = [](const absl::Status&) {}) {
-    Response response;
-    const auto attempt = [&] {
-      AttemptResult result = Attempt(Next(), stub, method, request, deadline, response);
-      if (!result.status.ok()) note_failure(result.status);
-      return result;
-    };
-    absl::Status status = RunWithRetries(retry, deadline, Clock::Real(), UniformRandom, attempt);
-    if (!status.ok()) return status;
-    return response;
-  }
-
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> AdminCall(grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                                             Response*),
-                                     const Request& request, const CallOptions& call) {
-    const absl::Time deadline = DeadlineOf(call, options.admin_timeout);
-    const Connection& connection = Next();
-    // The call is sent only once, and a first attempt to connect may fail by chance. So it waits for a connection.
-    connection.channel->WaitForConnected(ToGrpcTime(std::min(deadline, MonotonicNow() + kConnectWait)));
-    Response response;
-    absl::Status status = Attempt(connection, &Connection::admin, method, request, deadline, response).status;
-    if (!status.ok()) return status;
-    return response;
-  }
-
-  const ClientOptions options;
-  const CallMetadata metadata;
-  std::vector<Connection> connections;
-  std::atomic<size_t> next{0};
-
-  absl::Mutex mutex;
-  // Asynchronous calls whose callback has not returned yet.
-  absl::flat_hash_set<std::shared_ptr<AsyncCall>> calls ABSL_GUARDED_BY(mutex);
-};
 
 // Makes all attempts of one asynchronous Rerank. At any time either an attempt is pending, or an alarm that starts the
 // next attempt, and its callback holds a reference to this object. The mutex is not held during calls of gRPC's
@@ -351,50 +259,6 @@ absl::StatusOr<v1::FacetsResponse> Client::Facets(const v1::FacetsRequest& reque
 absl::StatusOr<v1::GetInfoResponse> Client::GetInfo(const CallOptions& call) {
   return core_->Call(&Core::Connection::reranker, &v1::Reranker::Stub::GetInfo, v1::GetInfoRequest(),
                      DeadlineOf(call, options().timeout), core_->Retry(call));
-}
-
-absl::StatusOr<v1::ListCollectionsResponse> Client::ListCollections(const CallOptions& call) {
-  return core_->Call(&Core::Connection::admin, &v1::Admin::Stub::ListCollections, v1::ListCollectionsRequest(),
-                     DeadlineOf(call, options().timeout), core_->Retry(call));
-}
-
-absl::StatusOr<v1::LoadCollectionResponse> Client::LoadCollection(const v1::LoadCollectionRequest& request,
-                                                                  const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::LoadCollection, request, call);
-}
-
-absl::StatusOr<v1::ReloadCollectionResponse> Client::ReloadCollection(const v1::ReloadCollectionRequest& request,
-                                                                      const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::ReloadCollection, request, call);
-}
-
-absl::StatusOr<v1::UnloadCollectionResponse> Client::UnloadCollection(const v1::UnloadCollectionRequest& request,
-                                                                      const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::UnloadCollection, request, call);
-}
-
-absl::StatusOr<v1::CreateCollectionResponse> Client::CreateCollection(const v1::CreateCollectionRequest& request,
-                                                                      const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::CreateCollection, request, call);
-}
-
-absl::StatusOr<v1::CompactCollectionResponse> Client::CompactCollection(const v1::CompactCollectionRequest& request,
-                                                                        const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::CompactCollection, request, call);
-}
-
-absl::StatusOr<v1::SnapshotCollectionResponse> Client::SnapshotCollection(const v1::SnapshotCollectionRequest& request,
-                                                                          const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::SnapshotCollection, request, call);
-}
-
-absl::StatusOr<v1::BootstrapCollectionResponse> Client::BootstrapCollection(
-    const v1::BootstrapCollectionRequest& request, const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::BootstrapCollection, request, call);
-}
-
-absl::StatusOr<v1::SetLayoutResponse> Client::SetLayout(const v1::SetLayoutRequest& request, const CallOptions& call) {
-  return core_->AdminCall(&v1::Admin::Stub::SetLayout, request, call);
 }
 
 bool Client::connected() const {
