@@ -300,7 +300,7 @@ def test_halves_of_a_live_collection_follow_its_stream(world, _):
         try:  # The id belongs to exactly one of the halves. The other half refuses it.
             answer = upsert(world.servers["half-0"], id, 1, version=7)
         except grpc.RpcError as error:
-            expect(error.code() == grpc.StatusCode.INVALID_ARGUMENT and "slot" in error.details(), error.details())
+            expect(error.code() == grpc.StatusCode.FAILED_PRECONDITION and "slot" in error.details(), error.details())
             answer = upsert(world.servers["half-1"], id, 1, version=7)
         expect(answer.results[0].outcome == STALE, f"an old write of {id}: {answer}")
 
@@ -326,7 +326,7 @@ def test_partitions_apply_their_own_writes(world, seed):
         try:  # The id belongs to exactly one of the halves. The other half refuses it.
             upsert(world.servers["half-0"], id, i // 2, payload)
         except grpc.RpcError as error:
-            expect(error.code() == grpc.StatusCode.INVALID_ARGUMENT and "slot" in error.details(), error.details())
+            expect(error.code() == grpc.StatusCode.FAILED_PRECONDITION and "slot" in error.details(), error.details())
             upsert(world.servers["half-1"], id, i // 2, payload)
         held[id] = payload
     for repeat in range(2):
