@@ -206,6 +206,7 @@ TEST_F(SnapshotStreamTest, AServerThatStopsEndsItsStreams) {
   ASSERT_TRUE(snapshot->Next(message).ok());
   admin_.DrainStreams();
   EXPECT_EQ(snapshot->Next(message).status().code(), absl::StatusCode::kUnavailable);
+  collections_.on_read = [](service::SnapshotSink sink, const StopSignal&) { return sink(Data(1)); };
   EXPECT_EQ(ReadAll(*Open()).first.code(), absl::StatusCode::kUnavailable) << "later streams end at once";
 }
 
