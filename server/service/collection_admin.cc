@@ -242,22 +242,6 @@ bool CollectionAdmin::IsKnown(const std::string& name) const {
   return std::any_of(all.begin(), all.end(), [&](const store::CollectionStatus& one) { return one.name == name; });
 }
 
-absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string& name, const Allowed& from,
-                                                              store::Residency residency, bool replicate, bool live,
-                                                              const StopSignal* stop) {
-  const bool was_known = IsKnown(name);
-  auto loaded = LoadCounted({.name = name,
-                             .path = from.path,
-                             .residency = residency,
-                             .replication = replicate ? store::Replication::kOn : store::Replication::kAuto,
-                             .root = from.root,
-                             .live = live},
-                            stop);
-  // Forget the name of a collection that was never loaded, so that the name is free again. The client gets the error.
-  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
-  return loaded;
-}
-
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const v1::LoadCollectionRequest& request,
                                                                   const ChangeContext& context) {
   const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());

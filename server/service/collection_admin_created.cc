@@ -1,4 +1,4 @@
-// Loads the collections that clients created, after a restart.
+// Loads the collections that clients load or create, and after a restart those that they created.
 #include <filesystem>
 #include <set>
 #include <string>
@@ -19,6 +19,22 @@ std::vector<std::string> CollectionAdmin::Roots() const {
     if (!error) roots.push_back(root);
   }
   return roots;
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string& name, const Allowed& from,
+                                                              store::Residency residency, bool replicate, bool live,
+                                                              const StopSignal* stop) {
+  const bool was_known = IsKnown(name);
+  auto loaded = LoadCounted({.name = name,
+                             .path = from.path,
+                             .residency = residency,
+                             .replication = replicate ? store::Replication::kOn : store::Replication::kAuto,
+                             .root = from.root,
+                             .live = live},
+                            stop);
+  // Forget the name of a collection that was never loaded, so that the name is free again. The client gets the error.
+  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
+  return loaded;
 }
 
 void CollectionAdmin::RemoveLeftovers() {
