@@ -125,7 +125,7 @@ class LiveDocuments {
   // later. Blocks for the time limits of some calls. Returns FAILED_PRECONDITION if no stream orders the collection's
   // writes, ABORTED about the field "expected_revision" if the layout has another revision, or UNAVAILABLE if the
   // stream's servers do not answer.
-  virtual absl::StatusOr<collection::SlotLayout> SetLayout(std::vector<collection::SlotOwner> owners,
+  virtual absl::StatusOr<collection::SlotLayout> SetLayout(const std::vector<collection::SlotOwner>& owners,
                                                            uint64_t expected_revision) {
     return absl::FailedPreconditionError("no stream orders its writes (live.log), so it has no layout");
   }

@@ -59,10 +59,10 @@ store::LiveState StreamedCollection::state() const {
   return state;
 }
 
-absl::StatusOr<collection::SlotLayout> StreamedCollection::SetLayout(std::vector<collection::SlotOwner> owners,
+absl::StatusOr<collection::SlotLayout> StreamedCollection::SetLayout(const std::vector<collection::SlotOwner>& owners,
                                                                      uint64_t expected_revision) {
-  if (layouts_ == nullptr) return LiveDocuments::SetLayout(std::move(owners), expected_revision);
-  return layouts_->Set(name_, std::move(owners), expected_revision);
+  if (layouts_ == nullptr) return LiveDocuments::SetLayout(owners, expected_revision);
+  return layouts_->Set(name_, owners, expected_revision);
 }
 
 absl::Status StreamedCollection::Serve(std::shared_ptr<const store::Generation> generation, Publish publish,

@@ -56,7 +56,7 @@ class StreamedCollection final : public store::LiveDocuments {
     return collection_->SnapshotTo(folder, stop);
   }
   store::LiveState state() const override;
-  absl::StatusOr<collection::SlotLayout> SetLayout(std::vector<collection::SlotOwner> owners,
+  absl::StatusOr<collection::SlotLayout> SetLayout(const std::vector<collection::SlotOwner>& owners,
                                                    uint64_t expected_revision) override;
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return collection_->VersionOf(id); }
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return collection_->VersionOf(id); }
