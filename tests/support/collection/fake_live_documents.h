@@ -45,11 +45,11 @@ class FakeLiveDocuments final : public store::LiveDocuments {
     return sequence;
   }
   store::LiveState state() const override { return live_state; }
-  absl::StatusOr<collection::SlotLayout> SetLayout(std::vector<collection::SlotOwner> owners,
+  absl::StatusOr<collection::SlotLayout> SetLayout(const std::vector<collection::SlotOwner>& owners,
                                                    uint64_t expected_revision) override {
-    if (!has_stream) return LiveDocuments::SetLayout(std::move(owners), expected_revision);
+    if (!has_stream) return LiveDocuments::SetLayout(owners, expected_revision);
     live_state.layout = std::make_shared<const collection::SlotLayout>(
-        collection::SlotLayout{.revision = expected_revision + 1, .owners = std::move(owners)});
+        collection::SlotLayout{.revision = expected_revision + 1, .owners = owners});
     return *live_state.layout;
   }
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override {
