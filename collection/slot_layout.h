@@ -28,7 +28,7 @@ struct SlotLayout {
   friend bool operator==(const SlotLayout&, const SlotLayout&) = default;
 };
 
-// What is wrong with the owners of a layout.
+// A mistake in the owners of a layout (CheckSlotOwners).
 struct SlotLayoutFault {
   std::string field;    // "owners[2].slots.end_slot"; also the place in JSON
   std::string problem;  // "is 5000; must be ...", so that "FIELD: PROBLEM" is a message

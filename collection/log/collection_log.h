@@ -72,7 +72,7 @@ bool MayBeSame(const LogStream& a, const LogStream& b);
 // Returns the stream in words, such as "stream maxsim-docs of 2026-01-31T12:00:00.123456789Z".
 std::string Describe(const LogStream& stream);
 
-// What a new log begins with.
+// The state that CollectionLog::Create gives a new log.
 struct NewLog {
   uint64_t begin = 0;                            // the last write that the shards hold
   std::optional<LogStream> stream = {};          // the stream whose messages its writes are

@@ -51,8 +51,9 @@ uint64_t PositionOfParts(const PartSources& sources);
 // Makes the logs of the results. Not thread-safe.
 class PartLogs {
  public:
-  // Finds the ids whose documents are left out, as the sources' max_position says. `sources`, of which at least one
-  // must have a log, and `stop` (may be null) must outlive this object. Returns errors of the shards and of `stop`.
+  // Finds the ids of the documents that are left out: those that lie beyond max_position of their source. At least one
+  // source must have a log. `sources` and `stop` (may be null) must outlive this object. Returns errors of the shards
+  // and of `stop`.
   static absl::StatusOr<PartLogs> Plan(const PartSources& sources, const StopSignal* stop);
 
   // Makes the log of the result in `folder`, with the versions of the ids of `slots` that the sources' logs remember.

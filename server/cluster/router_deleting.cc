@@ -99,8 +99,8 @@ struct RouterDocuments::Deleting {
   v1::DeleteRequest request;
   std::shared_ptr<const void> place;  // in the limit on these calls
   int num_attempts = 0;
-  // What earlier attempts did. A document that they deleted, or found missing, is not found again. One that they found
-  // stale is found again, so it is not counted here.
+  // Sums over earlier attempts. The next attempt does not find documents again that these have deleted or found
+  // missing. It does find those again that they found stale, so there is no sum of stale documents.
   uint64_t num_deleted = 0;
   uint64_t num_missing = 0;
   uint64_t sequence = 0;

@@ -1,4 +1,4 @@
-// What the calls of RouterDocuments have in common. Internal to its source files.
+// Helpers that several calls of RouterDocuments use. Internal to its source files.
 #pragma once
 
 #include <algorithm>

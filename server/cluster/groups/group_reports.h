@@ -1,4 +1,4 @@
-// What the servers of each group last reported about one collection, and which of these reports a view uses.
+// Collects what the servers of each group last reported about one collection, and chooses the reports that a view uses.
 #pragma once
 
 #include <algorithm>

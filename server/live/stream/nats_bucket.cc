@@ -64,7 +64,8 @@ absl::StatusOr<Watcher> Bucket::TryWatchAll(int replicas) {
 absl::Status Bucket::Failure(const std::string& key, natsStatus status, jsErrCode code) const {
   const std::string text = Cat(server_, ": key ", key, " of bucket ", bucket_, ": ", LastError(status));
   if (status == NATS_MAX_PAYLOAD) return absl::FailedPreconditionError(Cat(text, "; raise max_payload of nats-server"));
-  // If the bucket has no leader, nobody responds. The library then sets a code as if the server had no JetStream.
+  // NATS does not answer while the bucket has no leader. The library then returns NATS_NO_RESPONDERS and, misleadingly,
+  // the code for a server without JetStream.
   if (code == jsErrCode{} || status == NATS_NO_RESPONDERS) return WithPermissions(absl::UnavailableError(text));
   switch (code) {
     case JSClusterNotAvailErr:

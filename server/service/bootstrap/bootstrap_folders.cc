@@ -59,7 +59,8 @@ void RemoveRest(const std::string& root, const std::string& work, const std::str
     std::error_code ignored;
     fs::remove(JoinPath(target, kMark), ignored);
   } else if (HasEntry(JoinPath(target, kMark))) {
-    // The mark must not go before the rest of the folder: after a crash in between, nobody would remove the rest.
+    // RemoveFolder may remove the mark first. If the process then died, the next start would not recognise the folder,
+    // and would keep the rest. So the folder is moved into the work folder, which is always removed.
     std::error_code error;
     fs::rename(target, JoinPath(work, kRemoved), error);
     if (error) RemoveFolder(target);

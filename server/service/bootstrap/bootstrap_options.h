@@ -1,4 +1,4 @@
-// What a bootstrap (Admin.BootstrapCollection) needs from outside of the service.
+// The parts outside of the service that a bootstrap (Admin.BootstrapCollection) uses.
 #pragma once
 
 #include <functional>
