@@ -16,6 +16,7 @@
 #include "server/cluster/groups/check_info.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/observed/collection_report.h"
+#include "server/cluster/observed/slot_layout.h"
 #include "server/cluster/parts/error_origin.h"
 #include "server/observability/logging.h"
 #include "server/service/layout/layout_message.h"
@@ -159,19 +160,18 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
   const StopSignal both(context.stop, shutdown_);
   const service::ChangeContext change{.stop = &both, .span = context.span};
   const std::shared_ptr<const View> view = membership_->view();
-  const auto num_groups = static_cast<uint32_t>(view->groups().size());
+  const auto num_groups = static_cast<int32_t>(view->groups().size());
   if (request.has_slots() || num_groups < 2) {
     absl::Status status = OnAll(kCreateRpc, request, change, absl::StatusCode::kAlreadyExists, {});
     return status.ok() ? InfoOf(request.name()) : status;
   }
   absl::Status before;
   bool has_done = false;
-  for (uint32_t idx = 0; idx < num_groups; ++idx) {
+  for (int32_t idx = 0; idx < num_groups; ++idx) {
     v1::CreateCollectionRequest of_group = request;
-    of_group.mutable_slots()->set_first_slot(idx * collection::kNumSlots / num_groups);
-    of_group.mutable_slots()->set_end_slot((idx + 1) * collection::kNumSlots / num_groups);
-    const absl::Status status =
-        OnGroup(*view->groups()[idx], kCreateRpc, of_group, change, absl::StatusCode::kAlreadyExists, {}, &has_done);
+    *of_group.mutable_slots() = MessageOf(collection::PartitionOf(idx, num_groups));
+    const absl::Status status = OnGroup(*view->groups()[static_cast<size_t>(idx)], kCreateRpc, of_group, change,
+                                        absl::StatusCode::kAlreadyExists, {}, &has_done);
     if (absl::IsAlreadyExists(status)) before.Update(status);
     if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
   }

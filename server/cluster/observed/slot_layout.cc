@@ -64,9 +64,6 @@ const v1::SlotOwner* OwnerIn(const v1::SlotLayout& layout, std::string_view grou
   return found == layout.owners().end() ? nullptr : &*found;
 }
 
-bool Holds(const v1::CollectionInfo& info, const collection::SlotRange& slots) {
-  const collection::SlotRange held = SlotsOf(info);
-  return held.first <= slots.first && slots.end <= held.end;
-}
+bool Holds(const v1::CollectionInfo& info, const collection::SlotRange& slots) { return SlotsOf(info).contains(slots); }
 
 }  // namespace maxsim::cluster
