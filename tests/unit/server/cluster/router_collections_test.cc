@@ -82,6 +82,29 @@ TEST_F(RouterCollectionsTest, WhatSomeHaveDoneBeforeIsDoneAndWhatAllHaveIsAnErro
   EXPECT_TRUE(absl::IsAlreadyExists(collections_->LoadForClient(LoadOfC(), {}).status()));
 }
 
+TEST_F(RouterCollectionsTest, EachGroupCreatesACollectionWithItsOwnSlots) {
+  v1::CreateCollectionRequest request;
+  request.set_name("c");
+  ASSERT_TRUE(collections_->CreateForClient(request, {}).ok());
+  for (int group : {0, 1}) {
+    for (int number : {0, 1}) {
+      const v1::PartitionInfo& slots = replica(group, number).server().created.slots();
+      EXPECT_EQ(slots.first_slot(), group == 0 ? 0u : 2048u);
+      EXPECT_EQ(slots.end_slot(), group == 0 ? 2048u : 4096u);
+    }
+  }
+}
+
+TEST_F(RouterCollectionsTest, ACompactionPassesOverGroupsWithoutTheCollection) {
+  for (int number : {0, 1}) {
+    replica(0, number).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no collection");
+  }
+  bool changed = false;
+  EXPECT_TRUE(collections_->Compact("c", &changed, {}).ok());
+  EXPECT_THAT(asked(), ElementsAre("00 CompactCollection", "01 CompactCollection", "10 CompactCollection",
+                                   "11 CompactCollection"));
+}
+
 TEST_F(RouterCollectionsTest, AReloadGoesInTwoWaves) {
   bool changed = false;
   ASSERT_TRUE(collections_->Reload("c", &changed, {}).ok());
