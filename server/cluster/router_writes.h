@@ -25,6 +25,7 @@ inline absl::Time ExpiryOf(absl::Time deadline) { return std::min(deadline, Mono
 template <typename Response, typename Request, typename Check>
 std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<const Request>>& requests, Check check) {
   std::vector<AnswerCheck<Response>> checks;
+  checks.reserve(requests.size());
   for (const std::shared_ptr<const Request>& request : requests) {
     checks.emplace_back([request, check](const Response& answer) { return check(*request, answer); });
   }

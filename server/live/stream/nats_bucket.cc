@@ -4,11 +4,15 @@
 #include <utility>
 
 #include "base/text.h"
+#include "client/error_details.h"
 
 namespace maxsim::live::nats {
 namespace {
 
 constexpr absl::Duration kMaxCallTime = absl::Seconds(2);
+
+// Attempts to store a message for an expected last message of its key, while messages of other keys come between.
+constexpr int kMaxAttempts = 16;
 
 // The header of a message that removes a key, and its value.
 constexpr char kOperation[] = "KV-Operation";
@@ -94,22 +98,48 @@ absl::Status Bucket::WithPermissions(absl::Status status) const {
                    names_.subjects, ", $JS.API.> and $JS.FC.>, and to subscribe to _INBOX.>"));
 }
 
-absl::StatusOr<uint64_t> Bucket::Publish(const std::string& key, std::optional<std::string_view> value,
-                                         std::optional<uint64_t> expected_sequence) {
+absl::StatusOr<uint64_t> Bucket::Publish(const std::string& key, std::optional<std::string_view> value) {
+  jsPubOptions options;
+  jsPubOptions_Init(&options);
+  return Send(key, value, &options);
+}
+
+absl::StatusOr<uint64_t> Bucket::PublishIfLast(const std::string& key, std::optional<std::string_view> value,
+                                               uint64_t expected_sequence) {
+  for (int i = 0; i < kMaxAttempts; ++i) {
+    // The order of these calls matters: if the bucket's last message is still the same when NATS stores this one, the
+    // key's last message is, too.
+    const absl::StatusOr<Info> info = FindStream(jet_stream_.get(), names_);
+    if (!info.ok()) return absl::UnavailableError(info.status().message());
+    const absl::StatusOr<LastMessage> last = LastOf(key);
+    if (!last.ok()) return last.status();
+    if (last->sequence != expected_sequence) return 0;
+    jsPubOptions options;
+    jsPubOptions_Init(&options);
+    options.ExpectLastSeq = (*info)->State.LastSeq;
+    options.ExpectNoMessage = (*info)->State.LastSeq == 0;  // the library sends no expected last sequence of 0
+    absl::StatusOr<uint64_t> stored = Send(key, value, &options);
+    if (!stored.ok() || *stored > 0) return stored;
+  }
+  absl::Status status =
+      absl::UnavailableError(Cat(server_, ": key ", key, ": the keys of bucket ", bucket_, " change all the time"));
+  client::SetReason(client::kReasonNothingWritten, status);
+  return status;
+}
+
+// Returns 0 if NATS refuses the message because of an expectation in `options`.
+absl::StatusOr<uint64_t> Bucket::Send(const std::string& key, std::optional<std::string_view> value,
+                                      jsPubOptions* options) {
   const std::string_view data = value.value_or("");
   natsMsg* made = nullptr;
   natsStatus status =
       natsMsg_Create(&made, SubjectOf(key).c_str(), nullptr, data.data(), static_cast<int>(data.size()));
   const Message message(made);
   if (status == NATS_OK && !value.has_value()) status = natsMsgHeader_Set(made, kOperation, kRemove);
-  jsPubOptions options;
-  jsPubOptions_Init(&options);
-  options.ExpectStream = names_.name.c_str();
-  options.ExpectNoMessage = expected_sequence == uint64_t{0};
-  options.ExpectLastSubjectSeq = expected_sequence.value_or(0);
+  options->ExpectStream = names_.name.c_str();
   jsPubAck* acknowledgement = nullptr;
   jsErrCode code = {};
-  if (status == NATS_OK) status = js_PublishMsg(&acknowledgement, jet_stream_.get(), made, &options, &code);
+  if (status == NATS_OK) status = js_PublishMsg(&acknowledgement, jet_stream_.get(), made, options, &code);
   const Acknowledgement owned(acknowledgement);
   if (code == JSStreamWrongLastSequenceErr) return 0;
   if (status != NATS_OK) return Failure(key, status, code);

@@ -42,10 +42,18 @@ class Bucket {
   // Creates the bucket if it does not exist, with `replicas` copies, checks its settings, and watches all keys.
   absl::StatusOr<Watcher> WatchAll(int replicas);
 
-  // Sends the value of a key (nullopt removes the key), for any last message of the key or only for that with
-  // `expected_sequence` (0: there is none). Returns the new sequence, or 0 if the last message is another one.
-  absl::StatusOr<uint64_t> Publish(const std::string& key, std::optional<std::string_view> value,
-                                   std::optional<uint64_t> expected_sequence);
+  // Sends the value of a key. nullopt removes the key. Returns the new sequence.
+  absl::StatusOr<uint64_t> Publish(const std::string& key, std::optional<std::string_view> value);
+
+  // Like Publish, but only if the key's last message has the sequence `expected_sequence` (0: there is none). Returns 0
+  // if it has another one. Of concurrent calls with the same expectation, one at most stores its value. UNAVAILABLE
+  // with the reason NOTHING_WRITTEN means that other keys changed during each attempt.
+  //
+  // JetStream can also check the last sequence of the key alone. But nats-server 2.9 with several copies checks it
+  // before the messages in flight are stored (jetstream_cluster.go, processClusteredInboundMsg), so that it stores two
+  // messages with the same expectation. The last sequence of the whole stream is checked when a message is stored.
+  absl::StatusOr<uint64_t> PublishIfLast(const std::string& key, std::optional<std::string_view> value,
+                                         uint64_t expected_sequence);
 
   // Asks the leader of the bucket's stream, because other servers may not have the last message yet.
   absl::StatusOr<LastMessage> LastOf(const std::string& key);
@@ -55,6 +63,7 @@ class Bucket {
       : server_(server), bucket_(std::move(bucket)), names_(BucketNames(server, bucket_)) {}
 
   absl::StatusOr<Watcher> TryWatchAll(int replicas);
+  absl::StatusOr<uint64_t> Send(const std::string& key, std::optional<std::string_view> value, jsPubOptions* options);
   std::string SubjectOf(const std::string& key) const { return Cat("$KV.", bucket_, ".", key); }
   absl::Status Failure(const std::string& key, natsStatus status, jsErrCode code) const;
   absl::Status WithPermissions(absl::Status status) const;

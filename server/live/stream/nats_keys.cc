@@ -216,7 +216,7 @@ absl::Status NatsKeys::ReadChanges(const Bucket& bucket, uint64_t num_reconnects
     }
     if (status == NATS_OK && !is_complete) {  // all present keys have come
       TellRemoved(present, watches);
-      known_ = std::move(present);
+      known_.swap(present);
       is_complete = true;
       Tell(absl::OkStatus(), watches);
       continue;
@@ -288,15 +288,12 @@ absl::StatusOr<KeyValueStore::PutResult> NatsKeys::Put(const std::string& key, s
   }
   uint64_t expected = expected_revision;
   for (int i = 0; i < kMaxPuts; ++i) {
-    const absl::StatusOr<uint64_t> stored = (*bucket)->Publish(key, value, expected);
+    const absl::StatusOr<uint64_t> stored = (*bucket)->PublishIfLast(key, value, expected);
     if (!stored.ok()) return stored.status();
+    if (*stored > 0) return PutResult{.is_stored = true, .revision = *stored};
     const absl::StatusOr<nats::LastMessage> last = (*bucket)->LastOf(key);
-    // nats-server 2.9 with three copies was seen to accept two messages in flight with the same expectation
-    // (docs/internals/cluster.md). Then the second one counts.
-    const bool is_overtaken = *stored > 0 && last.ok() && last->sequence > *stored;
-    if (*stored > 0 && !is_overtaken) return PutResult{.is_stored = true, .revision = *stored};
     if (!last.ok()) return last.status();
-    if (is_overtaken || expected_revision > 0 || last->value.has_value()) {
+    if (expected_revision > 0 || last->value.has_value()) {
       return PutResult{.is_stored = false, .revision = last->value.has_value() ? last->sequence : 0};
     }
     expected = last->sequence;  // of the message that removed the key
@@ -307,7 +304,7 @@ absl::StatusOr<KeyValueStore::PutResult> NatsKeys::Put(const std::string& key, s
 absl::Status NatsKeys::Delete(const std::string& key) {
   const absl::StatusOr<std::shared_ptr<Bucket>> bucket = Connected();
   if (!bucket.ok()) return bucket.status();
-  return (*bucket)->Publish(key, std::nullopt, std::nullopt).status();
+  return (*bucket)->Publish(key, std::nullopt).status();
 }
 
 }  // namespace
