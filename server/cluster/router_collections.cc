@@ -112,7 +112,7 @@ absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request&
   absl::Status before;
   bool has_done = false;
   for (const std::shared_ptr<Group>& group : view->groups()) {
-    const absl::Status status = OnGroup(*group, rpc, request, context, done_before, seen, &has_done);
+    absl::Status status = OnGroup(*group, rpc, request, context, done_before, seen, &has_done);
     if (!status.ok() && status.code() != done_before) return status;
     before.Update(status);
   }
