@@ -117,6 +117,7 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/check-words.sh
 	@scripts/check-comments.py
 	@scripts/check-dependencies.py
+	@scripts/check-proto-compatibility.py
 	@scripts/check-docs.py $(BUILD)
 	@scripts/check-pages.py
 	@scripts/check-dashboard.py
