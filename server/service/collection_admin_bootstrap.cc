@@ -30,6 +30,7 @@
 #include "server/service/bootstrap/bootstrap_folders.h"
 #include "server/service/bootstrap/fetch_snapshots.h"
 #include "server/service/bootstrap/snapshot_files.h"
+#include "server/service/bootstrap/snapshot_messages.h"
 #include "server/service/call/status.h"
 #include "server/service/collection_admin.h"
 #include "server/service/collection_request.h"
@@ -153,6 +154,7 @@ absl::StatusOr<v1::SnapshotBegin> CollectionAdmin::MakeSnapshot(const std::strin
   const absl::StatusOr<uint64_t> sequence = status.live->SnapshotTo(folder->path(), &stop);
   if (!sequence.ok()) return sequence.status();
   v1::SnapshotBegin described;
+  described.set_format_version(kSnapshotFormatVersion);
   described.set_sequence(*sequence);
   *described.mutable_collection() = ToProto(status, *devices_);
   described.mutable_collection()->clear_path();

@@ -16,6 +16,7 @@
 #include "base/thread_name.h"
 #include "client/error_details.h"
 #include "collection/manifest.h"
+#include "server/service/bootstrap/snapshot_messages.h"
 #include "server/service/bootstrap/snapshot_receiver.h"
 
 namespace maxsim::service {
@@ -57,6 +58,11 @@ absl::Status OfSource(const std::string& address, const absl::Status& status) {
 absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::string& name, FetchSource& source) {
   if (!message.has_begin()) return absl::InternalError("the snapshot does not begin with a description");
   const v1::SnapshotBegin& begin = message.begin();
+  if (begin.format_version() > kSnapshotFormatVersion) {
+    return absl::FailedPreconditionError(Cat("the snapshot has format version ", begin.format_version(),
+                                             "; this version reads up to ", kSnapshotFormatVersion,
+                                             ": update this server to the version of the source"));
+  }
   const v1::CollectionInfo& info = begin.collection();
   if (info.name() != name) {
     return absl::InternalError(Cat("the snapshot is of collection ", Quote(info.name()), ", not of ", name));

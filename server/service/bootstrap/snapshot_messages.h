@@ -11,6 +11,9 @@
 
 namespace maxsim::service {
 
+// SnapshotBegin.format_version of the messages that this version sends. It reads this version and 0, which means 1.
+inline constexpr uint32_t kSnapshotFormatVersion = 1;
+
 // Number of file bytes in one message. At this size a message's own cost is negligible, and a sender and a receiver
 // that each hold two of them take 4 MiB.
 inline constexpr size_t kMaxSnapshotDataBytes = size_t{1} << 20;

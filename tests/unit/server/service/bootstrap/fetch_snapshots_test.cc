@@ -154,6 +154,11 @@ TEST_F(FetchSnapshotsTest, AWrongFirstMessageIsRefused) {
   begin.set_sequence(uint64_t{1} << 60);
   EXPECT_EQ(refused(begin).code(), absl::StatusCode::kInternal);
   begin = Beginning("docs");
+  begin.set_format_version(2);
+  EXPECT_EQ(refused(begin).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused(begin).message()),
+              HasSubstr("the snapshot has format version 2; this version reads up to 1"));
+  begin = Beginning("docs");
   begin.mutable_collection()->mutable_live()->set_log("local");
   EXPECT_EQ(refused(begin).code(), absl::StatusCode::kFailedPrecondition);
   begin.mutable_collection()->clear_live();

@@ -51,6 +51,7 @@ TEST_F(ReadSnapshotTest, SendsTheCollectionAsItIs) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(NamesIn(root_), ElementsAre("docs"));
   const v1::SnapshotBegin& begin = messages.at(0).begin();
+  EXPECT_EQ(begin.format_version(), 1u);
   EXPECT_EQ(begin.sequence(), 7u);
   EXPECT_EQ(begin.collection().name(), "docs");
   EXPECT_EQ(begin.collection().num_documents(), 20u);
