@@ -1,5 +1,6 @@
-// The value of a layout's key in the key-value store: {"owners": [{"group": "g0", "slots": {"first_slot": 0,
-// "end_slot": 2048}}, ...]}. The functions are pure.
+// The value of a layout's key in the key-value store: {"format_version": 1, "owners": [{"group": "g0", "slots":
+// {"first_slot": 0, "end_slot": 2048}}, ...]}. A value without "format_version" has version 1. The functions are
+// pure.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,7 @@ TEST(LayoutValueTest, WhatIsWrittenIsReadAgain) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, owners);
   EXPECT_EQ(FormatLayoutValue({{"g", 0, 4096}}),
-            R"({"owners":[{"group":"g","slots":{"end_slot":4096,"first_slot":0}}]})");
+            R"({"format_version":1,"owners":[{"group":"g","slots":{"end_slot":4096,"first_slot":0}}]})");
 }
 
 TEST(LayoutValueTest, MembersOfLaterVersionsAreIgnored) {
@@ -34,6 +34,16 @@ TEST(LayoutValueTest, MembersOfLaterVersionsAreIgnored) {
       R"({"by": "me", "owners": [{"group": "g", "since": 7, "slots": {"first_slot": 0, "end_slot": 4096, "x": {}}}]})");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, (std::vector<collection::SlotOwner>{{"g", 0, 4096}}));
+}
+
+TEST(LayoutValueTest, AValueWithoutAVersionHasVersion1AndLaterVersionsAreRefused) {
+  const std::string owners = R"("owners": [{"group": "g", "slots": {"first_slot": 0, "end_slot": 4096}}]})";
+  EXPECT_TRUE(ParseLayoutValue("{" + owners).ok());
+  EXPECT_TRUE(ParseLayoutValue(R"({"format_version": 1, )" + owners).ok());
+  for (const std::string& version : std::vector<std::string>{"0", "2", "\"1\"", "null", "[1]"}) {
+    const absl::Status status = ParseLayoutValue(R"({"format_version": )" + version + ", " + owners).status();
+    EXPECT_EQ(status, absl::InvalidArgumentError("format_version: " + version + "; this version reads 1"));
+  }
 }
 
 TEST(LayoutValueTest, AWrongValueIsRefusedWithTheReason) {
