@@ -13,6 +13,7 @@
 #include "base/thread_name.h"
 #include "client/status.h"
 #include "server/live/local/write_metrics.h"
+#include "server/live/stream/later_version.h"
 #include "server/live/stream/streamed_collection.h"
 #include "server/observability/live_metrics.h"
 #include "server/observability/log_event.h"
@@ -256,8 +257,10 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
     // gap in the next round.
     size_t num_consecutive = 1;
     while (num_consecutive < rest.size() && rest[num_consecutive].sequence == next + num_consecutive) ++num_consecutive;
+    const size_t num_readable = NumBeforeLaterVersion(rest.subspan(0, num_consecutive));
+    if (num_readable == 0) return OfLaterVersion(name_, rest.front());
     std::vector<StreamOutcome> outcomes;
-    const absl::StatusOr<store::WriteResults> results = Apply(rest.subspan(0, num_consecutive), &outcomes);
+    const absl::StatusOr<store::WriteResults> results = Apply(rest.subspan(0, num_readable), &outcomes);
     if (results.ok()) {
       NoteBlocked(absl::OkStatus());
       const StreamMessage& last = rest[results->results.size() - 1];

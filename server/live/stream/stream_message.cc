@@ -21,7 +21,6 @@ using collection::IdType;
 using collection::LogRecord;
 using store::Write;
 
-constexpr char kMessageVersion = 1;
 constexpr size_t kChecksumOffset = 1;
 constexpr size_t kFormatOffset = kChecksumOffset + sizeof(uint64_t);
 constexpr size_t kRecordOffset = kFormatOffset + sizeof(uint64_t);
@@ -82,7 +81,7 @@ std::string DescribeForm(const MessageRules& rules) {
 std::string ProblemWithHead(std::string_view message, const MessageRules& rules) {
   if (message.size() < kRecordOffset) return Cat(message.size(), " bytes, fewer than ", kRecordOffset);
   if (message[0] != kMessageVersion) {
-    return Cat("version ", int{static_cast<unsigned char>(message[0])}, ", expected ", int{kMessageVersion});
+    return Cat("version ", int{static_cast<unsigned char>(message[0])}, "; this version reads ", int{kMessageVersion});
   }
   if (NumberAt(message, kChecksumOffset) != HashOf(message.substr(kFormatOffset))) return "its checksum is wrong";
   if (NumberAt(message, kFormatOffset) != HashOf(DescribeForm(rules))) {
@@ -130,6 +129,14 @@ Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRu
   *problem = ProblemWith(write, rules);
   if (!problem->empty()) return Skipped(collection::SkipReason::kUnreadable);
   return write;
+}
+
+std::optional<int> LaterVersionOf(std::string_view message) {
+  if (message.size() < kFormatOffset) return std::nullopt;
+  const int version = static_cast<unsigned char>(message[0]);
+  if (version <= kMessageVersion) return std::nullopt;
+  if (NumberAt(message, kChecksumOffset) != HashOf(message.substr(kFormatOffset))) return std::nullopt;
+  return version;
 }
 
 }  // namespace maxsim::live

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "server/store/live_documents.h"
 
 namespace maxsim::live {
+
+// The first byte of the messages that EncodeMessage makes.
+inline constexpr char kMessageVersion = 1;
 
 // Says which messages concern a collection.
 struct MessageRules {
@@ -35,5 +39,10 @@ std::string EncodeMessage(const store::Write& write, const MessageRules& rules);
 // replicas agree.
 store::Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRules& rules,
                            std::string* problem);
+
+// Returns the version of a message that a later version of maxsimd has written, which must not be skipped. Its first
+// byte is greater than that of EncodeMessage, and its checksum, which every version has in the same place, is right.
+// Returns nullopt for all other messages.
+std::optional<int> LaterVersionOf(std::string_view message);
 
 }  // namespace maxsim::live

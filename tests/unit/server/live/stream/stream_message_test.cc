@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "collection/log/log_record.h"
@@ -70,6 +71,22 @@ TEST(StreamMessage, OfAnotherFormatIsUnreadableAndNamed) {
   const store::Write write = Decode(EncodeMessage(Delete("id"), other), RulesOf(), &problem);
   EXPECT_EQ(write.skip_reason, SkipReason::kUnreadable);
   EXPECT_THAT(problem, HasSubstr("string ids, f16, dimension 8"));
+}
+
+TEST(StreamMessage, OfALaterVersionIsToldFromADamagedOne) {
+  const std::string message = EncodeMessage(Upsert("id", 3), RulesOf());
+  EXPECT_EQ(LaterVersionOf(message), std::nullopt);
+  for (const int version : {0, 2, 3, 255}) {
+    std::string other = message;
+    other[0] = static_cast<char>(version);  // which the checksum does not cover
+    EXPECT_EQ(LaterVersionOf(other), version == 0 ? std::nullopt : std::optional<int>(version));
+    std::string problem;
+    EXPECT_EQ(Decode(other, RulesOf(), &problem).skip_reason, SkipReason::kUnreadable);
+    EXPECT_EQ(problem, "version " + std::to_string(version) + "; this version reads 1");
+    other.back() = static_cast<char>(other.back() ^ 1);
+    EXPECT_EQ(LaterVersionOf(other), std::nullopt) << "its checksum is wrong";
+  }
+  for (size_t size = 0; size < 9; ++size) EXPECT_EQ(LaterVersionOf(std::string(size, '\2')), std::nullopt) << size;
 }
 
 TEST(StreamMessage, WithAValueThatNoScoreMayMeetIsUnreadable) {

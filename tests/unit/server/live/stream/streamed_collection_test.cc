@@ -35,6 +35,28 @@ TEST_F(StreamedCollectionTest, SkipsWhatNobodyCanApply) {
   EXPECT_EQ(b_.Now(), (Documents{{"x", 1}}));
 }
 
+// Servers of the later version apply the message, so a server that skipped it would hold other documents.
+TEST_F(StreamedCollectionTest, StopsBeforeAMessageOfALaterVersion) {
+  a_.Open();
+  ASSERT_TRUE(LiveIsConnected(a_));
+  a_.MustWrite(List(Upsert("x", 1)));
+  const MessageRules rules = {
+      .format = {.id_type = collection::IdType::kString, .storage = ScalarType::kF16, .dim = kDim, .rotation_seed = 0},
+      .slots = {}};
+  std::string later = EncodeMessage(Upsert("y", 2), rules);
+  later[0] = 2;
+  server_.Add(later);
+  server_.Add(EncodeMessage(Upsert("z", 3), rules));
+  const absl::Status status = WaitForRefusal(a_, absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the message of sequence 2 has format version 2; this version reads 1"));
+  EXPECT_EQ(a_.state().sequence, 1u);
+  EXPECT_EQ(a_.Now(), (Documents{{"x", 1}})) << "neither the message nor the next one is applied";
+  b_.Open();
+  EXPECT_TRUE(absl::IsFailedPrecondition(WaitForRefusal(b_, absl::StatusCode::kFailedPrecondition)));
+  EXPECT_EQ(b_.Now(), (Documents{{"x", 1}})) << "messages before it are applied";
+}
+
 TEST_F(StreamedCollectionTest, CatchesUpWithWhatWasWrittenWhileItWasClosed) {
   OpenBoth();
   a_.MustWrite(List(Upsert("x", 1), Upsert("y", 1)));
