@@ -322,14 +322,7 @@ absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view s
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop) {
   absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(bytes, static_cast<int64_t>(bytes.size()));
   if (!header.ok()) return header.status();
-  if (header->FindMetadata("format") != kShardFormat) {
-    return Invalid("__metadata__.format: ", Quote(header->FindMetadata("format").value_or("")), ", expected \"",
-                   kShardFormat, "\"");
-  }
-  if (header->FindMetadata("format_version") != kShardFormatVersion) {
-    return Invalid("__metadata__.format_version: ", Quote(header->FindMetadata("format_version").value_or("")),
-                   "; this version reads \"", kShardFormatVersion, "\"");
-  }
+  if (absl::Status status = CheckFormat(*header, kShardFormat, kShardFormatVersion); !status.ok()) return status;
   Parser parser{bytes, *std::move(header), {}, stop};
   if (absl::Status status = parser.ParseTokens(); !status.ok()) return status;
   if (absl::Status status = parser.ParseScales(); !status.ok()) return status;

@@ -46,9 +46,8 @@ struct CodeTensors {
 };
 
 absl::StatusOr<CodeTensors> FindTensors(const SafetensorsHeader& header, const CodeFileLayout& layout) {
+  if (absl::Status status = CheckFormat(header, kCodeFileFormat, kCodeFileFormatVersion); !status.ok()) return status;
   const std::pair<std::string_view, std::string> keys[] = {
-      {"format", std::string(kCodeFileFormat)},
-      {"format_version", std::string(kCodeFileFormatVersion)},
       {kCodeOriginalsKey, std::string(Name(layout.shape.originals))},
       {kCodeDimKey, Cat(layout.shape.dim)},
       {kRotationKey, std::string(kRotationKind)},

@@ -269,12 +269,13 @@ absl::StatusOr<std::vector<FieldColumn>> ParseFieldFile(std::string_view bytes, 
                                                         int64_t num_documents, const StopSignal* stop) {
   const absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(bytes, static_cast<int64_t>(bytes.size()));
   if (!header.ok()) return header.status();
-  const std::pair<std::string_view, std::string> keys[] = {{"format", std::string(kFieldFileFormat)},
-                                                           {"format_version", std::string(kFieldFileFormatVersion)},
-                                                           {kDeclarationsKey, FormatFields(fields)}};
-  for (const auto& [key, expected] : keys) {
-    const std::string_view found = header->FindMetadata(key).value_or("");
-    if (found != expected) return Invalid("__metadata__.", key, ": ", Quote(found), ", expected ", Quote(expected));
+  if (absl::Status status = CheckFormat(*header, kFieldFileFormat, kFieldFileFormatVersion); !status.ok()) {
+    return status;
+  }
+  const std::string declared = FormatFields(fields);
+  const std::string_view found = header->FindMetadata(kDeclarationsKey).value_or("");
+  if (found != declared) {
+    return Invalid("__metadata__.", kDeclarationsKey, ": ", Quote(found), ", expected ", Quote(declared));
   }
   std::vector<FieldColumn> columns;
   for (const Field& field : fields) {

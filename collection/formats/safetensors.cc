@@ -242,6 +242,14 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes,
   return header;
 }
 
+absl::Status CheckFormat(const SafetensorsHeader& header, std::string_view format, std::string_view version) {
+  const std::string_view found = header.FindMetadata("format").value_or("");
+  if (found != format) return Invalid("__metadata__.format: ", Quote(found), ", expected ", Quote(format));
+  const std::string_view found_version = header.FindMetadata("format_version").value_or("");
+  if (found_version == version) return absl::OkStatus();
+  return Invalid("__metadata__.format_version: ", Quote(found_version), "; this version reads ", Quote(version));
+}
+
 std::string FormatSafetensorsHeader(const std::vector<std::pair<std::string, std::string>>& metadata,
                                     std::vector<SafetensorsTensor>& tensors, int64_t alignment) {
   nlohmann::ordered_json json;

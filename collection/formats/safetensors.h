@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace maxsim {
@@ -56,6 +57,10 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
 // file. Checked: every name once; known dtypes; shape x element size equals the byte range, computed without overflow;
 // ranges that follow one another without gap or overlap and end with the file. INVALID_ARGUMENT names what is wrong.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes, int64_t file_size);
+
+// Checks the keys "format" and "format_version" of `__metadata__`. Returns INVALID_ARGUMENT with the found and the
+// expected value.
+absl::Status CheckFormat(const SafetensorsHeader& header, std::string_view format, std::string_view version);
 
 // Returns the length field and header of a file with these tensors in this order (`begin` and `end` are ignored),
 // padded with spaces so that the data section starts at a multiple of `alignment`. Fills in the tensors' ranges.

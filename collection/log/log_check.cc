@@ -111,8 +111,10 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
     if (!status.ok()) return status;
   }
   if (*version < kOldLogFormatVersion || *version > kStreamedLogFormatVersion) {
-    return absl::DataLossError(Cat("format_version ", *version, "; this version reads ", kOldLogFormatVersion, " .. ",
-                                   kStreamedLogFormatVersion));
+    const std::string message = Cat("format_version: ", *version, "; this version reads ", kOldLogFormatVersion, " to ",
+                                    kStreamedLogFormatVersion);
+    // A higher number is that of a later version of maxsimd, and its log is not damaged.
+    return *version < kOldLogFormatVersion ? absl::DataLossError(message) : absl::FailedPreconditionError(message);
   }
   if (*version == kOldStreamedLogFormatVersion || *version == kStreamedLogFormatVersion) {
     absl::StatusOr<LogStream> stream = ReadStream(database);

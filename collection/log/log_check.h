@@ -42,12 +42,12 @@ struct LogContents {
   TornTails torn_tails;  // for LogDatabase::Open
 };
 
-// Returns DATA_LOSS if metadata is missing or wrong, or if the format version is unknown.
+// Returns DATA_LOSS if metadata is missing or wrong, and FAILED_PRECONDITION if a later version of maxsimd wrote the log.
 absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 
 // Makes the same checks as opening the log of the collection in `folder`, but changes nothing: the database must be
 // readable and hold everything that the mark records. Returns DATA_LOSS with the first sequence that cannot be read, or
-// with the name of the file.
+// with the name of the file, and FAILED_PRECONDITION for a log of a later format.
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
 
 // Opens the database in a log's folder for reading, without the tails of files that a power cut has torn. Stores these

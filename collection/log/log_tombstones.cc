@@ -50,9 +50,11 @@ absl::Status CheckOrdinals(const ShardEntry& entry, const std::vector<uint32_t>&
 absl::Status ParseValue(const Manifest& manifest, const ShardEntry& entry, std::string_view value,
                         std::vector<uint32_t>* ordinals) {
   constexpr size_t kHeadBytes = 1 + kNumberBytes + 1;
-  if (value.size() < kHeadBytes || value[0] != kTombstoneFormat) {
-    return Invalid(entry.file, ": tombstones of an unknown format");
+  if (value.empty() || value[0] != kTombstoneFormat) {
+    const int format = value.empty() ? 0 : static_cast<unsigned char>(value[0]);
+    return Invalid(entry.file, ": tombstones of format ", format, "; this version reads ", int{kTombstoneFormat});
   }
+  if (value.size() < kHeadBytes) return Invalid(entry.file, ": tombstones of ", value.size(), " bytes");
   if (FromBigEndian(value.substr(1)) != manifest.log_sequence.value_or(0)) return absl::OkStatus();
   const auto size = static_cast<size_t>(static_cast<unsigned char>(value[kHeadBytes - 1]));
   value.remove_prefix(kHeadBytes);

@@ -76,19 +76,19 @@ class VersionMemoryTest : public ::testing::Test {
   }
   // Closes the log, changes its database and opens the log again.
   void Change(const std::function<void(LogDatabase&, rocksdb::WriteBatch&)>& change) {
-    log_.reset();
-    {
-      const auto mark = LogMark::Open(LogFolder(folder_.path()), folder_.path());
-      ASSERT_TRUE(mark.ok()) << mark.status();
-      const auto database =
-          LogDatabase::Open(LogDatabasePath(folder_.path()), LogDatabase::Access::kWrite, mark->get());
-      ASSERT_TRUE(database.ok()) << database.status();
-      rocksdb::WriteBatch batch;
-      change(**database, batch);
-      (*mark)->NoteWal(0, 0);
-      ASSERT_TRUE((*database)->db().Write(Synced(), &batch).ok());
-    }
+    CloseAndChange(change);
     Open();
+  }
+  void CloseAndChange(const std::function<void(LogDatabase&, rocksdb::WriteBatch&)>& change) {
+    log_.reset();
+    const auto mark = LogMark::Open(LogFolder(folder_.path()), folder_.path());
+    ASSERT_TRUE(mark.ok()) << mark.status();
+    const auto database = LogDatabase::Open(LogDatabasePath(folder_.path()), LogDatabase::Access::kWrite, mark->get());
+    ASSERT_TRUE(database.ok()) << database.status();
+    rocksdb::WriteBatch batch;
+    change(**database, batch);
+    (*mark)->NoteWal(0, 0);
+    ASSERT_TRUE((*database)->db().Write(Synced(), &batch).ok());
   }
   // Converts the log to format 1, which stored versions of deleted ids and versions of documents alike.
   void MakeOld(const std::vector<std::pair<std::string, uint64_t>>& versions) {

@@ -1,14 +1,21 @@
 // Tests the upgrade of logs of earlier formats, which stored versions of deleted ids and versions of documents alike.
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "base/stop.h"
 #include "collection/log/version_memory.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/collection/log/version_fixture.h"
 
 namespace maxsim::collection {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class VersionUpgradeTest : public VersionMemoryTest {};
 
@@ -92,6 +99,23 @@ TEST_F(VersionUpgradeTest, StopsSoonAndBeginsAgain) {
   EXPECT_EQ(num_asked, versions.size());
   ASSERT_TRUE(Upsert("new", 1).ok());
   EXPECT_EQ(VersionOf("id10007"), 8);
+}
+
+TEST_F(VersionUpgradeTest, OfALaterVersionIsRefusedAndNotCalledDamaged) {
+  for (const auto& [version, is_later] : {std::pair("5", true), std::pair("0", false)}) {
+    Create(kSmallMemory);
+    CloseAndChange([&](LogDatabase& database, rocksdb::WriteBatch& batch) {
+      batch.Put(database.family(LogFamily::kMeta), AsSlice(kFormatVersionKey), version);
+    });
+    const absl::Status status =
+        CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist).status();
+    EXPECT_EQ(status.code(), is_later ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kDataLoss);
+    EXPECT_THAT(
+        std::string(status.message()),
+        AllOf(HasSubstr(folder_.path()), HasSubstr(Cat("format_version: ", version, "; this version reads 1 to 4"))));
+    EXPECT_EQ(absl::StrContains(status.message(), "is damaged"), !is_later) << status;
+    std::filesystem::remove_all(LogFolder(folder_.path()));
+  }
 }
 
 // An upgrade is interrupted after it has marked some versions, and then the log follows a stream. The log must not go
