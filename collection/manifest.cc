@@ -68,13 +68,16 @@ std::string FingerprintOf(const Manifest& manifest) {
   return checksum.Format();
 }
 
+int64_t FormatVersionOf(const Manifest& manifest) {
+  if (!manifest.fields.empty()) return kFieldsFormatVersion;
+  if (manifest.codes.has_value()) return kCodesFormatVersion;
+  return manifest.partition.has_value() ? kPartitionFormatVersion : kManifestFormatVersion;
+}
+
 std::string FormatManifest(const Manifest& manifest) {
   nlohmann::ordered_json json;
   json["format"] = kManifestFormat;
-  json["format_version"] = !manifest.fields.empty()         ? kFieldsFormatVersion
-                           : manifest.codes.has_value()     ? kCodesFormatVersion
-                           : manifest.partition.has_value() ? kPartitionFormatVersion
-                                                            : kManifestFormatVersion;
+  json["format_version"] = FormatVersionOf(manifest);
   json["name"] = manifest.name;
   json["generation"] = manifest.generation;
   if (manifest.partition.has_value()) {

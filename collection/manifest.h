@@ -130,6 +130,9 @@ int64_t FieldFileBytes(const ShardEntry& entry);
 // not depend on names, times and the generation's number.
 std::string FingerprintOf(const Manifest& manifest);
 
+// Returns the manifest's "format_version". It follows from what the collection has (manifest_parser.h).
+int64_t FormatVersionOf(const Manifest& manifest);
+
 std::string FormatManifest(const Manifest& manifest);
 
 // Returns NOT_FOUND if the folder has no manifest. If the file is not a manifest, errors do not quote its contents.

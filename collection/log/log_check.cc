@@ -122,6 +122,7 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
     contents.stream = *std::move(stream);
   }
   if (*first > *last) return absl::DataLossError(Cat("it begins after sequence ", *first, " and ends with ", *last));
+  contents.format_version = *version;
   contents.format = *std::move(format);
   contents.first_sequence = *first;
   contents.last_sequence = *last;

@@ -33,6 +33,7 @@ struct LogContents {
   std::string format;  // the text from Describe
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
+  uint64_t format_version = 0;
   bool has_versions = false;
   bool needs_upgrade = false;   // CollectionLog::UpgradeVersions
   bool has_old_format = false;  // the upgrade has not begun
@@ -42,7 +43,8 @@ struct LogContents {
   TornTails torn_tails;  // for LogDatabase::Open
 };
 
-// Returns DATA_LOSS if metadata is missing or wrong, and FAILED_PRECONDITION if a later version of maxsimd wrote the log.
+// Returns DATA_LOSS if metadata is missing or wrong, and FAILED_PRECONDITION if a later version of maxsimd wrote the
+// log.
 absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 
 // Makes the same checks as opening the log of the collection in `folder`, but changes nothing: the database must be

@@ -45,8 +45,8 @@ absl::StatusOr<uint64_t> CollectionLog::State::VersionAt(std::string_view key, u
 absl::Status CollectionLog::State::ReadVersions(const VersionVisitor& visit) const {
   if (!has_versions) return absl::OkStatus();
   if (needs_upgrade) {
-    return absl::FailedPreconditionError(Cat(
-        Where(), "has an earlier version, and was not upgraded; load the collection once in a server of this version"));
+    return absl::FailedPreconditionError(
+        Cat(Where(), "has an earlier version, and was not upgraded; run maxsim-shard upgrade"));
   }
   const uint64_t forgotten_below = ForgottenBelow(deleted_bytes, remembered_bytes);
   rocksdb::ReadOptions options;

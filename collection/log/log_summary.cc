@@ -27,8 +27,16 @@ absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manife
   if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
   absl::StatusOr<Tombstones> tombstones = ReadTombstones(**database, manifest);
   if (!tombstones.ok()) return Prefix(Cat("the log of ", folder, ": "), tombstones.status());
-  return LogSummary{std::move(contents->format), contents->first_sequence, contents->last_sequence,
-                    NumLogBytes(folder),         contents->stream,         *std::move(tombstones)};
+  const bool is_streamed = contents->stream.has_value();
+  return LogSummary{.format = std::move(contents->format),
+                    .first_sequence = contents->first_sequence,
+                    .last_sequence = contents->last_sequence,
+                    .num_bytes = NumLogBytes(folder),
+                    .stream = std::move(contents->stream),
+                    .tombstones = *std::move(tombstones),
+                    .format_version = contents->format_version,
+                    .current_format_version = is_streamed ? kStreamedLogFormatVersion : kLogFormatVersion,
+                    .needs_upgrade = contents->needs_upgrade};
 }
 
 // Describes what is wrong with a record that was parsed. Returns "" if nothing is wrong.

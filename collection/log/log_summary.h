@@ -21,6 +21,10 @@ struct LogSummary {
   uint64_t num_bytes = 0;  // of its files
   std::optional<LogStream> stream;
   Tombstones tombstones;  // of the manifest's shards
+  uint64_t format_version = 0;
+  uint64_t current_format_version = 0;  // the version of a new log of its kind
+  // Whether the version is an earlier one, or an upgrade was interrupted (CollectionLog::UpgradeVersions).
+  bool needs_upgrade = false;
 
   int64_t num_tombstones() const;
 };

@@ -36,6 +36,7 @@
 #include "tools/maxsim-shard/progress.h"
 #include "tools/maxsim-shard/quantize_command.h"
 #include "tools/maxsim-shard/read_commands.h"
+#include "tools/maxsim-shard/upgrade_command.h"
 
 namespace maxsim::shard_tool {
 namespace {
@@ -294,9 +295,11 @@ int RunMaxsimShard(int argc, char** argv) {
       "  maxsim-shard evaluate wiki --queries queries.npy --query-lengths lengths.npy\n"
       "  maxsim-shard compact wiki\n"
       "  maxsim-shard split wiki --into 3 --output parts\n"
-      "  maxsim-shard merge parts/partition-* --output wiki-again\n\n"
+      "  maxsim-shard merge parts/partition-* --output wiki-again\n"
+      "  maxsim-shard upgrade wiki --check\n\n"
       "Results go to standard output, progress and errors to standard error.\n"
-      "Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong; 130 interrupted.");
+      "Exit codes: 0 done; 1 failed, verify found a problem, or upgrade --check something to do; 2 the command line is "
+      "wrong; 130 interrupted.");
 
   BuildArguments build_arguments;
   CLI::App* build = app.add_subcommand("build", "Builds a collection, or the next generation of one");
@@ -344,6 +347,11 @@ int RunMaxsimShard(int argc, char** argv) {
   CLI::App* merge = app.add_subcommand("merge", "Puts partitions together: into a larger one, or the whole collection");
   AddMerge(*merge, merge_arguments);
 
+  UpgradeArguments upgrade_arguments;
+  CLI::App* upgrade = app.add_subcommand(
+      "upgrade", "Upgrades the files of a collection that an earlier version wrote, while no server has it loaded");
+  AddUpgrade(*upgrade, upgrade_arguments);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -353,7 +361,7 @@ int RunMaxsimShard(int argc, char** argv) {
     if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
       std::fprintf(stderr,
                    "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize, encode, "
-                   "evaluate, compact, split and merge (see --help)\n",
+                   "evaluate, compact, split, merge and upgrade (see --help)\n",
                    rest.front().c_str());
     } else {
       const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
@@ -371,6 +379,7 @@ int RunMaxsimShard(int argc, char** argv) {
     if (compact->parsed()) return RunCompact(compact_arguments);
     if (split->parsed()) return RunSplit(split_arguments);
     if (merge->parsed()) return RunMerge(merge_arguments);
+    if (upgrade->parsed()) return RunUpgrade(upgrade_arguments);
     return RunVerify(folder, quiet);
   } catch (const std::bad_alloc&) {
     return Fail(absl::ResourceExhaustedError("out of memory"));
