@@ -69,8 +69,8 @@ def read_files(root):
     try:
         binary = subprocess.run(["protoc", "-I", str(folder), "--descriptor_set_out=/dev/stdout", *names],
                                 capture_output=True, check=True).stdout
-        text = subprocess.run(["protoc", "--decode=google.protobuf.FileDescriptorSet", "google/protobuf/descriptor.proto"],
-                              input=binary, capture_output=True, check=True).stdout.decode()
+        decode = ["protoc", "--decode=google.protobuf.FileDescriptorSet", "google/protobuf/descriptor.proto"]
+        text = subprocess.run(decode, input=binary, capture_output=True, check=True).stdout.decode()
     except FileNotFoundError:
         raise Failure("protoc is missing; scripts/setup.sh build installs it") from None
     except subprocess.CalledProcessError as error:
@@ -205,7 +205,9 @@ def check(root, update):
         path.write_text(render(new, version), encoding="utf-8")
         return [f"{BASELINE}: {len(new)} declarations, {len(added)} of them new"]
     if added and old_version != version:
-        state = f"{BASELINE} is of version {old_version}, CMakeLists.txt of {version}" if old else f"there is no {BASELINE}"
+        state = f"there is no {BASELINE}"
+        if old:
+            state = f"{BASELINE} is of version {old_version}, CMakeLists.txt of {version}"
         raise Failure(f"{state}. Run scripts/check-proto-compatibility.py --update: a release promises these "
                       "declarations:\n  " + "\n  ".join(added))
     return [*(f"new: {line}" for line in added), f"proto: {len(old)} declarations are as {BASELINE} has them"]
