@@ -17,6 +17,10 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 
+// Files without the key have version 1.
+constexpr char kVersionKey[] = "format_version";
+constexpr int64_t kCreatedFormatVersion = 1;
+
 // A string in JSON must be UTF-8, but the name of a folder need not be. So a path that is not UTF-8 is stored in
 // base64.
 constexpr char kPath[] = "path";
@@ -44,6 +48,11 @@ absl::StatusOr<std::vector<CreatedCollection>> Read(const std::string& root) {
   const auto damaged = [&](std::string_view what) {
     return absl::DataLossError(Cat(path, ": ", what, "; repair it, or remove it and load its collections again"));
   };
+  const Json version = json.is_object() ? json.value(kVersionKey, Json(kCreatedFormatVersion)) : Json();
+  if (version.is_number_integer() && version > kCreatedFormatVersion) {
+    return absl::FailedPreconditionError(
+        Cat(path, ": ", kVersionKey, ": ", version.dump(), "; this version reads ", kCreatedFormatVersion));
+  }
   if (!json.is_object() || !json.contains("collections") || !json["collections"].is_array()) {
     return damaged("is not a JSON object with a list \"collections\"");
   }
@@ -73,7 +82,8 @@ absl::Status Write(const std::string& root, const std::vector<CreatedCollection>
     }
     entries.push_back(std::move(entry));
   }
-  const std::string text = Json{{"collections", entries}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const Json json = {{kVersionKey, kCreatedFormatVersion}, {"collections", entries}};
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(PathOf(root));
   if (!file.ok()) return file.status();
   if (absl::Status status = (*file)->Write(text); !status.ok()) return status;

@@ -25,7 +25,7 @@ struct CreatedCollection {
 class CreatedCollections {
  public:
   // Returns the entries of the file in `root`, or an empty list if there is no file. Returns DATA_LOSS if the file
-  // cannot be parsed.
+  // cannot be parsed, and FAILED_PRECONDITION if a later version of maxsimd wrote it.
   absl::StatusOr<std::vector<CreatedCollection>> List(const std::string& root) const;
 
   // Adds a collection to the file in `root`, replacing one of the same name, and syncs the file to disk.

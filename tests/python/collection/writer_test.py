@@ -281,8 +281,17 @@ class WriterTest(TemporaryFolderTest):
         shard.write_text("of a generation that the manifest may have named")
         begin = f"{self.target / 'collection.json'}: a manifest that cannot be read; remove it to start over: "
         self.refuses(begin + "KeyError: 'format'", CollectionWriter, self.target, dim=8)
-        (self.target / "collection.json").write_text('{"format": "maxsim-collection", "format_version": 2}')
-        self.refuses(begin + "its format is not version", CollectionWriter, self.target, dim=8)
+        (self.target / "collection.json").write_text('{"format": "other"}')
+        self.refuses(begin + "its format is not maxsim-collection", CollectionWriter, self.target, dim=8)
+        for version, problem in (
+            (0, "format_version: 0; this version reads 1 to 4"),
+            (2, "it is a partition of a collection; use a folder of its own for the whole collection"),
+            (5, "format_version: 5; this version reads 1 to 4"),
+        ):
+            text = f'{{"format": "maxsim-collection", "format_version": {version}}}'
+            (self.target / "collection.json").write_text(text)
+            # The collection is not damaged, so the message does not say that its manifest can be removed.
+            self.refuses(f"{self.target / 'collection.json'}: {problem}", CollectionWriter, self.target, dim=8)
         self.assertTrue(shard.exists())
         (self.target / "collection.json").unlink()
         os.symlink("/dev/null", self.target / "shard-000001-00000.safetensors.tmp")

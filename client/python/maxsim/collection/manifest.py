@@ -135,6 +135,10 @@ def check_name(name: str) -> str:
     return name
 
 
+class _RefusedError(CollectionError):
+    """The manifest is not damaged, but the writer must not replace its collection."""
+
+
 def read_manifest(folder: Path) -> Optional[Manifest]:
     """Returns the manifest of the generation in a folder, or None if there is none.
 
@@ -151,6 +155,8 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
         raise CollectionError(f"{problem}longer than the limit of {MAX_MANIFEST_BYTES} bytes")
     try:
         manifest = _manifest(parse_json(text))
+    except _RefusedError as error:
+        raise CollectionError(f"{path}: {error}") from None
     except CollectionError as error:
         raise CollectionError(f"{problem}{error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -166,10 +172,13 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
 
 def _manifest(values: Any) -> Manifest:
     """Builds a manifest from parsed JSON. Missing values, or values of another type, raise Python's own errors."""
-    if values["format"] != "maxsim-collection" or values["format_version"] not in (1, 3, 4):
-        raise CollectionError("its format is not version 1, 3 or 4 of maxsim-collection")
-    if "partition" in values:
-        raise CollectionError("it is a partition of a collection")
+    if values["format"] != "maxsim-collection":
+        raise CollectionError("its format is not maxsim-collection")
+    version = _typed(values["format_version"], int)
+    if version not in (1, 2, 3, 4):
+        raise _RefusedError(f"format_version: {version}; this version reads 1 to 4")
+    if version == 2 or "partition" in values:
+        raise _RefusedError("it is a partition of a collection; use a folder of its own for the whole collection")
     return Manifest(
         name=check_name(_typed(values["name"], str)),
         generation=_typed(values["generation"], int),

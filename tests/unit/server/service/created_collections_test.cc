@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -192,6 +193,25 @@ TEST(CreatedCollectionsTest, AListThatCannotBeReadIsNamedAndNothingIsCreatedBesi
   EXPECT_TRUE(absl::IsDataLoss(created.status())) << created.status();
   EXPECT_THAT(std::string(created.status().message()), HasSubstr(kCreatedCollectionsName));
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+TEST(CreatedCollectionsTest, AListWithoutAVersionIsReadAndOneOfALaterVersionIsRefusedAndKept) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / kCreatedCollectionsName;
+  const std::string entries = R"("collections": [{"name": "a", "path": "/a", "residency": "auto"}]})";
+  const CreatedCollections list;
+  std::ofstream(path) << "{" << entries;
+  EXPECT_EQ(list.List(folder.path())->size(), 1u);
+  std::ofstream(path) << R"({"format_version": 1, )" << entries;
+  EXPECT_EQ(list.List(folder.path())->size(), 1u);
+  const std::string later = R"({"format_version": 2, )" + entries;
+  std::ofstream(path) << later;
+  ServerRun run(folder.path());
+  const absl::Status status = run.Create("b").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": format_version: 2; this version reads 1"));
+  std::ifstream file(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), later);
 }
 
 }  // namespace
