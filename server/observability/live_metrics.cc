@@ -162,6 +162,9 @@ struct LiveMetrics::Families {
                                              "1 while the collection follows its stream, 0 while it cannot.");
   Family<Gauge>& stream_lag =
       AddGauge(registry, "maxsim_live_stream_lag", "Messages of the stream that the collection has not applied yet.");
+  Family<Gauge>& stream_retention = AddGauge(
+      registry, "maxsim_live_stream_retention_margin_ratio",
+      "Share of the stream's limits that is left before it drops a message that the collection has not applied.");
 
   // The series are cached, because Family::Add takes a lock and hashes its labels.
   struct Series {
@@ -179,6 +182,7 @@ struct LiveMetrics::Families {
     Histogram* stream_publish = nullptr;
     Gauge* stream_connected = nullptr;
     Gauge* stream_lag = nullptr;
+    Gauge* stream_retention = nullptr;
   };
   mutable Mutex mutex;
   std::map<std::string, Series> collections ABSL_GUARDED_BY(mutex);
@@ -234,7 +238,7 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
 
 LiveMetrics::Families::Series& LiveMetrics::Families::StreamSeriesOf(std::string_view collection) {
   Series& series = SeriesOf(collection);
-  if (series.stream_lag != nullptr) return series;  // the last one
+  if (series.stream_retention != nullptr) return series;  // the last one
   OwnedSeries& owned = series.owned;
   const Labels labels = LabelsOf(collection);
   for (size_t outcome = 0; outcome < kNumStreamOutcomes; ++outcome) {
@@ -245,6 +249,10 @@ LiveMetrics::Families::Series& LiveMetrics::Families::StreamSeriesOf(std::string
   series.stream_publish = owned.Add(stream_publish, labels, WriteBuckets());
   series.stream_connected = owned.Add(stream_connected, labels);
   series.stream_lag = owned.Add(stream_lag, labels);
+  Gauge* const retention = owned.Add(stream_retention, labels);
+  // A gauge that began at 0 would trigger the alert on this metric.
+  retention->Set(1);
+  series.stream_retention = retention;
   return series;
 }
 
@@ -323,6 +331,7 @@ void LiveMetrics::Set(std::string_view collection, const LiveGauges& gauges) {
   if (gauges.stream.has_value()) {
     series.stream_connected->Set(gauges.stream->connected ? 1 : 0);
     series.stream_lag->Set(static_cast<double>(gauges.stream->lag));
+    series.stream_retention->Set(gauges.stream->retention_margin);
   }
   series.compacting->Set(gauges.is_compacting ? 1 : 0);
   series.accepts_writes->Set(gauges.accepts_writes ? 1 : 0);

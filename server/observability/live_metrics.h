@@ -89,7 +89,8 @@ struct LiveGauges {
   bool is_compacting = false;
   struct Stream {
     bool connected = false;
-    uint64_t lag = 0;  // messages that are not applied yet
+    uint64_t lag = 0;             // messages that are not applied yet
+    double retention_margin = 1;  // 0 to 1: StreamState::retention_margin
   };
   std::optional<Stream> stream = {};  // set if the collection follows one
 };

@@ -21,7 +21,9 @@ LiveGauges GaugesOf(const store::LiveState& state) {
           .accepts_writes = state.status.ok(),
           .is_compacting = state.is_compacting,
           .stream = state.stream.has_value()
-                        ? std::optional<LiveGauges::Stream>({.connected = state.stream->connected, .lag = state.lag()})
+                        ? std::optional<LiveGauges::Stream>({.connected = state.stream->connected,
+                                                             .lag = state.lag(),
+                                                             .retention_margin = state.stream->retention_margin})
                         : std::nullopt};
 }
 

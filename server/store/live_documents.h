@@ -69,6 +69,9 @@ struct WriteCaller {
 struct StreamState {
   bool connected = false;      // messages of the stream arrive
   uint64_t last_sequence = 0;  // sequence of the stream's last message, as far as it is known
+  // Share of the stream's limits that is left before it drops a message that the collection has not applied: 1 if there
+  // is no such message, or no limit; 0 if the message is gone.
+  double retention_margin = 1;
 };
 
 // The state of a live collection, for people.

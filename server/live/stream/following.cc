@@ -2,7 +2,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -22,8 +21,6 @@
 namespace maxsim::live {
 namespace {
 
-using collection::LogRecord;
-
 // The timeout of Receive, after which the thread checks whether it must end.
 constexpr absl::Duration kReceivePoll = absl::Milliseconds(500);
 
@@ -42,32 +39,6 @@ constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
 constexpr absl::Duration kLateRetryDelay = absl::Milliseconds(10);
 
 uint64_t MessageHash(const StreamMessage& message) { return XXH3_64bits(message.data.data(), message.data.size()); }
-
-StreamOutcome StreamOutcomeOf(collection::SkipReason reason) {
-  switch (reason) {
-    case collection::SkipReason::kOtherPartition:
-      return StreamOutcome::kOtherPartition;
-    case collection::SkipReason::kStale:
-      return StreamOutcome::kStale;
-    case collection::SkipReason::kNotFound:
-      return StreamOutcome::kNotFound;
-    case collection::SkipReason::kUnreadable:
-      break;
-  }
-  return StreamOutcome::kUnreadable;
-}
-
-StreamOutcome StreamOutcomeOf(store::WriteResult::Outcome outcome) {
-  switch (outcome) {
-    case store::WriteResult::Outcome::kApplied:
-      return StreamOutcome::kApplied;
-    case store::WriteResult::Outcome::kStale:
-      return StreamOutcome::kStale;
-    case store::WriteResult::Outcome::kNotFound:
-      break;
-  }
-  return StreamOutcome::kNotFound;
-}
 
 }  // namespace
 
@@ -112,6 +83,7 @@ void StreamedCollection::NoteLost(const absl::Status& status) {
     sequence = applied_sequence_;
   }
   changed_.NotifyAll();
+  retention_.NoteLost(MonotonicNow());
   if (!is_new) return;
   log::Write(absl::IsUnavailable(status) ? spdlog::level::warn : spdlog::level::err, "stream_not_followed",
              {{"name", name_}, {"sequence", sequence}, {"error", status.ToString()}});
@@ -164,6 +136,7 @@ absl::StatusOr<StreamInfo> StreamedCollection::OpenStream(uint64_t position, boo
                                           " of a stream, but ", std::string(info.status().message()))),
         MonotonicNow());
   }
+  if (info.ok()) retention_.Note(*info, position, MonotonicNow());
   absl::Status status = info.ok() ? CheckStream(*info, position) : info.status();
   if (absl::IsDataLoss(status)) {
     return doubt_.Judge(absl::FailedPreconditionError(status.message()), MonotonicNow());
@@ -230,10 +203,23 @@ absl::Status StreamedCollection::FollowStream() {
               {"last_sequence", info->last_sequence}});
   while (!leaving()) {
     if (absl::Status status = ApplyAll(*messages); !status.ok()) return status;
+    LookAtRetention();
     messages = stream_->Receive(kReceivePoll);
     if (!messages.ok()) return messages.status();
   }
   return absl::OkStatus();
+}
+
+// Looks at the limits of the stream if it is time to. An error is left to Receive, which notices a lost connection.
+void StreamedCollection::LookAtRetention() {
+  const absl::Time now = MonotonicNow();
+  if (!retention_.IsDue(now)) return;
+  const absl::StatusOr<StreamInfo> info = stream_->Look();
+  if (info.ok()) {
+    retention_.Note(*info, position(), MonotonicNow());
+  } else {
+    retention_.Postpone(MonotonicNow());
+  }
 }
 
 // Applies messages. If segments have no room for a message, waits for a compaction, without a time limit.
@@ -273,6 +259,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
       continue;
     }
     NoteBlocked(results.status());
+    LookAtRetention();
     WaitUnlessLeaving(wait);
     wait = std::min(2 * wait, kMaxApplyWait);
     // Even if Apply failed, the log may have some of the messages. These count as applied.
@@ -287,31 +274,6 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
   return absl::OkStatus();
 }
 
-// Decodes messages. `outcomes` gets an outcome per message: the reason of a skipped message, and kApplied for a
-// message that the collection decides about.
-std::vector<store::Write> StreamedCollection::Decode(absl::Span<const StreamMessage> messages,
-                                                     std::vector<StreamOutcome>* outcomes) const {
-  std::vector<store::Write> writes;
-  writes.reserve(messages.size());
-  for (const StreamMessage& message : messages) {
-    std::string problem;
-    store::Write& write = writes.emplace_back(DecodeMessage(message.sequence, message.data, rules_, &problem));
-    const bool is_skipped = write.kind == LogRecord::Kind::kSkipped;
-    if (message.is_late && !is_skipped) {
-      write = store::Write();
-      write.kind = LogRecord::Kind::kSkipped;
-      write.skip_reason = collection::SkipReason::kStale;
-      outcomes->push_back(StreamOutcome::kLate);
-      continue;
-    }
-    outcomes->push_back(is_skipped ? StreamOutcomeOf(write.skip_reason) : StreamOutcome::kApplied);
-    if (problem.empty()) continue;
-    log::Write(spdlog::level::warn, "message_skipped",
-               {{"name", name_}, {"sequence", message.sequence}, {"error", problem}});
-  }
-  return writes;
-}
-
 absl::StatusOr<store::WriteResults> StreamedCollection::Apply(absl::Span<const StreamMessage> messages,
                                                               std::vector<StreamOutcome>* outcomes) {
   std::promise<absl::StatusOr<store::WriteResults>> answer;
@@ -319,17 +281,6 @@ absl::StatusOr<store::WriteResults> StreamedCollection::Apply(absl::Span<const S
       messages.front().sequence, Decode(messages, outcomes),
       [&](absl::StatusOr<store::WriteResults> results) { answer.set_value(std::move(results)); });
   return answer.get_future().get();
-}
-
-void StreamedCollection::CountMessages(absl::Span<const StreamOutcome> decoded, const store::WriteResults& results) {
-  if (metrics_ == nullptr) return;
-  std::array<uint64_t, kNumStreamOutcomes> counts{};
-  for (size_t idx = 0; idx < results.results.size(); ++idx) {
-    const StreamOutcome outcome =
-        decoded[idx] == StreamOutcome::kApplied ? StreamOutcomeOf(results.results[idx].outcome) : decoded[idx];
-    ++counts[static_cast<size_t>(outcome)];
-  }
-  metrics_->live().CountMessages(name_, counts);
 }
 
 // Records the results of these messages, and answers each call whose last write is among them.

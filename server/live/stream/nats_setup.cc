@@ -1,5 +1,6 @@
 #include "server/live/stream/nats_setup.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -92,7 +93,7 @@ StreamNames BucketNames(const std::string& server, const std::string& bucket) {
 absl::StatusOr<Info> FindOrCreateBucket(jsCtx* jet_stream, const StreamNames& names, int replicas) {
   const char* subjects = nullptr;
   jsStreamConfig config = ConfigOf(names, &subjects, replicas);
-  config.Description = "What the servers of maxsimd share: the layouts of live collections";
+  config.Description = "What the servers of maxsimd share: the layouts and settings of live collections";
   config.MaxMsgsPerSubject = kBucketHistory;
   // Other clients of buckets expect these.
   config.AllowRollup = true;
@@ -117,6 +118,22 @@ absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, a
                  "; must be at least twice nats.timeout, ", absl::FormatDuration(2 * timeout));
   }
   return absl::OkStatus();
+}
+
+StreamRetention RetentionOf(const jsStreamInfo& info, absl::Time now) {
+  const jsStreamConfig& config = *info.Config;
+  const bool drops_old = config.Discard == js_DiscardOld;
+  const auto limit = [&](int64_t value) { return drops_old && value > 0 ? static_cast<uint64_t>(value) : 0; };
+  const auto age = [&](int64_t stored_ns) {
+    return info.State.Msgs == 0 ? absl::ZeroDuration()
+                                : std::max(now - absl::FromUnixNanos(stored_ns), absl::ZeroDuration());
+  };
+  return {.max_age = absl::Nanoseconds(std::max<int64_t>(config.MaxAge, 0)),
+          .max_messages = limit(config.MaxMsgs),
+          .max_bytes = limit(config.MaxBytes),
+          .num_bytes = info.State.Bytes,
+          .oldest_age = age(info.State.FirstTime),
+          .newest_age = age(info.State.LastTime)};
 }
 
 absl::Status CheckBucket(const jsStreamInfo& info, const StreamNames& names) {

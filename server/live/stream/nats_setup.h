@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/live/stream/nats_library.h"
+#include "server/live/stream/ordered_stream.h"
 
 namespace maxsim::live::nats {
 
@@ -38,6 +39,10 @@ inline constexpr int kBucketHistory = 5;
 // Returns FAILED_PRECONDITION unless the stream's settings suit a collection whose writes have the time limit
 // `timeout`.
 absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, absl::Duration timeout);
+
+// Returns the limits of a stream, and how much of them it uses at the time `now` of its server's clock. Its numbers of
+// messages and bytes are limits only if it drops old messages beyond them (discard old); otherwise it refuses new ones.
+StreamRetention RetentionOf(const jsStreamInfo& info, absl::Time now);
 
 // Returns FAILED_PRECONDITION unless the stream is that of a bucket whose values stay until they are replaced.
 absl::Status CheckBucket(const jsStreamInfo& info, const StreamNames& names);

@@ -64,6 +64,7 @@ class NatsStream final : public OrderedStream {
   uint64_t last_sequence() const override { return last_sequence_; }
 
   absl::StatusOr<StreamInfo> Open(bool create) override;
+  absl::StatusOr<StreamInfo> Look() override;
   absl::Status Subscribe(uint64_t after) override;
   absl::StatusOr<std::vector<StreamMessage>> Receive(absl::Duration timeout) override;
   absl::Status Publish(int32_t slot, std::string_view id, std::string_view data, absl::Time expires) override;
@@ -73,6 +74,8 @@ class NatsStream final : public OrderedStream {
   void Disconnect();
   absl::Status ListenForAnswers();
   absl::Status CheckConnected() const;
+  nats::StreamNames names() const { return {.server = server_, .name = name_, .subjects = subjects_}; }
+  StreamInfo InfoOf(const jsStreamInfo& info) const;
   absl::Status Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes);
   absl::Status TakeStatus(const nats::Arrival& status);
   void ObserveClock(absl::Time told, absl::Time now);
@@ -175,20 +178,36 @@ absl::Status NatsStream::CheckConnected() const {
 absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   if (absl::Status status = Connect(); !status.ok()) return status;
   num_reconnects_ = nats::NumReconnects(connection_.get());
-  const nats::StreamNames names{.server = server_, .name = name_, .subjects = subjects_};
-  absl::StatusOr<nats::Info> info = create ? nats::FindOrCreateStream(jet_stream_.get(), names, options_.replicas)
-                                           : nats::FindStream(jet_stream_.get(), names);
+  absl::StatusOr<nats::Info> info = create ? nats::FindOrCreateStream(jet_stream_.get(), names(), options_.replicas)
+                                           : nats::FindStream(jet_stream_.get(), names());
   if (!info.ok()) return info.status();
-  if (absl::Status status = nats::CheckSettings(**info, names, options_.timeout); !status.ok()) return status;
+  if (absl::Status status = nats::CheckSettings(**info, names(), options_.timeout); !status.ok()) return status;
   int64_t limit = natsConnection_GetMaxPayload(connection_.get());
   if (const int64_t max = (*info)->Config->MaxMsgSize; max > 0) limit = std::min(limit, max);
   max_message_bytes_ = std::max<int64_t>(limit - kHeaderBytes, 0);
-  const jsStreamState& state = (*info)->State;
-  last_sequence_ = state.LastSeq;
+  last_sequence_ = (*info)->State.LastSeq;
+  return InfoOf(**info);
+}
+
+absl::StatusOr<StreamInfo> NatsStream::Look() {
+  if (absl::Status status = CheckConnected(); !status.ok()) return status;
+  const absl::StatusOr<nats::Info> info = nats::FindStream(jet_stream_.get(), names());
+  if (!info.ok()) return info.status();
+  return InfoOf(**info);
+}
+
+StreamInfo NatsStream::InfoOf(const jsStreamInfo& info) const {
+  const jsStreamState& state = info.State;
+  std::optional<absl::Time> now;
+  {
+    const std::lock_guard lock(mutex_);
+    now = clock_.At(MonotonicNow());
+  }
   // The server reports 0 as the first sequence of a stream that never had a message.
-  return StreamInfo{.stream = {.name = name_, .created_ns = static_cast<uint64_t>((*info)->Created)},
+  return StreamInfo{.stream = {.name = name_, .created_ns = static_cast<uint64_t>(info.Created)},
                     .first_sequence = std::max<uint64_t>(state.FirstSeq, 1),
-                    .last_sequence = state.LastSeq};
+                    .last_sequence = state.LastSeq,
+                    .retention = nats::RetentionOf(info, now.value_or(absl::FromUnixNanos(state.LastTime)))};
 }
 
 absl::Status NatsStream::Subscribe(uint64_t after) {

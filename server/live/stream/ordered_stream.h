@@ -26,15 +26,29 @@ struct StreamMessage {
   bool is_late = false;
 };
 
+// The limits beyond which a stream drops its oldest messages, and how much of them is used. A limit of 0 is none.
+struct StreamRetention {
+  absl::Duration max_age = absl::ZeroDuration();
+  uint64_t max_messages = 0;
+  uint64_t max_bytes = 0;
+  uint64_t num_bytes = 0;  // of the messages that the stream holds
+  // The ages of the first and the last message that the stream holds, by the clock of the stream's server. Until that
+  // clock is known, the last message counts as new.
+  absl::Duration oldest_age = absl::ZeroDuration();
+  absl::Duration newest_age = absl::ZeroDuration();
+};
+
 // The state of a stream.
 struct StreamInfo {
   collection::LogStream stream;
   // The sequence of the first message that the stream still holds; if it holds none, of the next message.
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;  // of the last message that the stream ever got
+  StreamRetention retention = {};
 };
 
-// Any thread may call Publish, Interrupt and the properties. Only one thread may call Open, Subscribe and Receive.
+// Any thread may call Publish, Interrupt and the properties. Only one thread may call Open, Look, Subscribe and
+// Receive.
 class OrderedStream {
  public:
   virtual ~OrderedStream() = default;
@@ -47,6 +61,10 @@ class OrderedStream {
   // UNAVAILABLE if the server does not answer, or FAILED_PRECONDITION, naming the key or the stream, if the server
   // refuses.
   virtual absl::StatusOr<StreamInfo> Open(bool create) = 0;
+
+  // Looks the stream up over the existing connection. Changes neither the connection nor the subscription. Takes a
+  // call's time limit at most. Returns the errors of Open.
+  virtual absl::StatusOr<StreamInfo> Look() = 0;
 
   // Makes Receive return the messages after sequence `after`, in order, each once. Replaces the previous subscription.
   virtual absl::Status Subscribe(uint64_t after) = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/monotonic_clock.h"
 #include "base/start_thread.h"
 #include "base/text.h"
 #include "server/observability/log_event.h"
@@ -36,6 +37,7 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),
       publisher_(collection_->publishers(), [this] { return PublishOnce(); }),
       stream_(std::move(stream)),
+      retention_(name_),
       doubt_(options.stream_patience) {
   stream_->SetListener(
       [this](std::string_view id, const absl::StatusOr<uint64_t>& sequence) { OnAcknowledged(id, sequence); });
@@ -56,6 +58,7 @@ store::LiveState StreamedCollection::state() const {
   // The follower learns the stream's end before it sets following_. So read it afterwards: if the collection is
   // connected, the end is known.
   stream.last_sequence = stream_->last_sequence();
+  stream.retention_margin = retention_.margin(MonotonicNow());
   return state;
 }
 

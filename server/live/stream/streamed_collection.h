@@ -32,6 +32,7 @@
 #include "server/live/shared/layouts.h"
 #include "server/live/stream/ordered_stream.h"
 #include "server/live/stream/pending_calls.h"
+#include "server/live/stream/retention.h"
 #include "server/live/stream/stream_doubt.h"
 #include "server/live/stream/stream_message.h"
 
@@ -97,7 +98,7 @@ class StreamedCollection final : public store::LiveDocuments {
   void Fail(const PendingCall& call, absl::Status status, MutexLock& lock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  // The follower (following.cc):
+  // The follower (following.cc, decoding.cc):
   void RunFollower();
   absl::Status FollowStream();
   absl::StatusOr<StreamInfo> OpenStream(uint64_t position, bool is_known);
@@ -112,6 +113,7 @@ class StreamedCollection final : public store::LiveDocuments {
   void ResolveUnknown(absl::Span<const StreamMessage> messages);
   void ResolveLate(absl::Span<const StreamMessage> messages);
   void CountMessages(absl::Span<const StreamOutcome> decoded, const store::WriteResults& results);
+  void LookAtRetention();
   void NoteBlocked(const absl::Status& status);
   void NoteLost(const absl::Status& status);
   void WaitUnlessLeaving(absl::Duration duration);
@@ -151,6 +153,7 @@ class StreamedCollection final : public store::LiveDocuments {
   // Declared after the members that its listener uses, so that it is destroyed before them.
   const std::unique_ptr<OrderedStream> stream_;
 
+  RetentionWatch retention_;  // only the follower changes it
   // Only the follower uses these.
   StreamDoubt doubt_;
   struct {

@@ -27,9 +27,13 @@ class FakeStreamServer::Stream final : public OrderedStream {
     if (server_->faults_.hide_stream || (!server_->exists_ && !create))
       return absl::NotFoundError("the fake stream has no stream");
     server_->exists_ = true;
-    return StreamInfo{.stream = {.name = "fake", .created_ns = server_->created_ns_},
-                      .first_sequence = server_->first_,
-                      .last_sequence = server_->messages_.size() - server_->faults_.hide_messages};
+    return Info();
+  }
+
+  absl::StatusOr<StreamInfo> Look() override {
+    const MutexLock lock(&server_->mutex_);
+    if (server_->faults_.away) return Away();
+    return Info();
   }
 
   absl::Status Subscribe(uint64_t after) override {
@@ -99,6 +103,12 @@ class FakeStreamServer::Stream final : public OrderedStream {
   }
 
  private:
+  StreamInfo Info() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(server_->mutex_) {
+    return {.stream = {.name = "fake", .created_ns = server_->created_ns_},
+            .first_sequence = server_->first_,
+            .last_sequence = server_->messages_.size() - server_->faults_.hide_messages,
+            .retention = server_->faults_.retention};
+  }
   static absl::Status Away() { return absl::UnavailableError("the fake stream does not answer"); }
 
   FakeStreamServer* const server_;

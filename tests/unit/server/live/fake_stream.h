@@ -29,6 +29,7 @@ class FakeStreamServer {
     bool takes_late = false;      // messages are marked as late
     bool hide_stream = false;     // Open says that there is no stream
     uint64_t hide_messages = 0;   // Open reports a last sequence that is this much too small
+    StreamRetention retention = {};
   };
 
   std::unique_ptr<OrderedStream> Connect();

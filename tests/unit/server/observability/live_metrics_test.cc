@@ -132,12 +132,14 @@ TEST(LiveMetricsTest, OnlyACollectionThatFollowsAStreamHasSeriesOfOne) {
   const auto value = [&](const std::string& name) { return ValueOf(metrics, "maxsim_live_stream_" + name); };
   EXPECT_EQ(value("connected{collection=\"books\"}"), "1");
   EXPECT_EQ(value("lag{collection=\"books\"}"), "7");
+  EXPECT_EQ(value("retention_margin_ratio{collection=\"books\"}"), "1");
   EXPECT_EQ(value("messages_total{collection=\"books\",result=\"applied\"}"), "6");
   EXPECT_EQ(value("messages_total{collection=\"books\",result=\"other_partition\"}"), "4");
   EXPECT_EQ(value("messages_total{collection=\"books\",result=\"unreadable\"}"), "1");
   EXPECT_EQ(value("publish_seconds_sum{collection=\"books\"}"), "0.5");
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("maxsim_live_stream_connected{collection=\"local\"}")));
-  metrics.live().Set("books", {.stream = LiveGauges::Stream{.connected = false, .lag = 9}});
+  metrics.live().Set("books", {.stream = LiveGauges::Stream{.connected = false, .lag = 9, .retention_margin = 0.25}});
+  EXPECT_EQ(value("retention_margin_ratio{collection=\"books\"}"), "0.25");
   EXPECT_EQ(value("connected{collection=\"books\"}"), "0");
   metrics.live().Remove("books");
   EXPECT_THAT(metrics.Expose(), Not(HasSubstr("books")));

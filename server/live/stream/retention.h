@@ -1,0 +1,65 @@
+// How close a collection is to losing its stream: a stream with limits drops its oldest messages, and a server that has
+// not applied a dropped message cannot follow any more.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "server/live/stream/ordered_stream.h"
+
+namespace maxsim::live {
+
+// Below this margin a server warns, and the alert in deploy/prometheus/alerts.yml fires. With a maximum age of seven
+// days, half leaves three and a half days to repair the server.
+inline constexpr double kShortRetentionMargin = 0.5;
+
+// Returns which share of the stream's tightest limit is left before the stream drops the first message after `applied`:
+// 1 if there is no such message yet, or no limit; 0 if it is gone. The age and the size of the messages after `applied`
+// are estimated, as if all messages of the stream had the same size and came at the same rate.
+double RetentionMargin(const StreamInfo& info, uint64_t applied);
+
+// Keeps the margin of one collection, and warns once when it gets short. Only one thread may call IsDue, Note and
+// NoteLost; any thread may call margin. Times are those of MonotonicNow().
+class RetentionWatch {
+ public:
+  // The interval at which a follower looks at its stream. One look takes a call of about a millisecond.
+  static constexpr absl::Duration kInterval = absl::Seconds(10);
+  // After a warning, the next one may come only once the margin was at least this, so that a margin that moves around
+  // kShortRetentionMargin does not fill the log.
+  static constexpr double kAmpleMargin = 0.75;
+
+  explicit RetentionWatch(std::string name) : name_(std::move(name)) {}
+
+  // Returns whether the last Note is kInterval ago.
+  bool IsDue(absl::Time now) const { return now - looked_at_ >= kInterval; }
+  // Makes IsDue return false for kInterval, because a look at the stream failed.
+  void Postpone(absl::Time now) { looked_at_ = now; }
+  // Records the state of the stream, of which the collection has applied the messages up to `applied`.
+  void Note(const StreamInfo& info, uint64_t applied, absl::Time now);
+  // Records that the collection does not follow its stream.
+  void NoteLost(absl::Time now);
+
+  // Returns the last margin. If the collection does not follow its stream, assumes that the stream got a message right
+  // after the last Note, so that the margin shrinks by the time since then, as a share of the stream's maximum age.
+  double margin(absl::Time now) const;
+
+ private:
+  void Warn(absl::Time now);
+
+  const std::string name_;
+  absl::Time looked_at_ = absl::InfinitePast();
+  bool is_short_ = false;
+  uint64_t applied_ = 0;
+  StreamInfo info_;
+
+  mutable Mutex mutex_;
+  double margin_ ABSL_GUARDED_BY(mutex_) = 1;  // at noted_at_
+  absl::Time noted_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  absl::Duration max_age_ ABSL_GUARDED_BY(mutex_);
+  bool is_lost_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace maxsim::live
